@@ -1,0 +1,139 @@
+"""What a config is: one schema that the form, the command line, the store and the docs all read.
+
+Torch-free: pages import this module.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self, get_args
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+from engine.errors import ConfigError, Problem, UnknownName
+
+ADVANCED: dict[str, Any] = {"advanced": True}
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+class Config(BaseModel):
+    """The settings that every experiment takes; each experiment's own `Config` adds to them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="Random seed; rank r uses seed + r.")
+    device: Device = Field("auto", description="Where ranks compute: auto takes the run's GPUs, or the CPU where it has none.")
+    threads_per_rank: int | None = Field(
+        None, ge=1, le=256, description="CPU threads of one rank; empty means cores / ranks, at least 1.", json_schema_extra=ADVANCED
+    )
+    start_method: Literal["forkserver", "spawn"] = Field(
+        "forkserver", description="How ranks start: forkserver copies a process that has torch loaded, spawn starts Python anew.", json_schema_extra=ADVANCED
+    )
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of the run's ranks, rank 0 first."""
+        raise NotImplementedError
+
+    @property
+    def max_gpus(self) -> int:
+        """The most GPUs that a run of this config can use."""
+        return len(self.roles)
+
+    def threads(self, cores: int | None = None) -> int:
+        """Return the threads of one rank on a machine of `cores` (default: this one's)."""
+        return self.threads_per_rank or max(1, (cores or os.cpu_count() or 1) // len(self.roles))
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> Self:
+        """Return the config that `values` describe, or raise ConfigError with a sentence a field."""
+        for name in values:
+            if name not in cls.model_fields:
+                raise UnknownName("setting", name, cls.model_fields, field=name)
+        try:
+            return cls.model_validate(dict(values))
+        except pydantic.ValidationError as error:
+            raise ConfigError(_problem(cls, dict(item)) for item in error.errors()) from None
+
+    @classmethod
+    def parse(cls, settings: Iterable[str], base: Mapping[str, Any] | None = None, separator: str = "=") -> Self:
+        """Return `base` changed by texts such as `trainers=4`; `none` empties a field that may be empty."""
+        values = dict(base or {})
+        for text in settings:
+            name, found, value = text.partition(separator)
+            if not found:
+                raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text}'.")])
+            values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
+        return cls.check(values)
+
+
+def unit_of(field: FieldInfo) -> str:
+    """Return the unit a field is measured in, empty where it has none."""
+    extra = field.json_schema_extra
+    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+
+
+def is_advanced(field: FieldInfo) -> bool:
+    """Say whether the form folds the field away."""
+    extra = field.json_schema_extra
+    return bool(extra.get("advanced", False)) if isinstance(extra, dict) else False
+
+
+def choices_of(field: FieldInfo) -> tuple[Any, ...]:
+    """Return the values that a `Literal` field allows, empty for any other field."""
+    return get_args(field.annotation) if "Literal" in str(field.annotation) else ()
+
+
+def bound_of(field: FieldInfo, name: Literal["ge", "gt", "le", "lt"]) -> float | None:
+    """Return one bound of a numeric field, or None where it has none."""
+    for rule in field.metadata:
+        if (bound := getattr(rule, name, None)) is not None:
+            return float(bound) if isinstance(bound, float) else bound  # type: ignore[no-any-return]
+    return None
+
+
+_RULES = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "greater than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "literal_error": "one of {expected}",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "missing": "given",
+}
+
+
+def _problem(cls: type[Config], item: dict[str, Any]) -> Problem:
+    """Turn one of pydantic's errors into a sentence that names the field, the rule and the value."""
+    field = ".".join(str(part) for part in item["loc"])
+    context = item.get("ctx") or {}
+    if item["type"] == "value_error":
+        cause = str(context.get("error", item["msg"]))
+        return Problem(getattr(context.get("error"), "field", field), cause)
+    rule = _RULES.get(item["type"])
+    if rule is None:
+        return Problem(field, f"{field} can't be {item['input']!r}: {item['msg']}.")
+    return Problem(field, f"{field} must be {rule.format(**context)}{_range(cls, field)}, got {item['input']!r}.")
+
+
+def _range(cls: type[Config], field: str) -> str:
+    info = cls.model_fields.get(field)
+    low, high = (bound_of(info, "ge"), bound_of(info, "le")) if info else (None, None)
+    return f" (allowed: {low} to {high})" if low is not None and high is not None else ""
+
+
+class RuleBroken(ValueError):
+    """A rule between fields is broken; raised in validators, shown beside `field`."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        self.field = field
+        super().__init__(sentence)

@@ -1,0 +1,101 @@
+"""Every error that a person can cause, as one tree; all else is a bug and keeps its traceback.
+
+EngineError
+├── ConfigError           a setting breaks a rule
+│   └── UnknownName       no experiment, preset, setting or data set has that name
+├── DataError             a data set can't be had or is damaged
+├── DeviceError           a device was asked for that this machine or experiment can't give
+├── StoreError            the store can't do what was asked
+│   ├── StoreBusy         another program held the database for longer than the time-out
+│   ├── StoreTooNew       the store was written by a newer Parallab
+│   ├── NoSuchRun         no run has that id
+│   └── WrongStatus       the run's status does not allow that command
+├── RunnerError           the runner can't start, or does not answer
+└── RunFailed             a run ended badly
+    └── RankFailed        one rank of it raised, was killed or left
+
+A message is a full sentence that names the thing, the value, the rule and the cure.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class EngineError(Exception):
+    """Any error that a person can cause and cure."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with one setting; `field` is empty when a rule spans several."""
+
+    field: str
+    sentence: str
+
+
+class ConfigError(EngineError):
+    """One or more settings break a rule; `problems` tells them apart by field."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(" ".join(problem.sentence for problem in self.problems))
+
+
+class UnknownName(ConfigError):
+    """Nothing of that kind has that name; the sentence suggests the nearest one."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], field: str = "") -> None:
+        self.name = name
+        super().__init__([Problem(field, _unknown(kind, name, list(known)))])
+
+
+class DataError(EngineError):
+    """A data set can't be had or is damaged."""
+
+
+class DeviceError(EngineError):
+    """A device was asked for that this machine or this experiment can't give."""
+
+
+class StoreError(EngineError):
+    """The store can't do what was asked."""
+
+
+class StoreBusy(StoreError):
+    """Another program held the database for longer than the time-out."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer Parallab."""
+
+
+class NoSuchRun(StoreError):
+    """No run has that id."""
+
+
+class WrongStatus(StoreError):
+    """The run's status does not allow that command."""
+
+
+class RunnerError(EngineError):
+    """The runner can't start, or does not answer."""
+
+
+class RunFailed(EngineError):
+    """A run ended badly."""
+
+
+class RankFailed(RunFailed):
+    """One rank raised, was killed or left; `traceback` is its own, empty when it had none to give."""
+
+    def __init__(self, role: str, sentence: str, traceback: str = "") -> None:
+        self.role = role
+        self.traceback = traceback
+        super().__init__(sentence)
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    cure = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
+    return f"No {kind} is named '{name}'. {cure}"

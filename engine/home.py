@@ -1,0 +1,53 @@
+"""Where things lie: one folder holds the store, the runs' files and the locks of one lab."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder of one store; every path that Parallab writes to is asked for here."""
+
+    path: Path
+
+    @classmethod
+    def find(cls) -> "Home":
+        """Return the home named by `PARALLAB_HOME`, or `.parallab/` in the project."""
+        return cls(Path(os.environ.get("PARALLAB_HOME") or ROOT / ".parallab").expanduser().absolute())
+
+    def create(self) -> "Home":
+        """Make the folder where it is missing, readable by its owner alone."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self
+
+    @property
+    def database(self) -> Path:
+        return self.path / "parallab.db"
+
+    @property
+    def runner_lock(self) -> Path:
+        return self.path / "runner.lock"
+
+    @property
+    def runner_log(self) -> Path:
+        return self.path / "runner.log"
+
+    @property
+    def schema_lock(self) -> Path:
+        return self.path / "schema.lock"
+
+    @property
+    def cookie_key(self) -> Path:
+        return self.path / "cookie.key"
+
+    @property
+    def data(self) -> Path:
+        """Where data sets lie: `PARALLAB_DATA`, or `data/` in this home."""
+        return Path(os.environ.get("PARALLAB_DATA") or self.path / "data").expanduser().absolute()
+
+    def run_folder(self, run_id: int) -> Path:
+        """The folder of one run's logs and artifacts (not made here)."""
+        return self.path / "runs" / str(run_id)

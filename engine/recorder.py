@@ -1,0 +1,98 @@
+"""Where a rank's measurements go: the narrow interface that a method sees, and its in-memory double.
+
+Recording never blocks a training step; what does not fit is counted, not waited for.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of one metric; `time_s` counts from all ranks ready, `passes` over the training data by all ranks."""
+
+    name: str
+    step: int
+    value: float
+    time_s: float
+    passes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of work on the machine's monotonic clock."""
+
+    name: str
+    stage: int
+    micro_batch: int
+    t0_ns: int
+    t1_ns: int
+    bytes: int = 0
+    peer: str = ""
+
+
+class Recorder(Protocol):
+    """What a method may ask of the place its measurements go to."""
+
+    def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
+        """Record one point per metric at this rank's `step`."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase stops the outer one's clock."""
+
+    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> AbstractContextManager[None]:
+        """Record the block's start and end."""
+
+    def histogram(self, name: str, bucket: int, count: int = 1) -> None:
+        """Add `count` to one bucket of a histogram."""
+
+    def progress(self, done: int, total: int, unit: str = "samples") -> None:
+        """Say how much of this rank's work is done, in the unit that throughput is counted in."""
+
+
+@dataclass
+class MemoryRecorder:
+    """A recorder that keeps everything in lists, for tests."""
+
+    points: list[Point] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    spans: list[Span] = field(default_factory=list)
+    histograms: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    done: int = 0
+    total: int = 0
+    unit: str = "samples"
+    started: float = field(default_factory=time.monotonic)
+
+    def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
+        now = time.monotonic() - self.started
+        self.points += [Point(name, step, float(value), now, passes) for name, value in values.items()]
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] += time.perf_counter() - start
+
+    @contextmanager
+    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:
+        start = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.spans.append(Span(name, stage, micro_batch, start, time.monotonic_ns(), bytes, peer))
+
+    def histogram(self, name: str, bucket: int, count: int = 1) -> None:
+        self.histograms[name][bucket] += count
+
+    def progress(self, done: int, total: int, unit: str = "samples") -> None:
+        self.done, self.total, self.unit = done, total, unit
+
+    def values(self, name: str) -> list[float]:
+        """Return all values of one metric, in the order they were logged."""
+        return [point.value for point in self.points if point.name == name]

@@ -1,0 +1,202 @@
+"""What the store speaks: plain dataclasses, so that no caller ever sees a row, a cursor or SQL."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engine.recorder import Point, Span
+
+Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
+ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
+"""A worker should exist for a run of this status."""
+ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
+"""A run of this status never changes its status again."""
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process, told apart from any other that ever had its pid: the boot, the pid, the start in clock ticks."""
+
+    boot_id: str
+    pid: int
+    started_ticks: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks of the machine."""
+
+    cores: int
+    gpus: int
+    ranks: int
+    threads_per_rank: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One metric of one run (rank None: of the whole run, else of one rank) in a row; NaN and infinities count in `nonfinite` alone."""
+
+    metric: str
+    rank: int | None
+    count: int
+    last: float | None
+    last_step: int | None
+    best: float | None
+    """The largest or smallest value, whichever engine.metrics calls better; None where neither is."""
+    low: float | None
+    high: float | None
+    mean: float | None
+    nonfinite: int = 0
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as a list shows it; reading it never touches the metric points."""
+
+    id: int
+    experiment: str
+    preset: str | None
+    name: str
+    owner: str
+    status: Status
+    cause: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    progress: float
+    """Done share, 0 to 1."""
+    time_left_s: float | None
+    execution_time_s: float | None
+    startup_time_s: float | None
+    version: int
+    config: Mapping[str, Any]
+    last: Mapping[str, float] = field(default_factory=dict)
+    """Last value of each metric (mean over ranks where only ranks recorded it)."""
+    best: Mapping[str, float] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """All of one run that is not a table of its own."""
+
+    id: int
+    experiment: str
+    preset: str | None
+    name: str
+    owner: str
+    status: Status
+    cause: str
+    error: str
+    """Traceback or log tail behind the cause; empty when there is none."""
+    config: Mapping[str, Any]
+    demand: Demand
+    gpus: tuple[int, ...]
+    """GPU indices that the runner gave."""
+    parent_id: int | None
+    sweep_id: int | None
+    created_at: str
+    claimed_at: str | None
+    started_at: str | None
+    """All ranks ready (UTC ISO 8601)."""
+    ended_at: str | None
+    stop_requested_at: str | None
+    stop_requested_by: str | None
+    worker: ProcessIdentity | None
+    heartbeat_at: str | None
+    progress_done: int
+    progress_total: int
+    progress_unit: str
+    execution_time_s: float | None
+    startup_time_s: float | None
+    environment: Mapping[str, Any]
+    version: int
+    """The change token: grows with every write to the run, never shared by two runs."""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether anything about the run can still change by itself."""
+        return self.status not in ENDED
+
+
+RankState = Literal["starting", "ready", "running", "done", "failed", "ended"]
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """One rank of a run, as last heard of."""
+
+    rank: int
+    role: str
+    pid: int | None
+    device: str
+    state: RankState
+    last_step: int | None
+    heartbeat_at: str | None
+    exit_code: int | None
+    memory_mb: float | None = None
+    cpu_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a run, when and by whom."""
+
+    at: str
+    kind: str
+    who: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class RankBatch:
+    """What one rank recorded since its last batch; phase seconds and progress are totals, the rest is new."""
+
+    rank: int
+    points: Sequence[Point] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
+    spans: Sequence[Span] = ()
+    histograms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    last_step: int | None = None
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one metric of one rank in the order recorded; lists of equal length. A NaN or infinity is kept in `values`."""
+
+    metric: str
+    rank: int | None
+    ids: list[int]
+    steps: list[int]
+    times_s: list[float]
+    passes: list[float | None]
+    values: list[float]
+    total: int
+    """Points stored; more than len(ids) where the series was down-sampled."""
+
+
+@dataclass(frozen=True)
+class MachineSample:
+    """One number about the machine at one moment, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb', 1200.0)."""
+
+    at: str
+    source: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class RunnerRow:
+    """The runner as the store last heard of it."""
+
+    process: ProcessIdentity
+    heartbeat_at: str
+    started_at: str
+    stopping: bool
+    cores: int
+    gpus: int
+    warm: bool
+    """Whether a spare worker stands ready."""
