@@ -97,6 +97,10 @@ class Run:
     sweep_id: int | None
     created_at: str
     claimed_at: str | None
+    starts: int
+    """How often the run was claimed."""
+    begun_at: str | None
+    """Its worker took it (UTC ISO 8601)."""
     started_at: str | None
     """All ranks ready (UTC ISO 8601)."""
     ended_at: str | None

@@ -1,0 +1,22 @@
+"""What the fork server imports before it forks a rank, and nobody else: it must die with its worker and hold torch and the methods.
+
+Multiprocessing ignores a preload that fails: `LOADED` says that this one reached its end, and each rank reports it.
+"""
+
+import os
+
+from engine.runtime.processes import die_with_parent
+
+LOADED = False
+
+die_with_parent(int(os.environ["PARALLAB_WORKER_PID"]))
+
+import torch  # noqa: E402
+
+import engine.runtime.ranks  # noqa: E402, F401
+from engine.registry import EXPERIMENTS, method  # noqa: E402
+
+torch.set_num_threads(1)
+for _name in EXPERIMENTS:
+    method(_name)
+LOADED = not torch.cuda.is_initialized()  # CUDA does not survive a fork

@@ -1,0 +1,135 @@
+"""Processes told apart for good, and ended for good: identity, liveness, death signals, whole sessions. Torch-free."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from engine.store.records import ProcessIdentity
+
+_PR_SET_PDEATHSIG = 1
+
+
+@cache
+def boot_id() -> str:
+    """Return what tells this boot of the machine from any other."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return str(int(psutil.boot_time()))
+
+
+def identity(pid: int | None = None) -> ProcessIdentity | None:
+    """Return the identity of a live process (default: this one), or None where there is none or it is a zombie."""
+    pid = pid or os.getpid()
+    ticks = _start_ticks(pid)
+    return None if ticks is None else ProcessIdentity(boot_id(), pid, ticks)
+
+
+def me() -> ProcessIdentity:
+    """Return the identity of this process."""
+    found = identity()
+    assert found is not None
+    return found
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Say whether that very process runs: a reboot, a reused pid and a zombie all count as gone."""
+    return process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return a live process's start in clock ticks since boot; the clock may jump, these don't."""
+    if not sys.platform.startswith("linux"):
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 100)
+        except psutil.Error:
+            return None
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def die_with_parent(parent_pid: int | None = None) -> None:
+    """Ask the kernel to kill this process with -9 when its parent ends; end at once where `parent_pid` has gone already.
+
+    Does nothing off Linux: there a rank notices by its closed channel.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent_pid is not None and os.getppid() != parent_pid:
+        os._exit(1)
+
+
+def session_members(leader: ProcessIdentity) -> list[int]:
+    """Return the pids of the session that `leader` opened, whoever their parent is by now.
+
+    Empty after a reboot, and where another process has that pid: the kernel reuses none that still names a session.
+    """
+    now = identity(leader.pid)
+    if leader.boot_id != boot_id() or (now is not None and now != leader):
+        return []
+    found = []
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == leader.pid and _start_ticks(pid) is not None:
+                found.append(pid)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def end_session(leader: ProcessIdentity, grace_s: float = 3.0, kill_s: float = 5.0) -> list[int]:
+    """End every process of a session: terminate, wait `grace_s`, kill, wait `kill_s`; return the pids that are still there."""
+    end_processes(session_members(leader), grace_s, kill_s)
+    deadline = time.monotonic() + kill_s
+    while (left := session_members(leader)) and time.monotonic() < deadline:  # whoever was forked meanwhile
+        _signal(left, signal.SIGKILL)
+        time.sleep(0.02)
+    return left
+
+
+def end_processes(pids: Sequence[int], grace_s: float = 3.0, kill_s: float = 5.0) -> list[int]:
+    """End these processes (terminate, then kill); return the pids that outlived both deadlines."""
+    _signal(pids, signal.SIGTERM)
+    left = _wait(pids, grace_s)
+    _signal(left, signal.SIGKILL)
+    return _wait(left, kill_s)
+
+
+def _wait(pids: Iterable[int], timeout_s: float) -> list[int]:
+    deadline = time.monotonic() + timeout_s
+    left = [pid for pid in pids if _start_ticks(pid) is not None]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.01)
+        left = [pid for pid in left if _start_ticks(pid) is not None]
+    return left
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def describe_exit(code: int) -> str:
+    """Say in words how a process ended: `was killed by signal 9 (SIGKILL)` or `exited with code 1`."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = "; the kernel does so when memory runs out" if -code == signal.SIGKILL else ""
+    return f"was killed by signal {-code} ({name}{hint})"

@@ -1,0 +1,197 @@
+"""One rank from the inside: what a method is handed, and the few steps round its call.
+
+A rank never opens the database; all it has to say goes through one channel of its own to the worker.
+"""
+
+import fcntl
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from engine.errors import EngineError
+from engine.recorder import Recorder
+from engine.runtime import fork_server
+from engine.runtime.processes import die_with_parent
+from engine.runtime.recording import ChannelRecorder, Flush
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first word of a rank: who it is and what it found."""
+
+    pid: int
+    preloaded: bool
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A rank waits at a barrier."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A rank's function returned, at this moment of the monotonic clock."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A rank's function raised."""
+
+    sentence: str
+    traceback: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Go:
+    """The worker's answer to a meeting: all ranks are there; `at` is one moment for all."""
+
+    name: str
+    at: float
+
+
+Message = Hello | Flush | Meeting | Done | Failed
+
+
+class Meetings(Protocol):
+    """Where ranks wait for each other; returns the moment (monotonic, s) at which all were there."""
+
+    def __call__(self, name: str) -> float: ...
+
+
+@dataclass
+class Rank:
+    """What a method's function gets as its first argument in each process."""
+
+    index: int
+    role: str
+    world: int
+    device: torch.device
+    seed: int
+    """The config's seed plus `index`; torch, NumPy and random are seeded with it already."""
+    recorder: Recorder
+    folder: Path
+    """The run's folder."""
+    meet: Meetings
+    start: Callable[[float], None] = lambda zero: None
+    """Starts the recorder's clock."""
+    locks: Callable[[str], AbstractContextManager[Any]] | None = None
+    """Where locks come from, other than files."""
+
+    def ready(self) -> None:
+        """Say that this rank is set up and wait until all are; execution time and phases count from here. Call once."""
+        self.start(self.meet("ready"))
+
+    def barrier(self, name: str) -> None:
+        """Wait until every rank has come to the barrier of this name. A round trip through the worker: once an epoch, not once a step."""
+        self.meet(name)
+
+    def lock(self, name: str) -> AbstractContextManager[Any]:
+        """Return a lock between the run's ranks; the system frees it when its holder dies. Reuse the object: opening it costs a file."""
+        return self.locks(name) if self.locks else FileLock(self.folder / f"{name}.lock")
+
+
+class FileLock:
+    """A lock on a file between processes (flock): about 1 µs when free, freed by the kernel when its holder dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """What the worker decided for one rank before it started."""
+
+    index: int
+    role: str
+    world: int
+    device: str
+    threads: int
+    seed: int
+    folder: Path
+    visible_gpus: str
+    parent_pid: int | None
+    """The worker, where it is the parent itself (spawn); None under a fork server, which dies with the worker."""
+
+
+def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
+    """Carry out one rank: settle the process, call the function, tell the worker how it ended."""
+    _settle(plan)
+    sending = threading.Lock()
+
+    def send(message: Message) -> None:
+        with sending:
+            channel.send(message)
+
+    def meet(name: str) -> float:
+        send(Meeting(name))
+        answer = channel.recv()
+        assert isinstance(answer, Go) and answer.name == name, f"expected to be let through {name!r}, got {answer!r}"
+        return answer.at
+
+    send(Hello(os.getpid(), fork_server.has_loaded()))
+    recorder = ChannelRecorder(send)
+    rank = Rank(plan.index, plan.role, plan.world, torch.device(plan.device), plan.seed, recorder, plan.folder, meet, recorder.start)
+    try:
+        function(rank, *shared)
+    except BaseException as error:
+        traceback.print_exc()
+        _end(recorder, send, Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic()))
+        sys.stderr.flush()
+        os._exit(1)  # a broken rank must not hang in its threads' or libraries' exit handlers
+    _end(recorder, send, Done(time.monotonic()))
+
+
+def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Message) -> None:
+    try:
+        recorder.close()
+        send(last)
+    except OSError:
+        pass  # the worker has gone, and with it everyone who would listen
+
+
+def _sentence(role: str, error: BaseException) -> str:
+    if isinstance(error, EngineError):
+        return str(error)
+    return f"{role} raised {type(error).__name__}: {error}".rstrip(": ")
+
+
+def _settle(plan: RankPlan) -> None:
+    """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, keeps to its threads and seed."""
+    die_with_parent(plan.parent_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    log = os.open(plan.folder / "logs" / f"{plan.role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
+    torch.set_num_threads(plan.threads)
+    torch.manual_seed(plan.seed)
+    random.seed(plan.seed)
+    np.random.seed(plan.seed % 2**32)

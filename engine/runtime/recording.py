@@ -1,0 +1,157 @@
+"""The recorder of a real rank: points wait in a bounded buffer, a thread of its own sends them to the worker.
+
+The training step only appends to a deque; when the buffer is full a point is counted as dropped, never waited for.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from engine.recorder import Span
+
+CAPACITY = 200_000
+SPANS = 50_000
+FLUSH_S = 0.2
+EAGER_FLUSH_S = 0.05
+EAGER_S = 1.5
+"""So long after the start points are sent at the eager interval: someone waits for the first of them."""
+
+RawPoint = tuple[str, int, float, float, float | None]
+
+
+@dataclass
+class Flush:
+    """What a rank sends each `FLUSH_S`: new points, spans and histogram counts, totals of everything else."""
+
+    points: list[RawPoint] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    histograms: dict[tuple[str, int], int] = field(default_factory=dict)
+    progress: tuple[int, int, str] = (0, 0, "samples")
+    progress_at: float = 0.0
+    last_step: int | None = None
+    dropped: int = 0
+
+
+class _Phase:
+    """One phase's block; entering it stops the clock of the block round it."""
+
+    __slots__ = ("name", "recorder")
+
+    def __init__(self, recorder: "ChannelRecorder", name: str) -> None:
+        self.recorder = recorder
+        self.name = name
+
+    def __enter__(self) -> None:
+        recorder, now = self.recorder, time.perf_counter()
+        if recorder.open_phases:
+            recorder.seconds[recorder.open_phases[-1]] += now - recorder.since
+        recorder.open_phases.append(self.name)
+        recorder.since = now
+
+    def __exit__(self, *_: object) -> None:
+        recorder, now = self.recorder, time.perf_counter()
+        recorder.seconds[recorder.open_phases.pop()] += now - recorder.since
+        recorder.since = now
+
+
+class ChannelRecorder:
+    """A `Recorder` that hands what it is given to `send`, from a thread of its own, each `FLUSH_S`."""
+
+    def __init__(self, send: Callable[[Flush], None], capacity: int = CAPACITY) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.open_phases: list[str] = []
+        self.since = 0.0
+        self._send = send
+        self._capacity = capacity
+        self._points: deque[RawPoint] = deque()
+        self._spans: deque[Span] = deque()
+        self._histograms: dict[str, Counter[int]] = defaultdict(Counter)
+        self._histogram_lock = threading.Lock()
+        self._dropped = 0
+        self._last_step: int | None = None
+        self._progress = (0, 0, "samples")
+        self._progress_at = 0.0
+        self._zero = time.monotonic()
+        self._blocks: dict[str, _Phase] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._flush_until_closed, name="recorder", daemon=True)
+        self._thread.start()
+
+    def start(self, zero: float) -> None:
+        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is set-up."""
+        self._zero = zero
+        self.seconds.clear()
+        self.since = time.perf_counter()
+
+    def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
+        now = time.monotonic() - self._zero
+        self._last_step = step
+        points = self._points
+        if len(points) + len(values) > self._capacity:
+            self._dropped += len(values)
+            return
+        for name, value in values.items():
+            points.append((name, step, float(value), now, passes))
+
+    def phase(self, name: str) -> _Phase:
+        block = self._blocks.get(name)
+        if block is None:
+            block = self._blocks[name] = _Phase(self, name)
+        return block
+
+    @contextmanager
+    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:
+        start = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            if len(self._spans) < SPANS:
+                self._spans.append(Span(name, stage, micro_batch, start, time.monotonic_ns(), bytes, peer))
+            else:
+                self._dropped += 1
+
+    def histogram(self, name: str, bucket: int, count: int = 1) -> None:
+        with self._histogram_lock:
+            self._histograms[name][bucket] += count
+
+    def progress(self, done: int, total: int, unit: str = "samples") -> None:
+        self._progress = (done, total, unit)
+        self._progress_at = time.monotonic()
+
+    def close(self) -> None:
+        """Add the phase `other` (the remainder of the execution time) and send what is left."""
+        if self.since:
+            elapsed = time.monotonic() - self._zero
+            self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()))
+        self._closing.set()
+        self._thread.join()
+        self._flush()
+
+    def _flush_until_closed(self) -> None:
+        while not self._closing.wait(EAGER_FLUSH_S if time.monotonic() - self._zero < EAGER_S else FLUSH_S):
+            try:
+                self._flush()
+            except OSError:  # the worker has gone; the rank is about to be ended
+                return
+
+    def _flush(self) -> None:
+        points, spans = self._points, self._spans
+        with self._histogram_lock:
+            counts = {(name, bucket): count for name, buckets in self._histograms.items() for bucket, count in buckets.items()}
+            self._histograms.clear()
+        self._send(
+            Flush(
+                points=[points.popleft() for _ in range(len(points))],
+                phases=dict(self.seconds),
+                spans=[spans.popleft() for _ in range(len(spans))],
+                histograms=counts,
+                progress=self._progress,
+                progress_at=self._progress_at,
+                last_step=self._last_step,
+                dropped=self._dropped,
+            )
+        )

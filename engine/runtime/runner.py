@@ -1,0 +1,216 @@
+"""The runner: the one process per store that claims queued runs, places them, and watches over their workers. Torch-free.
+
+It may be killed at any moment: runs go on, and the next runner takes them over from what the store says.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from types import FrameType
+
+from filelock import FileLock, Timeout
+
+from engine.errors import RunnerError, StoreBusy, StoreError
+from engine.home import ROOT, Home
+from engine.runtime.launcher import Launcher, LocalLauncher
+from engine.runtime.machine import Machine, machine
+from engine.runtime.processes import end_session, is_alive, me
+from engine.runtime.slots import free_cores, place
+from engine.store import Reader, Store
+from engine.store.clock import now
+from engine.store.records import ProcessIdentity, Run
+
+POLL_S = 0.05
+BEAT_S = 1.0
+STOP_DEADLINE_S = 8.0
+"""What a worker has to end its run after SIGTERM; then its whole session is killed."""
+MAX_STARTS = 3
+"""How often a run whose worker died before it began is put back into the queue."""
+SPARE_RETRY_S = 5.0
+
+
+def is_running(home: Home) -> bool:
+    """Say whether a runner serves this home."""
+    if not home.runner_lock.exists():
+        return False
+    lock = FileLock(home.runner_lock)
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def ensure_running(home: Home) -> bool:
+    """Start a runner in the background where none serves `home`; return whether one was started.
+
+    It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
+    """
+    home.create()
+    if is_running(home):
+        return False
+    with home.runner_log.open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "engine", "serve"],
+            cwd=ROOT,
+            env=os.environ | {"PARALLAB_HOME": str(home.path)},
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    return True
+
+
+def serve(home: Home) -> None:
+    """Serve `home` until asked to stop; raises RunnerError where another runner does already."""
+    home.create()
+    try:
+        with FileLock(home.runner_lock).acquire(timeout=0), Store.open(home) as store:
+            launcher = LocalLauncher(home)
+            try:
+                Runner(home, store, launcher, machine()).until_stopped()
+            finally:
+                launcher.close()
+    except Timeout:
+        held = _holder(home)
+        raise RunnerError(
+            f"A runner already serves {home.path}{held}. One is enough: launch runs and it will take them, or end it with the stop command."
+        ) from None
+
+
+def _holder(home: Home) -> str:
+    try:
+        with Reader.open(home) as reader:
+            row = reader.runner()
+    except StoreError:
+        return ""
+    return f" (pid {row.process.pid})" if row else ""
+
+
+@dataclass
+class Runner:
+    """The loop: beat, look after live runs, claim the head of the queue where it fits, keep a spare warm."""
+
+    home: Home
+    store: Store
+    launcher: Launcher
+    machine: Machine
+    leaving: bool = False
+    beaten_at: float = 0.0
+    spare_at: float = 0.0
+    terminated: dict[int, float] = field(default_factory=dict)
+    stopping: bool = False
+
+    def until_stopped(self) -> None:
+        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._leave)
+        self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus))
+        say(f"runner {os.getpid()} serves {self.home.path}: {self.machine.cores} cores, {len(self.machine.gpus)} GPUs")
+        while not self.leaving:
+            try:
+                self._beat()
+                holders = self.store.alive()
+                holders = [run for run in holders if self._look_after(run)]
+                if self.stopping and not holders:
+                    break
+                if not self.stopping:
+                    holders += self._claim(holders)
+                self._keep_spare(holders)
+            except StoreBusy as busy:
+                say(str(busy))
+            time.sleep(POLL_S)
+        self.store.remove_runner()
+        say("runner ends" + ("; its runs go on" if self.leaving else ""))
+
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        self.leaving = True
+
+    def _beat(self) -> None:
+        if time.monotonic() - self.beaten_at >= BEAT_S:
+            self.stopping = self.store.beat_runner(warm=self.launcher.warm)
+            self.beaten_at = time.monotonic()
+
+    def _look_after(self, run: Run) -> bool:
+        """Enforce a stop and notice a dead worker; return whether the run still holds its slots."""
+        worker = run.worker
+        if worker is None:
+            self.store.end(run.id, "lost", "The store names no worker for it; it was left by a crash. Launch it again.")
+            return False
+        ended = self.launcher.poll(worker)
+        if ended is None:
+            if run.status == "stopping":
+                self._stop(run, worker)
+            return True
+        self.terminated.pop(run.id, None)
+        left = end_session(worker, grace_s=0.0)
+        self._settle(run, worker, ended, left)
+        return False
+
+    def _stop(self, run: Run, worker: ProcessIdentity) -> None:
+        since = self.terminated.get(run.id)
+        if since is None:
+            self.terminated[run.id] = time.monotonic()
+            self.launcher.cancel(worker)
+        elif time.monotonic() - since > STOP_DEADLINE_S:
+            self.launcher.cancel(worker, force=True)
+
+    def _settle(self, run: Run, worker: ProcessIdentity, ended: str, left: list[int]) -> None:
+        """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
+        remains = f" These pids could not be killed: {', '.join(map(str, left))}." if left else ""
+        who = f"The worker (pid {worker.pid}) {ended}"
+        if run.stop_requested_by:
+            self.store.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.{remains}")
+        elif not _is_this_boot(worker):
+            self.store.end(run.id, "lost", "The machine was restarted while the run was on. Launch it again; what it had recorded is kept.")
+        elif run.begun_at is None and run.starts < MAX_STARTS:
+            self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
+        elif run.begun_at is None:
+            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self._failure())
+        else:
+            self.store.end(run.id, "lost", f"{who} while the run was on. What it had recorded is kept; launch it again.{remains}")
+
+    def _failure(self) -> str:
+        return self.launcher.failure() if isinstance(self.launcher, LocalLauncher) else ""
+
+    def _claim(self, holders: list[Run]) -> list[Run]:
+        """Start queued runs, strictly first in, first out, as long as the head fits; return those started."""
+        started: list[Run] = []
+        while (head := self.store.next_queued()) is not None:
+            gpus = place(head, holders + started, self.machine)
+            if gpus is None:
+                break
+            worker = self.launcher.reserve()
+            if self.store.claim(head.id, worker, gpus):
+                self.launcher.submit(worker, head.id)
+                started.append(head)
+        return started
+
+    def _keep_spare(self, holders: list[Run]) -> None:
+        """Prepare a spare while a core is free for it: loading torch beside a full machine would falsify its runs' times."""
+        if self.stopping or time.monotonic() - self.spare_at < SPARE_RETRY_S or free_cores(holders, self.machine) < 1:
+            return
+        if any(run.status == "starting" for run in holders):
+            return
+        self.spare_at = time.monotonic()
+        self.launcher.reserve()
+
+
+def _is_this_boot(worker: ProcessIdentity) -> bool:
+    return worker.boot_id == me().boot_id
+
+
+def say(text: str) -> None:
+    """Write a line to the runner's log."""
+    print(f"{now()} {text}", flush=True)
+
+
+def runner_process(home: Home) -> ProcessIdentity | None:
+    """Return the live runner of `home`, or None."""
+    with Reader.open(home) as reader:
+        row = reader.runner()
+    return row.process if row and is_alive(row.process) else None

@@ -1,0 +1,146 @@
+"""The worker: one process, one run, from the claim to a final status with its cause.
+
+It starts as a spare that loads torch and its fork server, then waits on standard input for the id of a run.
+It is the only writer of that run's measurements.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from engine.config import Config
+from engine.errors import EngineError, RankFailed
+from engine.home import Home
+from engine.registry import experiment
+from engine.runtime import fork_server
+from engine.runtime.environment import environment
+from engine.runtime.processes import me
+from engine.runtime.ranks import Ranks, StopRequested
+from engine.runtime.sink import StoreSink
+from engine.store import Store
+from engine.store.records import Run, Status
+
+READY = b"ready\n"
+
+
+class StopSwitch:
+    """Turns SIGTERM into a question that the watch loop asks, or into an exception while no rank runs yet."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.interruptible = False
+        signal.signal(signal.SIGTERM, self._on)
+
+    def _on(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        if self.interruptible:
+            self.interruptible = False
+            raise StopRequested("The run was asked to stop.")
+
+    def asked(self) -> bool:
+        """Say whether to stop; asked by the watch loop, so from the first call on no exception is thrown into it."""
+        self.interruptible = False
+        return self.requested
+
+
+def main() -> None:
+    """Prepare, wait for a run's id on standard input, carry it out; end quietly where none comes."""
+    options = argparse.ArgumentParser(prog="python -m engine.worker", description="Carry out one run (started by the runner).")
+    options.add_argument("--home", required=True, type=Path)
+    home = Home(options.parse_args().home)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    fork_server.start()
+    from engine.data import datasets  # noqa: F401, PLC0415  (slow to import; better now than while a person waits)
+
+    with Store.open(home) as store:
+        surroundings = environment()
+        os.write(sys.stdout.fileno(), READY)
+        line = sys.stdin.readline().strip()
+        if line:
+            carry_out(store, home, int(line), surroundings, StopSwitch())
+
+
+def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
+    """Take the run, execute its method, and leave a status and a cause whatever happens."""
+    began = time.monotonic()
+    run = store.begin(run_id, me(), surroundings)
+    folder = home.run_folder(run_id)
+    _write_own_log(folder / "logs" / "worker.log")
+    store.add_log(run_id, "worker", "logs/worker.log")
+    ranks: list[Ranks] = []
+    status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
+    took = ranks[0].execution_time_s if ranks else None
+    store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker")
+
+
+def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: float, made: list[Ranks]) -> None:
+    switch.interruptible = True
+    if switch.requested:
+        raise StopRequested("The run was asked to stop.")
+    from engine.registry import method  # noqa: PLC0415
+
+    config = experiment(run.experiment).config.check(run.config)
+    os.environ["CUDA_VISIBLE_DEVICES"] = _visible(run)
+    ranks = Ranks(
+        config.roles,
+        _devices(config, run),
+        config.threads(),
+        config.seed,
+        folder,
+        StoreSink(store, run.id),
+        config.start_method,
+        _visible(run),
+        switch.asked,
+        began,
+    )
+    made.append(ranks)
+    method(run.experiment)(config, ranks)
+
+
+def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[Status, str, str]:
+    """Run `execute` and turn the way it ended into status, cause and the text behind the cause."""
+    try:
+        execute()
+    except StopRequested:
+        return _stopped(store, run_id)
+    except RankFailed as failure:
+        return "failed", str(failure), failure.traceback
+    except EngineError as failure:
+        return "failed", str(failure), ""
+    except BaseException as failure:
+        traceback.print_exc()
+        return "failed", f"The worker raised {type(failure).__name__}: {failure}", traceback.format_exc()
+    return "finished", "All ranks ended their work.", ""
+
+
+def _stopped(store: Store, run_id: int) -> tuple[Status, str, str]:
+    if by := store.stop_requested_by(run_id):
+        return "cancelled", f"Cancelled by {by}.", ""
+    return "failed", "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.", ""
+
+
+def _visible(run: Run) -> str:
+    return ",".join(map(str, run.gpus))
+
+
+def _devices(config: Config, run: Run) -> list[str]:
+    """Place ranks round-robin over the run's GPUs, or all on the CPU where it has none."""
+    count = min(len(run.gpus), config.max_gpus)
+    if config.device == "mps":
+        return ["mps"] * len(config.roles)
+    return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]
+
+
+def _write_own_log(path: Path) -> None:
+    """Send this process's output to the run's folder from here on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)

@@ -1,0 +1,104 @@
+"""What ranks do in tests; here because a rank's process must be able to import its function."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from engine.errors import DataError
+from engine.runtime.ranks import Rank
+
+
+def log_steps(rank: Rank, steps: int) -> None:
+    rank.ready()
+    for step in range(1, steps + 1):
+        rank.recorder.log({"train/loss": 1.0 / step}, step=step, passes=step / steps)
+        rank.recorder.progress(step, steps)
+
+
+def write_own_cell(rank: Rank, cells: torch.Tensor) -> None:
+    rank.ready()
+    cells[rank.index] = rank.seed
+    rank.barrier("written")
+    assert int(cells.count_nonzero()) == rank.world, f"{rank.role} sees {cells.tolist()}"
+
+
+def count_under_lock(rank: Rank, counter: torch.Tensor, times: int) -> None:
+    lock = rank.lock("counter")
+    rank.ready()
+    for _ in range(times):
+        with lock:
+            value = int(counter[0])
+            time.sleep(0)
+            counter[0] = value + 1
+
+
+def work_in_phases(rank: Rank) -> None:
+    rank.ready()
+    with rank.recorder.phase("compute"):
+        time.sleep(0.2)
+        with rank.recorder.phase("wait"):
+            time.sleep(0.3)
+    time.sleep(0.1)
+
+
+def say_and_raise(rank: Rank, role: str) -> None:
+    rank.ready()
+    if rank.role == role:
+        print("about to raise")
+        raise ValueError("seven is not eight")
+    time.sleep(600)
+
+
+def raise_engine_error(rank: Rank) -> None:
+    raise DataError("The data set 'moons' is not at hand.")
+
+
+def raise_one_after_another(rank: Rank) -> None:
+    rank.ready()
+    time.sleep(0.1 * (rank.world - rank.index - 1))
+    raise ValueError(f"{rank.role} failed")
+
+
+def die(rank: Rank, role: str, number: int = signal.SIGKILL) -> None:
+    rank.ready()
+    if rank.role == role:
+        print("last words")
+        sys.stdout.flush()
+        os.kill(os.getpid(), number)
+    time.sleep(600)
+
+
+def leave(rank: Rank, role: str) -> None:
+    rank.ready()
+    if rank.role == role:
+        os._exit(0)
+    time.sleep(600)
+
+
+def resist(rank: Rank) -> None:
+    """The first rank ignores SIGTERM, the second stops itself, the third fails."""
+    if rank.index == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    rank.ready()
+    if rank.index == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if rank.index == 2:
+        time.sleep(0.3)
+        raise ValueError("it is over")
+    time.sleep(600)
+
+
+def sleep(rank: Rank, pid_folder: Path) -> None:
+    (pid_folder / f"{rank.role}.pid").write_text(str(os.getpid()))
+    rank.ready()
+    time.sleep(600)
+
+
+def flood(rank: Rank, points: int) -> None:
+    rank.ready()
+    for step in range(points):
+        rank.recorder.log({"a": step, "b": -step}, step=step)

@@ -1,0 +1,165 @@
+"""Real processes: ranks start together, share tensors, and end together whatever happens to one of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from engine.errors import RankFailed
+from engine.home import ROOT
+from engine.runtime import fork_server
+from engine.runtime.ranks import Ranks, StopRequested
+from engine.runtime.sink import MemorySink
+from tests import rank_functions as functions
+
+Start = Callable[..., Ranks]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Start]:
+    """Return a maker of ranks; checks at the end that none of them is alive."""
+    made: list[Ranks] = []
+
+    def make(count: int, **changes: object) -> Ranks:
+        roles = tuple(f"trainer{number}" for number in range(1, count + 1))
+        made.append(Ranks(roles, ("cpu",) * count, 1, 5, tmp_path, MemorySink(), **changes))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    left = [member.pid for ranks in made for member in ranks.members if psutil.pid_exists(member.pid) and psutil.Process(member.pid).status() != "zombie"]
+    assert not left
+
+
+def sink_of(ranks: Ranks) -> MemorySink:
+    assert isinstance(ranks.sink, MemorySink)
+    return ranks.sink
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_every_point_of_every_rank_arrives_in_order(team: Start, start_method: str) -> None:
+    ranks = team(2, start_method=start_method)
+    ranks.run(functions.log_steps, 500)
+    for index in (0, 1):
+        assert sink_of(ranks).values("train/loss", index) == [1.0 / step for step in range(1, 501)]
+    assert sink_of(ranks).progress == (1000, 1000, "samples")
+    assert {row.state for row in sink_of(ranks).rows.values()} == {"done"}
+    assert ranks.execution_time_s is not None and sink_of(ranks).startup_time_s is not None
+
+
+def test_the_fork_server_had_torch_and_the_methods_loaded(team: Start) -> None:
+    ranks = team(1)
+    ranks.run(functions.log_steps, 1)
+    assert ranks.members[0].preloaded
+
+
+def test_ranks_share_the_tensors_they_are_given(team: Start) -> None:
+    cells = torch.zeros(3).share_memory_()
+    team(3).run(functions.write_own_cell, cells)
+    assert cells.tolist() == [5.0, 6.0, 7.0]
+
+
+def test_the_lock_loses_no_update(team: Start) -> None:
+    counter = torch.zeros(1, dtype=torch.int64).share_memory_()
+    team(2).run(functions.count_under_lock, counter, 2000)
+    assert int(counter[0]) == 4000
+
+
+def test_phases_and_the_remainder_make_up_the_execution_time(team: Start) -> None:
+    ranks = team(1)
+    ranks.run(functions.work_in_phases)
+    phases = sink_of(ranks).phases()[0]
+    assert phases["compute"] == pytest.approx(0.2, abs=0.05)
+    assert phases["wait"] == pytest.approx(0.3, abs=0.05)
+    assert phases["other"] == pytest.approx(0.1, abs=0.05)
+    assert ranks.execution_time_s is not None
+    assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02)
+
+
+def test_a_raising_rank_ends_the_run_with_its_own_error_and_traceback(team: Start, tmp_path: Path) -> None:
+    with pytest.raises(RankFailed, match="trainer2 raised ValueError: seven is not eight") as caught:
+        team(3).run(functions.say_and_raise, "trainer2")
+    assert caught.value.role == "trainer2"
+    assert "say_and_raise" in caught.value.traceback
+    assert "about to raise" in (tmp_path / "logs" / "trainer2.log").read_text()
+
+
+def test_an_engine_error_of_a_rank_is_told_as_it_is(team: Start) -> None:
+    with pytest.raises(RankFailed, match=r"^The data set 'moons' is not at hand\.$"):
+        team(1).run(functions.raise_engine_error)
+
+
+def test_the_first_of_several_failures_is_the_one_raised(team: Start) -> None:
+    with pytest.raises(RankFailed, match="trainer3 failed"):
+        team(3).run(functions.raise_one_after_another)
+
+
+def test_a_killed_rank_is_named_with_its_signal_and_last_words(team: Start) -> None:
+    with pytest.raises(RankFailed, match=r"trainer1 \(rank 0, pid \d+\) was killed by signal 9 \(SIGKILL") as caught:
+        team(2).run(functions.die, "trainer1")
+    assert "last words" in caught.value.traceback
+
+
+def test_a_rank_that_leaves_early_is_a_failure_although_its_code_is_0(team: Start) -> None:
+    with pytest.raises(RankFailed, match=r"trainer2 .* exited with code 0 before its work was done"):
+        team(2).run(functions.leave, "trainer2")
+
+
+def test_ranks_that_resist_are_killed(team: Start) -> None:
+    ranks = team(3)
+    with pytest.raises(RankFailed, match="it is over"):
+        ranks.run(functions.resist)
+    assert {row.state for row in sink_of(ranks).rows.values()} == {"ended", "failed"}
+
+
+def test_a_stop_ends_the_ranks(team: Start, tmp_path: Path) -> None:
+    asked = time.monotonic() + 1.0
+    ranks = team(2, stop_requested=lambda: time.monotonic() > asked)
+    with pytest.raises(StopRequested):
+        ranks.run(functions.sleep, tmp_path)
+
+
+def test_what_overflows_the_buffer_is_counted_and_not_waited_for(team: Start) -> None:
+    ranks = team(1)
+    ranks.run(functions.flood, 300_000)
+    sink = sink_of(ranks)
+    dropped = [point.value for point in sink.run_points if point.name == "perf/points_dropped"][-1]
+    assert len(sink.values("a")) + len(sink.values("b")) + dropped == 600_000
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_no_rank_and_no_fork_server_outlives_a_killed_worker(tmp_path: Path, start_method: str) -> None:
+    script = f"""
+from pathlib import Path
+from engine.runtime import fork_server
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from tests.rank_functions import sleep
+if __name__ == "__main__":
+    fork_server.start()
+    folder = Path({str(tmp_path)!r})
+    Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, folder, MemorySink(), {start_method!r}).run(sleep, folder)
+"""
+    (tmp_path / "script.py").write_text(script)
+    worker = subprocess.Popen([sys.executable, tmp_path / "script.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("*.pid"))) < 2:
+        assert time.monotonic() < deadline and worker.poll() is None
+        time.sleep(0.05)
+    family = psutil.Process(worker.pid).children(recursive=True)
+    assert len(family) >= 3  # two ranks, and the fork server or the resource tracker
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    _, alive = psutil.wait_procs(family, timeout=3)
+    assert not alive

@@ -1,0 +1,63 @@
+"""The recorder of a rank: what is sent, what is counted, whose clock runs."""
+
+import time
+
+import pytest
+
+from engine.runtime.recording import ChannelRecorder, Flush
+
+
+def test_points_arrive_in_order_and_none_twice() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic())
+    for step in range(5000):
+        recorder.log({"a": step}, step=step)
+    recorder.close()
+    assert [point[1] for flush in sent for point in flush.points] == list(range(5000))
+
+
+def test_a_full_buffer_drops_and_counts_while_the_worker_is_slow() -> None:
+    sent: list[Flush] = []
+
+    def slowly(flush: Flush) -> None:
+        time.sleep(0.5)
+        sent.append(flush)
+
+    recorder = ChannelRecorder(slowly, capacity=100)
+    recorder.start(time.monotonic())
+    began = time.perf_counter()
+    for step in range(10_000):
+        recorder.log({"a": step}, step=step)
+    assert time.perf_counter() - began < 0.5  # never waited for the worker
+    recorder.close()
+    kept = sum(len(flush.points) for flush in sent)
+    assert kept + sent[-1].dropped == 10_000
+    assert sent[-1].dropped > 0
+
+
+def test_an_inner_phase_stops_the_outer_ones_clock() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic())
+    with recorder.phase("compute"):
+        time.sleep(0.05)
+        with recorder.phase("wait"):
+            time.sleep(0.1)
+        time.sleep(0.05)
+    recorder.close()
+    assert sent[-1].phases["compute"] == pytest.approx(0.1, abs=0.03)
+    assert sent[-1].phases["wait"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_histogram_counts_are_sent_once() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    for bucket in (1, 1, 2):
+        recorder.histogram("staleness", bucket)
+    recorder.close()
+    total: dict[tuple[str, int], int] = {}
+    for flush in sent:
+        for key, count in flush.histograms.items():
+            total[key] = total.get(key, 0) + count
+    assert total == {("staleness", 1): 2, ("staleness", 2): 1}
