@@ -1,0 +1,64 @@
+# Parallab's few commands; `make` alone lists them. Any Python from 3.11 on will do: make run PYTHON=python3.12
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev run stop test test-long check format bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+PORT ?= 8501
+
+help: ## List the commands
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+install: $(VENV)/.installed ## Make .venv and install what Parallab needs
+
+install-dev: $(VENV)/.installed-dev
+
+run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it (PORT=8502 for another port)
+	@exec $(BIN)/python -m streamlit run app/asgi.py --server.port $(PORT)
+
+stop: install ## End the runner once its runs have ended
+	@exec $(BIN)/python -m engine stop
+
+test: install-dev ## Run all tests but the long ones
+	@$(BIN)/python -m pytest
+
+test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result
+	@$(BIN)/python -m pytest -m long --timeout 1800
+
+check: install-dev ## Check format, lint, types and the architecture
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_architecture.py
+
+format: install-dev ## Bring all code into the one format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: install-dev ## Say which benchmarks there are and how each is run
+	@cat bench/README.md
+
+clean: ## Remove .venv and caches; runs and their store stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A .venv that is there already is kept; requirements are installed anew only when their file changes.
+$(BIN)/python:
+	@python="$(PYTHON)"; \
+	for candidate in $${python:-python3 python3.11 python3.12 python3.13 python3.14 python}; do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Parallab needs Python 3.11 or newer with its venv module, and $${python:-no python3 on the PATH} is that: install one (Debian: apt install python3 python3-venv) or name it with 'make run PYTHON=/path/to/python'." >&2; exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$("$$found" --version)."; "$$found" -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt | $(BIN)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,52 @@
+"""What every test may ask for: a home of its own, and the real MNIST where it lies.
+
+No test ever touches the project's own store: `PARALLAB_HOME` always names a temporary folder.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.home import ROOT, Home
+
+IN_CI = bool(os.environ.get("CI"))
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
+    os.environ["PARALLAB_DATA"] = str(SHARED_DATA)
+os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """Give the test an empty home, also as `PARALLAB_HOME`; end what still runs for it afterwards."""
+    made = Home(tmp_path / "home").create()
+    monkeypatch.setenv("PARALLAB_HOME", str(made.path))
+    yield made
+    end_processes_of(made)
+
+
+@pytest.fixture
+def mnist() -> Path:
+    """Give the folder that holds the real MNIST; without it skip the test, in CI fail it."""
+    folder = os.environ.get("PARALLAB_DATA")
+    if folder and (Path(folder) / "MNIST" / "raw" / "train-images-idx3-ubyte").is_file():
+        return Path(folder).absolute()
+    line = f"MNIST was not found under PARALLAB_DATA ({folder or 'not set'}); this test needs the real data set."
+    if IN_CI:
+        pytest.fail(line)
+    pytest.skip(line)
+
+
+def end_processes_of(home: Home) -> None:
+    """Kill every process whose `PARALLAB_HOME` is this home: a test that failed half-way must not slow the next."""
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get("PARALLAB_HOME") == str(home.path):
+                process.kill()
+        except psutil.Error:
+            continue
