@@ -16,7 +16,8 @@ COMMON: dict[str, Any] = {"dataset": "mnist", "epochs": 1, "threads_per_rank": 1
 
 def whole_run_s(run: Run) -> float:
     """Return the seconds from the claim to the end."""
-    assert run.claimed_at and run.ended_at
+    assert run.claimed_at
+    assert run.ended_at
     return (datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.claimed_at)).total_seconds()
 
 

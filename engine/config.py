@@ -88,8 +88,9 @@ def choices_of(field: FieldInfo) -> tuple[Any, ...]:
 def bound_of(field: FieldInfo, name: Literal["ge", "gt", "le", "lt"]) -> float | None:
     """Return one bound of a numeric field, or None where it has none."""
     for rule in field.metadata:
-        if (bound := getattr(rule, name, None)) is not None:
-            return float(bound) if isinstance(bound, float) else bound  # type: ignore[no-any-return]
+        bound: float | None = getattr(rule, name, None)
+        if bound is not None:
+            return bound
     return None
 
 

@@ -48,7 +48,7 @@ def work_in_phases(rank: Rank) -> None:
 def say_and_raise(rank: Rank, role: str) -> None:
     rank.ready()
     if rank.role == role:
-        print("about to raise")
+        sys.stdout.write("about to raise\n")
         raise ValueError("seven is not eight")
     time.sleep(600)
 
@@ -66,7 +66,7 @@ def raise_one_after_another(rank: Rank) -> None:
 def die(rank: Rank, role: str, number: int = signal.SIGKILL) -> None:
     rank.ready()
     if rank.role == role:
-        print("last words")
+        sys.stdout.write("last words\n")
         sys.stdout.flush()
         os.kill(os.getpid(), number)
     time.sleep(600)

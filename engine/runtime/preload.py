@@ -19,4 +19,4 @@ from engine.registry import EXPERIMENTS, method  # noqa: E402
 torch.set_num_threads(1)
 for _name in EXPERIMENTS:
     method(_name)
-LOADED = not torch.cuda.is_initialized()  # CUDA does not survive a fork
+LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork

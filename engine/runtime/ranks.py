@@ -3,6 +3,7 @@
 `method.run(config, ranks)` calls `ranks.run(function, ...)`; the first failure is the one raised.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ from engine.runtime.sink import Sink
 from engine.runtime.telemetry import Telemetry
 from engine.store.clock import now
 from engine.store.records import RankBatch, RankRow, RankState
+
+log = logging.getLogger(__name__)
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 
@@ -293,7 +296,7 @@ class _Watch:
             self.ranks.sink.ranks([member.row() for member in self.members])
         except StoreBusy as error:
             # What was recorded is kept here and written with the next batch: a busy database costs time, not points.
-            print(f"{now()} {error}", flush=True)
+            log.warning("%s", error)
             if final:
                 raise
 

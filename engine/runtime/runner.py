@@ -3,6 +3,7 @@
 It may be killed at any moment: runs go on, and the next runner takes them over from what the store says.
 """
 
+import logging
 import os
 import signal
 import subprocess
@@ -16,12 +17,14 @@ from filelock import FileLock, Timeout
 from engine.errors import RunnerError, StoreBusy, StoreError
 from engine.home import ROOT, Home
 from engine.runtime.launcher import Launcher, LocalLauncher
+from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
 from engine.runtime.processes import end_session, is_alive, me
 from engine.runtime.slots import free_cores, place
 from engine.store import Reader, Store
-from engine.store.clock import now
 from engine.store.records import ProcessIdentity, Run
+
+log = logging.getLogger(__name__)
 
 POLL_S = 0.05
 BEAT_S = 1.0
@@ -68,6 +71,7 @@ def ensure_running(home: Home) -> bool:
 def serve(home: Home) -> None:
     """Serve `home` until asked to stop; raises RunnerError where another runner does already."""
     home.create()
+    log_to_stdout()
     try:
         with FileLock(home.runner_lock).acquire(timeout=0), Store.open(home) as store:
             launcher = LocalLauncher(home)
@@ -110,7 +114,7 @@ class Runner:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
         self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus))
-        say(f"runner {os.getpid()} serves {self.home.path}: {self.machine.cores} cores, {len(self.machine.gpus)} GPUs")
+        log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
         while not self.leaving:
             try:
                 self._beat()
@@ -122,10 +126,10 @@ class Runner:
                     holders += self._claim(holders)
                 self._keep_spare(holders)
             except StoreBusy as busy:
-                say(str(busy))
+                log.warning("%s", busy)
             time.sleep(POLL_S)
         self.store.remove_runner()
-        say("runner ends" + ("; its runs go on" if self.leaving else ""))
+        log.info("runner ends%s", "; its runs go on" if self.leaving else "")
 
     def _leave(self, number: int, frame: FrameType | None) -> None:
         self.leaving = True
@@ -202,11 +206,6 @@ class Runner:
 
 def _is_this_boot(worker: ProcessIdentity) -> bool:
     return worker.boot_id == me().boot_id
-
-
-def say(text: str) -> None:
-    """Write a line to the runner's log."""
-    print(f"{now()} {text}", flush=True)
 
 
 def runner_process(home: Home) -> ProcessIdentity | None:

@@ -5,6 +5,7 @@ It is the only writer of that run's measurements.
 """
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -20,11 +21,14 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime import fork_server
 from engine.runtime.environment import environment
+from engine.runtime.logs import log_to_stdout
 from engine.runtime.processes import me
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import StoreSink
 from engine.store import Store
 from engine.store.records import Run, Status
+
+log = logging.getLogger(__name__)
 
 READY = b"ready\n"
 
@@ -56,7 +60,7 @@ def main() -> None:
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fork_server.start()
-    from engine.data import datasets  # noqa: F401, PLC0415  (slow to import; better now than while a person waits)
+    from engine.data import datasets  # noqa: F401  (slow to import; better now than while a person waits)
 
     with Store.open(home) as store:
         surroundings = environment()
@@ -83,7 +87,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
     switch.interruptible = True
     if switch.requested:
         raise StopRequested("The run was asked to stop.")
-    from engine.registry import method  # noqa: PLC0415
+    from engine.registry import method
 
     config = experiment(run.experiment).config.check(run.config)
     os.environ["CUDA_VISIBLE_DEVICES"] = _visible(run)
@@ -114,7 +118,7 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     except EngineError as failure:
         return "failed", str(failure), ""
     except BaseException as failure:
-        traceback.print_exc()
+        log.exception("the worker failed")
         return "failed", f"The worker raised {type(failure).__name__}: {failure}", traceback.format_exc()
     return "finished", "All ranks ended their work.", ""
 
@@ -140,7 +144,8 @@ def _devices(config: Config, run: Run) -> list[str]:
 def _write_own_log(path: Path) -> None:
     """Send this process's output to the run's folder from here on."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):
-        os.dup2(log, descriptor)
-    os.close(log)
+        os.dup2(file, descriptor)
+    os.close(file)
+    log_to_stdout()

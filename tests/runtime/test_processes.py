@@ -11,8 +11,8 @@ import psutil
 from engine.runtime.processes import describe_exit, end_session, identity, is_alive, me, session_members
 
 
-def _sleeper(code: str = "import time; time.sleep(600)") -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+def _sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 
 
 def test_a_process_is_alive_until_it_is_killed_even_as_a_zombie() -> None:
@@ -45,15 +45,14 @@ outer = f'import subprocess, sys; subprocess.Popen([sys.executable, "-c", {inner
 subprocess.run([sys.executable, "-c", outer])
 time.sleep(600)
 """
-    process = _sleeper(code)
-    leader = identity(process.pid)
-    assert leader is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
-    assert len(session_members(leader)) == 2
-    assert end_session(leader, grace_s=0.3) == []
-    assert session_members(leader) == []
-    process.wait()
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE) as process:
+        leader = identity(process.pid)
+        assert leader is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        assert len(session_members(leader)) == 2
+        assert end_session(leader, grace_s=0.3) == []
+        assert session_members(leader) == []
 
 
 def test_a_reused_pid_is_never_ended_for_another_session() -> None:

@@ -55,7 +55,8 @@ def test_every_point_of_every_rank_arrives_in_order(team: Start, start_method: s
         assert sink_of(ranks).values("train/loss", index) == [1.0 / step for step in range(1, 501)]
     assert sink_of(ranks).progress == (1000, 1000, "samples")
     assert {row.state for row in sink_of(ranks).rows.values()} == {"done"}
-    assert ranks.execution_time_s is not None and sink_of(ranks).startup_time_s is not None
+    assert ranks.execution_time_s is not None
+    assert sink_of(ranks).startup_time_s is not None
 
 
 def test_the_fork_server_had_torch_and_the_methods_loaded(team: Start) -> None:
@@ -155,7 +156,8 @@ if __name__ == "__main__":
     worker = subprocess.Popen([sys.executable, tmp_path / "script.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True)
     deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("*.pid"))) < 2:
-        assert time.monotonic() < deadline and worker.poll() is None
+        assert time.monotonic() < deadline
+        assert worker.poll() is None
         time.sleep(0.05)
     family = psutil.Process(worker.pid).children(recursive=True)
     assert len(family) >= 3  # two ranks, and the fork server or the resource tracker
