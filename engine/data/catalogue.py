@@ -1,0 +1,75 @@
+"""What data sets there are and which of them lie on this machine; torch-free, so that a form and a doctor can ask."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import UnknownName
+from engine.home import Home
+
+DatasetName = Literal["mnist", "digits", "synthetic"]
+State = Literal["at hand", "missing", "damaged"]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set as a form shows it: how many images it trains and tests on, and a sentence on what it is."""
+
+    name: DatasetName
+    title: str
+    sentence: str
+    train: int
+    test: int
+    files: tuple[tuple[str, int], ...] = ()
+    """What must lie in the data folder, with sizes in bytes; empty where nothing must."""
+
+
+DATA_SETS: dict[str, DataSet] = {
+    found.name: found
+    for found in (
+        DataSet(
+            "mnist",
+            "MNIST",
+            "70,000 handwritten digits of 28x28 pixels; found in the data folder, or downloaded there on first use (12 MB).",
+            train=60_000,
+            test=10_000,
+            files=(
+                ("MNIST/raw/train-images-idx3-ubyte", 16 + 60_000 * 784),
+                ("MNIST/raw/train-labels-idx1-ubyte", 8 + 60_000),
+                ("MNIST/raw/t10k-images-idx3-ubyte", 16 + 10_000 * 784),
+                ("MNIST/raw/t10k-labels-idx1-ubyte", 8 + 10_000),
+            ),
+        ),
+        DataSet("digits", "Digits", "1,797 real 8x8 digits that come with scikit-learn, scaled to 28x28; needs no network.", train=1_437, test=360),
+        DataSet("synthetic", "Synthetic", "Random images with random labels: nothing to learn, for timing alone; needs no network.", train=8_192, test=1_024),
+    )
+}
+
+
+def data_set(name: str) -> DataSet:
+    """Return the data set of that name; raises UnknownName."""
+    if name not in DATA_SETS:
+        raise UnknownName("data set", name, DATA_SETS, field="dataset")
+    return DATA_SETS[name]
+
+
+def state(name: str, home: Home) -> State:
+    """Say whether the data set lies whole on this machine, is missing, or has a file of the wrong size."""
+    sizes = [(size, _size(home.data / path)) for path, size in data_set(name).files]
+    if any(found is None for _, found in sizes):
+        return "missing"
+    return "at hand" if all(found == size for size, found in sizes) else "damaged"
+
+
+def at_hand(name: str, home: Home) -> bool:
+    """Say whether a run can use the data set now, without a download."""
+    return state(name, home) == "at hand"
+
+
+def damaged_files(name: str, home: Home) -> list[Path]:
+    """Return the files of the data set that are there with the wrong size."""
+    return [home.data / path for path, size in data_set(name).files if _size(home.data / path) not in (None, size)]
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None

@@ -1,0 +1,54 @@
+"""The reference's settings, presets and card. Torch-free."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from engine.config import ADVANCED, Config, RuleBroken
+from engine.data.catalogue import DatasetName, data_set
+from engine.registry import Experiment, Flow, Preset
+
+
+class ReferenceConfig(Config):
+    """Plain SGD in one process."""
+
+    epochs: int = Field(10, ge=1, le=1000, description="Passes over the training set.")
+    batch_size: int = Field(64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"})
+    learning_rate: float = Field(0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it.")
+    momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD.")
+    dataset: DatasetName = Field("mnist", description="What is learned: mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing).")
+    evaluate_every: int = Field(
+        1, ge=0, le=1000, description="Epochs between two tests of the model; 0 tests only at the end.", json_schema_extra=ADVANCED | {"unit": "epochs"}
+    )
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("trainer1",)
+
+    @model_validator(mode="after")
+    def _fits_the_data(self) -> Self:
+        size = data_set(self.dataset).train
+        if self.batch_size > size:
+            raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {self.dataset}, got {self.batch_size}.")
+        return self
+
+
+_PUBLISHED = {"dataset": "mnist", "epochs": 10, "batch_size": 64, "learning_rate": 0.01, "momentum": 0.5}
+
+EXPERIMENT = Experiment(
+    name="reference",
+    title="Reference",
+    sentence="The same model, data and optimizer in one process: the point that every speed-up is measured against.",
+    config=ReferenceConfig,
+    presets={
+        "published": Preset("MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5.", _PUBLISHED),
+        "tuned": Preset("MNIST in 10 passes, with a step size chosen for few passes.", _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.9}),
+        "quick": Preset(
+            "The bundled digits: needs no network and ends in seconds.",
+            {"dataset": "digits", "epochs": 30, "batch_size": 32, "learning_rate": 0.02, "momentum": 0.9},
+        ),
+    },
+    axis="threads_per_rank",
+    flows=(Flow("data", "trainer1", "mini-batches"), Flow("trainer1", "weights", "updates, one after the other")),
+    source="Robbins and Monro: A Stochastic Approximation Method, 1951 (plain SGD, here with momentum)",
+)
