@@ -32,6 +32,9 @@ class Launcher(Protocol):
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
         """Ask the worker to end its run, or with `force` kill its whole session and check that it is gone."""
 
+    def failure(self) -> str:
+        """Return what the last worker that could not start had to say."""
+
     @property
     def warm(self) -> bool:
         """Whether a spare worker stands ready."""
@@ -106,7 +109,7 @@ class LocalLauncher:
         self._spare = None
 
     def failure(self) -> str:
-        """Return the end of what spares wrote, for a cause when they can't start."""
+        """Return the end of what the last spare wrote."""
         try:
             return self._log.read_text(errors="replace")[-4000:]
         except OSError:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from filelock import FileLock, Timeout
@@ -20,7 +20,7 @@ from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
 from engine.runtime.processes import end_session, is_alive, me
-from engine.runtime.slots import free_cores, place
+from engine.runtime.slots import free_cores, lacks, place
 from engine.store import Reader, Store
 from engine.store.records import ProcessIdentity, Run
 
@@ -117,19 +117,23 @@ class Runner:
         log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
         while not self.leaving:
             try:
-                self._beat()
-                holders = self.store.alive()
-                holders = [run for run in holders if self._look_after(run)]
-                if self.stopping and not holders:
+                if not self.step():
                     break
-                if not self.stopping:
-                    holders += self._claim(holders)
-                self._keep_spare(holders)
             except StoreBusy as busy:
                 log.warning("%s", busy)
             time.sleep(POLL_S)
         self.store.remove_runner()
         log.info("runner ends%s", "; its runs go on" if self.leaving else "")
+
+    def step(self) -> bool:
+        """Do once all that is due; return False when a stop was asked for and no run is left."""
+        self._beat()
+        holders = [run for run in self.store.alive() if self._look_after(run)]
+        if self.stopping:
+            return bool(holders)
+        holders += self._claim(holders)
+        self._keep_spare(holders)
+        return True
 
     def _leave(self, number: int, frame: FrameType | None) -> None:
         self.leaving = True
@@ -174,29 +178,29 @@ class Runner:
         elif run.begun_at is None and run.starts < MAX_STARTS:
             self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
         elif run.begun_at is None:
-            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self._failure())
+            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self.launcher.failure())
         else:
             self.store.end(run.id, "lost", f"{who} while the run was on. What it had recorded is kept; launch it again.{remains}")
-
-    def _failure(self) -> str:
-        return self.launcher.failure() if isinstance(self.launcher, LocalLauncher) else ""
 
     def _claim(self, holders: list[Run]) -> list[Run]:
         """Start queued runs, strictly first in, first out, as long as the head fits; return those started."""
         started: list[Run] = []
         while (head := self.store.next_queued()) is not None:
+            if lack := lacks(head, self.machine):
+                self.store.refuse(head.id, lack)
+                continue
             gpus = place(head, holders + started, self.machine)
             if gpus is None:
                 break
             worker = self.launcher.reserve()
             if self.store.claim(head.id, worker, gpus):
                 self.launcher.submit(worker, head.id)
-                started.append(head)
+                started.append(replace(head, gpus=gpus))
         return started
 
     def _keep_spare(self, holders: list[Run]) -> None:
         """Prepare a spare while a core is free for it: loading torch beside a full machine would falsify its runs' times."""
-        if self.stopping or time.monotonic() - self.spare_at < SPARE_RETRY_S or free_cores(holders, self.machine) < 1:
+        if time.monotonic() - self.spare_at < SPARE_RETRY_S or free_cores(holders, self.machine) < 1:
             return
         if any(run.status == "starting" for run in holders):
             return

@@ -19,3 +19,12 @@ def place(run: Run, holders: Sequence[Run], machine: Machine) -> tuple[int, ...]
 def free_cores(holders: Sequence[Run], machine: Machine) -> int:
     """Return the cores that no run holds."""
     return machine.cores - sum(holder.demand.cores for holder in holders)
+
+
+def lacks(run: Run, machine: Machine) -> str:
+    """Return why `run` can never be placed on `machine`, empty where it can; so it is when a GPU has gone since the launch."""
+    if run.demand.gpus > len(machine.gpus):
+        return f"The run asks for {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device auto or cpu."
+    if run.demand.cores > machine.cores:
+        return f"The run asks for {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the launch page caps the cores."
+    return ""

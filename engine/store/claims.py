@@ -1,0 +1,99 @@
+"""What the runner does: register, claim the head of the queue for one worker, put back, end. A run's status changes here alone."""
+
+import json
+from collections.abc import Sequence
+
+from engine.store.clock import now
+from engine.store.commands import Commands
+from engine.store.reading import RUN, as_run
+from engine.store.records import ALIVE, ProcessIdentity, Run, Status
+
+_ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+
+
+class Claims(Commands):
+    """The runner's side of the queue."""
+
+    def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int) -> None:
+        """Name the process that serves this store; it replaces any before it."""
+        with self.change() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+                [process.boot_id, process.pid, process.started_ticks, now(), now(), cores, gpus],
+            )
+
+    def beat_runner(self, *, warm: bool) -> bool:
+        """Say that the runner lives; return whether it was asked to stop."""
+        with self.change() as connection:
+            connection.execute("UPDATE runner SET heartbeat_at = ?, warm = ?", [now(), warm])
+            row = connection.execute("SELECT stopping FROM runner").fetchone()
+        return bool(row and row["stopping"])
+
+    def ask_runner_to_stop(self) -> None:
+        """Ask the runner to end once its runs have ended."""
+        with self.change() as connection:
+            connection.execute("UPDATE runner SET stopping = 1")
+
+    def remove_runner(self) -> None:
+        """Say that no runner serves this store."""
+        with self.change() as connection:
+            connection.execute("DELETE FROM runner")
+
+    def next_queued(self) -> Run | None:
+        """Return the head of the queue."""
+        row = self.row(f"{RUN} WHERE runs.status = 'queued' ORDER BY runs.id LIMIT 1")
+        return as_run(row) if row else None
+
+    def alive(self) -> list[Run]:
+        """Return the runs that should have a live worker, oldest first."""
+        return [as_run(row) for row in self.rows(f"{RUN} WHERE runs.status IN ({_ALIVE}) ORDER BY runs.id")]
+
+    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int]) -> bool:
+        """Give a queued run to a worker; False where it is no longer queued."""
+        with self.change() as connection:
+            cursor = connection.execute(
+                "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?,"
+                " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?"
+                " WHERE id = ? AND status = 'queued'",
+                [now(), json.dumps(list(gpus)), worker.boot_id, worker.pid, worker.started_ticks, run_id],
+            )
+            if cursor.rowcount == 0:
+                return False
+            self._note_event(run_id, "starting", "runner", f"worker pid {worker.pid}" + (f", GPUs {', '.join(map(str, gpus))}" if gpus else ""))
+            self.touch(run_id)
+        return True
+
+    def requeue(self, run_id: int, why: str) -> bool:
+        """Put back a claimed run that its worker never began; False where it has."""
+        with self.change() as connection:
+            cursor = connection.execute(
+                "UPDATE runs SET status = 'queued', gpu_ids = '[]', worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL"
+                " WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
+                [run_id],
+            )
+            if cursor.rowcount == 0:
+                return False
+            self._note_event(run_id, "queued", "runner", why)
+            self.touch(run_id)
+        return True
+
+    def refuse(self, run_id: int, cause: str) -> bool:
+        """Fail a queued run that can never be placed; False where it is no longer queued."""
+        return self._to_end(run_id, ("queued",), "failed", cause, "", None, "runner")
+
+    def end(self, run_id: int, status: Status, cause: str, *, error: str = "", execution_time_s: float | None = None, who: str = "runner") -> bool:
+        """Give a live run its last status and cause; False, and nothing written, where it has ended already."""
+        return self._to_end(run_id, ALIVE, status, cause, error, execution_time_s, who)
+
+    def _to_end(self, run_id: int, allowed: Sequence[Status], status: Status, cause: str, error: str, execution_time_s: float | None, who: str) -> bool:
+        with self.change() as connection:
+            if self._status(run_id) not in allowed:
+                return False
+            connection.execute(
+                "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
+                [status, cause, error, now(), execution_time_s, run_id],
+            )
+            connection.execute("UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id])
+            self._note_event(run_id, status, who, cause)
+            self.touch(run_id)
+        return True

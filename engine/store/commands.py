@@ -1,0 +1,98 @@
+"""What people do to runs: launch, cancel, tag, note, rename. Each command is one short transaction with its event."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import WrongStatus
+from engine.store.clock import now
+from engine.store.connection import Writing
+from engine.store.records import ENDED, Demand, Status
+
+
+class Commands(Writing):
+    """The commands of pages and command line."""
+
+    def add_run(
+        self,
+        experiment: str,
+        config: Mapping[str, Any],
+        *,
+        owner: str,
+        demand: Demand,
+        preset: str | None = None,
+        name: str = "",
+        parent_id: int | None = None,
+    ) -> int:
+        """Queue a run and return its id."""
+        with self.change() as connection:
+            cursor = connection.execute(
+                "INSERT INTO runs (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, created_at, version)"
+                " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(version), 0) + 1 FROM runs))",
+                [experiment, preset, name, owner, json.dumps(dict(config)), demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, now()],
+            )
+            run_id = cursor.lastrowid
+            assert run_id is not None
+            self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+        return run_id
+
+    def request_cancel(self, run_id: int, *, by: str) -> Status:
+        """Ask for the run's end: a queued one is cancelled at once, a live one is stopping. Returns the new status.
+
+        Raises NoSuchRun, WrongStatus where it has ended. Asking twice changes nothing.
+        """
+        with self.change() as connection:
+            status = self._status(run_id)
+            if status in ENDED:
+                raise WrongStatus(f"Run {run_id} can't be cancelled: it is {status} already.")
+            if status == "stopping":
+                return status
+            if status == "queued":
+                connection.execute("UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [f"Cancelled by {by}.", now(), run_id])
+            else:
+                connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
+            connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ? WHERE id = ?", [now(), by, run_id])
+            self._note_event(run_id, "cancelled" if status == "queued" else "stopping", by, "")
+            self.touch(run_id)
+        return "cancelled" if status == "queued" else "stopping"
+
+    def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
+        """Tag a run."""
+        self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
+
+    def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
+        """Take a tag off a run."""
+        self._edit(run_id, "untagged", by, tag, "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag])
+
+    def set_note(self, run_id: int, text: str, *, by: str) -> None:
+        """Write the run's note anew."""
+        sql = "INSERT OR REPLACE INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)"
+        self._edit(run_id, "noted", by, "", sql, [run_id, text, by, now()])
+
+    def rename(self, run_id: int, name: str, *, by: str) -> None:
+        """Give the run another name."""
+        self._edit(run_id, "renamed", by, name, "UPDATE runs SET name = ? WHERE id = ?", [name, run_id])
+
+    def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
+        """Keep what happened to a run."""
+        with self.change():
+            self._note_event(run_id, kind, who, detail)
+            self.touch(run_id)
+
+    def _edit(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
+        with self.change() as connection:
+            self._status(run_id)
+            connection.execute(sql, values)
+            self._note_event(run_id, kind, by, detail)
+            self.touch(run_id)
+
+    def _status(self, run_id: int) -> Status:
+        found: sqlite3.Row | None = self.connection.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
+        if found is None:
+            raise self.no_such_run(run_id)
+        status: Status = found["status"]
+        return status
+
+    def _note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
+        self.connection.execute("INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)", [run_id, now(), kind, who, detail])

@@ -1,0 +1,170 @@
+"""The runner's decisions against a real store and a launcher that starts nothing."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from engine.home import Home
+from engine.runtime.machine import Gpu, Machine
+from engine.runtime.processes import me
+from engine.runtime.runner import MAX_STARTS, Runner
+from engine.store import Reader, Store
+from engine.store.records import Demand, ProcessIdentity, Run
+
+
+@dataclass
+class PaperLauncher:
+    """A launcher of workers that exist on paper only."""
+
+    submitted: dict[int, ProcessIdentity] = field(default_factory=dict)
+    ended: dict[int, str] = field(default_factory=dict)
+    cancelled: list[tuple[int, bool]] = field(default_factory=list)
+    warm: bool = True
+    next_pid: int = 10_000_000  # above any pid that Linux hands out
+
+    def reserve(self) -> ProcessIdentity:
+        return replace(me(), pid=self.next_pid, started_ticks=1)
+
+    def submit(self, worker: ProcessIdentity, run_id: int) -> None:
+        self.submitted[run_id] = worker
+        self.next_pid += 1
+
+    def poll(self, worker: ProcessIdentity) -> str | None:
+        return self.ended.get(worker.pid)
+
+    def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
+        self.cancelled.append((worker.pid, force))
+        if force:
+            self.ended[worker.pid] = "was killed by signal 9 (SIGKILL)"
+
+    def failure(self) -> str:
+        return "no torch here"
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    with Store.open(home) as store:
+        yield store
+
+
+@pytest.fixture
+def runner(home: Home, store: Store) -> Runner:
+    return Runner(home, store, PaperLauncher(), Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0))
+
+
+@pytest.fixture
+def queue(store: Store) -> Callable[..., int]:
+    def add(cores: int = 1, gpus: int = 0) -> int:
+        return store.add_run("hogwild", {}, owner="ada", demand=Demand(cores, gpus, cores, 1))
+
+    return add
+
+
+def run_of(runner: Runner, run_id: int) -> Run:
+    with Reader.open(runner.home) as reader:
+        return reader.run(run_id)
+
+
+def paper(runner: Runner) -> PaperLauncher:
+    assert isinstance(runner.launcher, PaperLauncher)
+    return runner.launcher
+
+
+def test_the_queue_is_strictly_first_in_first_out(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    small, large, later = queue(cores=2), queue(cores=3), queue(cores=1)
+    runner.step()
+    assert list(paper(runner).submitted) == [small]
+    assert run_of(runner, later).status == "queued"  # it would fit, but the large one is first
+    store.begin(small, paper(runner).submitted[small], {})
+    store.end(small, "finished", "All ranks ended their work.")
+    runner.step()
+    assert list(paper(runner).submitted) == [small, large, later]
+
+
+def test_each_gpu_is_given_once(runner: Runner, queue: Callable[..., int]) -> None:
+    first, second, third = queue(gpus=1), queue(gpus=1), queue(gpus=1)
+    runner.step()
+    assert run_of(runner, first).gpus == (0,)
+    assert run_of(runner, second).gpus == (1,)
+    assert run_of(runner, third).status == "queued"
+
+
+def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(runner: Runner, queue: Callable[..., int]) -> None:
+    impossible, possible = queue(gpus=3), queue()
+    runner.step()
+    assert run_of(runner, impossible).status == "failed"
+    assert "3 GPUs" in run_of(runner, impossible).cause
+    assert run_of(runner, possible).status == "starting"
+
+
+def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(runner: Runner, store: Store, queue: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = queue()
+    runner.step()
+    worker = paper(runner).submitted[run_id]
+    assert store.request_cancel(run_id, by="grace") == "stopping"
+    runner.step()
+    runner.step()
+    assert paper(runner).cancelled == [(worker.pid, False)]
+    monkeypatch.setattr("engine.runtime.runner.STOP_DEADLINE_S", 0.0)
+    runner.step()
+    runner.step()
+    assert (worker.pid, True) in paper(runner).cancelled
+    assert run_of(runner, run_id).status == "cancelled"
+    assert "grace" in run_of(runner, run_id).cause
+
+
+def test_a_run_whose_worker_died_is_lost_with_the_reason(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    run_id = queue()
+    runner.step()
+    worker = paper(runner).submitted[run_id]
+    store.begin(run_id, worker, {})
+    paper(runner).ended[worker.pid] = "was killed by signal 9 (SIGKILL)"
+    runner.step()
+    assert run_of(runner, run_id).status == "lost"
+    assert f"The worker (pid {worker.pid}) was killed by signal 9 (SIGKILL)" in run_of(runner, run_id).cause
+
+
+def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_after_several(runner: Runner, queue: Callable[..., int]) -> None:
+    run_id = queue()
+    for _ in range(MAX_STARTS):
+        runner.step()
+        worker = paper(runner).submitted[run_id]
+        assert run_of(runner, run_id).status == "starting"
+        paper(runner).ended[worker.pid] = "exited with code 1"
+    runner.step()
+    assert run_of(runner, run_id).status == "failed"
+    assert run_of(runner, run_id).error == "no torch here"
+
+
+def test_a_run_of_an_earlier_boot_is_lost_even_where_its_pid_is_in_use(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    run_id = queue()
+    earlier = replace(me(), boot_id="the boot before")
+    assert store.claim(run_id, earlier, ())
+    store.begin(run_id, earlier, {})
+    paper(runner).ended[earlier.pid] = "is gone"
+    runner.step()
+    assert run_of(runner, run_id).status == "lost"
+    assert "restarted" in run_of(runner, run_id).cause
+
+
+def test_a_new_runner_takes_over_live_workers_and_their_slots(runner: Runner, queue: Callable[..., int]) -> None:
+    first, second = queue(cores=4), queue(cores=1)
+    runner.step()
+    successor = Runner(runner.home, runner.store, PaperLauncher(), runner.machine)
+    successor.step()
+    assert run_of(runner, first).status == "starting"
+    assert run_of(runner, second).status == "queued"
+
+
+def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    first = queue(cores=4)
+    store.register_runner(me(), cores=4, gpus=2)
+    assert runner.step()
+    store.ask_runner_to_stop()
+    runner.beaten_at = 0.0
+    second = queue()
+    assert runner.step()
+    paper(runner).ended[paper(runner).submitted[first].pid] = "exited with code 0"
+    assert not runner.step()
+    assert run_of(runner, second).status == "queued"
