@@ -49,6 +49,13 @@ class Reader(Reading):
             raise self.no_such_run(run_id)
         return as_run(row)
 
+    def entry(self, run_id: int) -> RunRow:
+        """Return one run as a list shows it; raises NoSuchRun."""
+        row = self.row(f"{RUN} WHERE runs.id = ?", [run_id])
+        if row is None:
+            raise self.no_such_run(run_id)
+        return _as_row(row, *self._numbers([run_id]).get(run_id, ({}, {})))
+
     def runs(
         self,
         *,

@@ -1,0 +1,29 @@
+"""The command line: each command in a module of its own, imported on use. Torch-free."""
+
+import click
+
+from engine import __version__
+from engine.cli.frame import EXIT_CODES, CommandTable
+
+COMMANDS = {
+    "experiments": "engine.cli.experiments:experiments_command",
+    "run": "engine.cli.launching:run_command",
+    "submit": "engine.cli.launching:submit_command",
+    "list": "engine.cli.runs:list_command",
+    "show": "engine.cli.show:show_command",
+    "logs": "engine.cli.logs:logs_command",
+    "cancel": "engine.cli.runs:cancel_command",
+    "export": "engine.cli.export:export_command",
+    "serve": "engine.cli.runner:serve_command",
+    "stop": "engine.cli.runner:stop_command",
+    "doctor": "engine.cli.doctor:doctor_command",
+}
+
+
+@click.command(cls=CommandTable, table=COMMANDS, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="parallab")
+def main() -> None:
+    """Launch distributed-training experiments, watch them, and read what they measured.
+
+    Runs live in the store under PARALLAB_HOME (default: .parallab in the project), the same one that the console shows.
+    """

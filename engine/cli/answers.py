@@ -1,0 +1,63 @@
+"""How a command answers: one JSON value, or text that a person reads."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+
+def plain(value: object) -> Any:
+    """Return `value` as JSON can write it; a NaN or an infinity becomes the text "NaN", "Infinity" or "-Infinity"."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON value on one line."""
+    click.echo(json.dumps(plain(value), allow_nan=False, ensure_ascii=False))
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under headings; columns of numbers stand to the right."""
+    texts = [[number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [list(headings), *texts]) for column in range(len(headings))]
+    right = [all(isinstance(row[column], int | float | None) for row in rows) for column in range(len(headings))]
+    lines = [_line(list(headings), widths, right), *(_line(line, widths, right) for line in texts)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(cells, widths, right, strict=True)).rstrip()
+
+
+def number(value: float | None) -> str:
+    """Return a number with as many digits as one compares by."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def moment(text: str | None) -> str:
+    """Return a stored time in the reader's own zone, to the second."""
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds as a person says them: 12.3 s, 4 min 05 s, 2 h 03 min."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

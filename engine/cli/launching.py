@@ -1,0 +1,78 @@
+"""`run` and `submit`: put a run into the queue, and stay with it or not."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option
+from engine.cli.show import summary, summary_text
+from engine.cli.watch import Watch
+from engine.home import Home
+from engine.launch import launch
+from engine.registry import experiment
+from engine.runtime.runner import ensure_running
+from engine.store import Reader
+
+STORE_TIMEOUT_S = 30.0
+"""A person at a command line would rather wait than type it again."""
+
+
+def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
+    for decorate in reversed(
+        (
+            click.argument("experiment_name", metavar="EXPERIMENT"),
+            click.option("--preset", help="Start from a named config; the experiments command lists them."),
+            click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting; may be given often. 'none' empties a setting."),
+            click.option("--name", "title", default="", help="A name that tells the run from its like."),
+            owner_option,
+            json_option,
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command("run", short_help="Launch a run and stay with it until it ends.")
+@_what_to_launch
+@click.pass_context
+def run_command(ctx: click.Context, experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool) -> None:
+    """Launch a run and stay with it until it ends; start a runner where none is alive.
+
+    Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With --json the last line of
+    standard output is one object with id, status, cause, execution_time_s, metrics (last values) and best.
+    """
+    home = Home.find()
+    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    if not as_json:
+        click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
+    ended = Watch(home, run_id, owner).until_ended()
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        found = summary(reader, run_id)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(summary_text(found))
+    ctx.exit(INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED)
+
+
+@click.command("submit", short_help="Put a run into the queue and return at once.")
+@_what_to_launch
+@click.option("--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner.")
+def submit_command(experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Put a run into the queue and return at once; start a runner where none is alive."""
+    home = Home.find()
+    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    if not no_runner:
+        ensure_running(home)
+    if as_json:
+        print_json({"id": run_id})
+    else:
+        click.echo(f"Run {run_id} is queued. Follow it: python -m engine logs {run_id} --follow")
+
+
+def _launch(home: Home, name: str, preset: str | None, settings: Sequence[str], title: str, owner: str) -> int:
+    found = experiment(name)
+    base = found.preset(preset).settings if preset else {}
+    return launch(home, name, found.config.parse(settings, base), owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S)

@@ -1,0 +1,89 @@
+"""`logs`: what a run's worker and ranks wrote, once or as they write it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import json_option
+from engine.errors import StoreBusy, UnknownName
+from engine.home import Home
+from engine.store import Reader
+
+POLL_S = 0.2
+CHUNK = 1 << 20
+
+
+@click.command("logs", short_help="Print what a run's worker and ranks wrote.")
+@click.argument("run_id", metavar="ID", type=int)
+@click.option("--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; may be given often.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+@click.option("--lines", type=click.IntRange(0), help="Begin with the last so many lines of each log (default: all).")
+@json_option
+def logs_command(run_id: int, wanted: Sequence[str], follow: bool, lines: int | None, as_json: bool) -> None:
+    """Print the logs of a run, each line after the name of its source; with --json one object a line."""
+    for source, line in read_logs(Home.find(), run_id, wanted, follow=follow, lines=lines):
+        if as_json:
+            print_json({"source": source, "line": line})
+        else:
+            click.echo(line if len(wanted) == 1 else f"{source:<10}| {line}")
+
+
+@dataclass
+class Tail:
+    """The part of one log file that was not read yet; a line is given once it is whole, or `final`."""
+
+    path: Path
+    offset: int = 0
+    rest: bytes = b""
+
+    def read(self, *, final: bool = False) -> list[str]:
+        """Return the lines that are new."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                fresh = file.read(CHUNK)
+                while block := file.read(CHUNK):
+                    fresh += block
+        except FileNotFoundError:
+            return []
+        self.offset += len(fresh)
+        *whole, self.rest = (self.rest + fresh).split(b"\n")
+        if final and self.rest:
+            whole, self.rest = [*whole, self.rest], b""
+        return [line.decode(errors="replace").rstrip("\r") for line in whole]
+
+
+def read_logs(home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (source, line) of each log; with `follow` go on until the run has ended and all is read."""
+    tails: dict[str, Tail] = {}
+    active = True
+    while active:
+        active = _discover(home, run_id, tails, follow)
+        chosen = {source: tail for source, tail in tails.items() if not wanted or source in wanted}
+        if not active and (unknown := [source for source in wanted if source not in tails]):
+            raise UnknownName("log of this run", unknown[0], tails)
+        for source, tail in chosen.items():
+            first = tail.offset == 0
+            found = tail.read(final=not active)
+            start = max(0, len(found) - lines) if first and lines is not None else 0
+            yield from ((source, line) for line in found[start:])
+        if active:
+            time.sleep(POLL_S)
+
+
+def _discover(home: Home, run_id: int, tails: dict[str, Tail], follow: bool) -> bool:
+    """Add the logs that are new; return whether more may be written and is wanted."""
+    try:
+        with Reader.open(home) as reader:
+            run = reader.run(run_id)  # before the files are read: what is written after its end is then read as well
+            for source, path in reader.logs(run_id):
+                tails.setdefault(source, Tail(home.run_folder(run_id) / path))
+    except StoreBusy:
+        if not follow:
+            raise
+        return True
+    return follow and run.active

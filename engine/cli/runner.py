@@ -1,0 +1,97 @@
+"""`serve` and `stop`: the runner of a store."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import NO_RUNNER, json_option, owner_option
+from engine.errors import StoreBusy, WrongStatus
+from engine.home import Home
+from engine.runtime.runner import is_running, serve
+from engine.store import Reader, Store
+from engine.store.records import ALIVE, RunRow, Status
+
+POLL_S = 0.1
+
+
+@click.command("serve", short_help="Be the runner of the store, in the foreground.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON when the runner ends.")
+def serve_command(as_json: bool) -> None:
+    """Be the runner of the store, in the foreground: take runs from the queue and watch over them.
+
+    Ctrl-C or SIGTERM ends the runner and leaves its runs alone; the next runner takes them over. One runner serves a store; a second one ends
+    with exit code 4. The console, run and submit start one in the background where none is alive.
+    """
+    serve(Home.find())
+    if as_json:
+        print_json({"stopped": True})
+
+
+@click.command("stop", short_help="End the runner once its runs have ended.")
+@click.option("--cancel-runs", is_flag=True, help="Cancel the runs that the runner waits for.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0), help="Give up waiting after so many seconds; the runner still ends once its runs have.")
+@owner_option
+@json_option
+@click.pass_context
+def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None, owner: str, as_json: bool) -> None:
+    """End the runner once its runs have ended; say meanwhile what it waits for.
+
+    Queued runs stay in the queue for the next runner. Ctrl-C stops the waiting, not the runner's end.
+    """
+    home = Home.find()
+    was_running = is_running(home)
+    if was_running:
+        with Store.open(home) as store:
+            store.ask_runner_to_stop()
+        if cancel_runs:
+            _cancel(home, owner)
+    left = _wait(home, timeout_s, quiet=as_json) if was_running else []
+    stopped = not is_running(home)
+    queued = _runs(home, ("queued",))
+    if as_json:
+        print_json({"stopped": stopped, "was_running": was_running, "waiting_for": [row.id for row in left], "queued": [row.id for row in queued]})
+    else:
+        click.echo(_answer(home, was_running, stopped, left, queued))
+    ctx.exit(0 if stopped else NO_RUNNER)
+
+
+def _cancel(home: Home, owner: str) -> None:
+    with Store.open(home) as store:
+        for row in _runs(home, ALIVE):
+            with suppress(WrongStatus):  # it ended this moment
+                store.request_cancel(row.id, by=owner)
+
+
+def _wait(home: Home, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
+    """Wait for the runner's end; return the runs that it still waits for when the time is up."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    said = ""
+    rows: list[RunRow] = []
+    while is_running(home):
+        with suppress(StoreBusy):
+            rows = _runs(home, ALIVE)
+        line = ", ".join(f"{row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
+        if line and line != said and not quiet:
+            click.echo(f"Waiting for runs: {line}. Cancel them with --cancel-runs.", err=True)
+            said = line
+        if deadline is not None and time.monotonic() >= deadline:
+            return rows
+        time.sleep(POLL_S)
+    return []
+
+
+def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
+    with Reader.open(home) as reader:
+        return reader.runs(statuses=statuses)
+
+
+def _answer(home: Home, was_running: bool, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]) -> str:
+    waiting = f" Queued for the next runner: {', '.join(str(row.id) for row in queued)}." if queued else ""
+    if not was_running:
+        return f"No runner serves {home.path}.{waiting}"
+    if stopped:
+        return f"The runner has ended.{waiting}"
+    return f"The runner was asked to end and still waits for {', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"

@@ -1,0 +1,124 @@
+"""`show`: one run in full; and the summary that `run` ends with."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from engine.cli.answers import duration, moment, number, plain, print_json, table
+from engine.cli.frame import json_option
+from engine.home import Home
+from engine.metrics import PHASES, metric
+from engine.store import Reader
+from engine.store.records import Event, RankRow, Run
+
+
+@click.command("show", short_help="Show one run in full.")
+@click.argument("run_id", metavar="ID", type=int)
+@json_option
+def show_command(run_id: int, as_json: bool) -> None:
+    """Show one run: status, cause, progress, metrics, ranks, phases, config, environment, events.
+
+    With --json all that the console's page of the run shows, `pid` of its worker included; curves come with the export command.
+    """
+    with Reader.open(Home.find()) as reader:
+        found = in_full(reader, run_id)
+        if as_json:
+            print_json(found)
+        else:
+            click.echo(_text(reader, run_id, found))
+
+
+def summary(reader: Reader, run_id: int) -> dict[str, Any]:
+    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`."""
+    row = plain(reader.entry(run_id))
+    row["metrics"] = row.pop("last")
+    return {**row, "error": reader.run(run_id).error}
+
+
+def summary_text(found: Mapping[str, Any]) -> str:
+    """Return the summary as a person reads it."""
+    times = f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})" if found["execution_time_s"] is not None else ""
+    cause = f" {found['cause']}" if found["cause"] else ""
+    lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
+    if found["status"] == "failed" and found["error"]:
+        lines += ["", *found["error"].rstrip().splitlines()[-20:]]
+    if found["metrics"]:
+        lines += ["", _metrics(found)]
+    return "\n".join(lines)
+
+
+def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
+    """Return all that the run's page shows, as plain values."""
+    run = reader.run(run_id)
+    found = {
+        **plain(run),
+        **summary(reader, run_id),
+        "pid": run.worker.pid if run.worker else None,
+        "queue_position": reader.queue_position(run_id) if run.status == "queued" else None,
+        "ranks": reader.ranks(run_id),
+        "summaries": reader.summaries(run_id),
+        "phases": reader.phases(run_id),
+        "events": reader.events(run_id),
+        "logs": [{"source": source, "path": path} for source, path in reader.logs(run_id)],
+        "machine": reader.machine(run_id),
+        "histograms": [{"rank": rank, "name": name, "counts": counts} for (rank, name), counts in reader.histograms(run_id).items()],
+        "spans": [{"rank": rank, **plain(span)} for rank, span in reader.spans(run_id)],
+    }
+    return {name: plain(value) for name, value in found.items()}
+
+
+def _metrics(found: Mapping[str, Any]) -> str:
+    rows = [(metric(name).label, name, _value(value), _value(found["best"].get(name)), metric(name).unit) for name, value in sorted(found["metrics"].items())]
+    return table(("METRIC", "NAME", "LAST", "BEST", "UNIT"), rows)
+
+
+def _value(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
+    run = reader.run(run_id)
+    blocks = [summary_text(found) if not run.active else _state(run), _facts(run)]
+    if run.active and found["metrics"]:
+        blocks.append(_metrics(found))
+    if ranks := reader.ranks(run_id):
+        blocks.append(_ranks(ranks, reader.phases(run_id)))
+    blocks.append("\n".join(f"{name} = {value}" for name, value in run.config.items()))
+    blocks.append(_events(reader.events(run_id)))
+    return "\n\n".join(filter(None, blocks))
+
+
+def _state(run: Run) -> str:
+    share = f", {run.progress_done / run.progress_total:.0%} done" if run.progress_total else ""
+    return f"Run {run.id} is {run.status}{share}.{f' {run.cause}' if run.cause else ''}"
+
+
+def _facts(run: Run) -> str:
+    facts = {
+        "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
+        "name": run.name,
+        "owner": run.owner,
+        "created": moment(run.created_at),
+        "started": moment(run.started_at),
+        "ended": moment(run.ended_at),
+        "takes": f"{run.demand.ranks} ranks of {run.demand.threads_per_rank} threads on {run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
+        "worker": f"pid {run.worker.pid}" if run.worker else "",
+        "tags": ", ".join(run.tags),
+        "note": run.note,
+        "commit": str(run.environment.get("git_commit", "")),
+        "host": str(run.environment.get("host", "")),
+    }
+    return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
+
+
+def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) -> str:
+    seen = [name for name in PHASES if any(name in seconds for seconds in phases.values())]
+    rows = [
+        (rank.rank, rank.role, rank.pid, rank.device, rank.state, rank.last_step, *(phases.get(rank.rank, {}).get(name) for name in seen)) for rank in ranks
+    ]
+    return table(("RANK", "ROLE", "PID", "DEVICE", "STATE", "STEP", *(f"{name.upper()} S" for name in seen)), rows)
+
+
+def _events(events: Sequence[Event]) -> str:
+    return table(("WHEN", "WHAT", "WHO", "DETAIL"), [(moment(event.at), event.kind, event.who, event.detail) for event in events]) if events else ""

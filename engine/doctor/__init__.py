@@ -1,0 +1,39 @@
+"""The doctor: looks at what a person could have wrong on a machine, and says how to mend it.
+
+It must answer on a machine where nothing works, so no check may end the others, and torch is only looked at in a process of its own.
+"""
+
+from collections.abc import Callable, Iterator
+
+from engine.doctor import machine, software, storage
+from engine.doctor.finding import Finding, State
+from engine.home import Home
+
+__all__ = ["Finding", "State", "examine"]
+
+
+def examine(home: Home) -> Iterator[Finding]:
+    """Yield what was found, check by check, as each is done."""
+    torch = software.TorchProbe()
+    yield from _guarded("python", software.python)
+    yield from _guarded("packages", software.packages)
+    yield from _guarded("torch", lambda: software.torch(torch.answer()))
+    yield from _guarded("GPUs", lambda: software.gpus(torch.answer()))
+    yield from _guarded("start methods", software.start_methods)
+    yield from _guarded("cores and memory", machine.cores_and_memory)
+    yield from _guarded("shared memory", machine.shared_memory)
+    yield from _guarded("open files", machine.open_files)
+    yield from _guarded("home", lambda: storage.writable_home(home))
+    yield from _guarded("clock", lambda: machine.clock(home))
+    yield from _guarded("file system", lambda: storage.file_system(home))
+    yield from _guarded("store", lambda: storage.store(home))
+    yield from _guarded("runner", lambda: storage.runner(home))
+    yield from _guarded("data sets", lambda: storage.data_sets(home))
+    yield from _guarded("browser", machine.browser)
+
+
+def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
+    try:
+        yield check()
+    except Exception as error:  # the one place where anything may go wrong: a doctor that dies helps nobody
+        yield Finding(name, "fail", f"This could not be looked at: {type(error).__name__}: {error}.", "Mend what the message names, then ask the doctor again.")

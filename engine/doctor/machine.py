@@ -1,0 +1,104 @@
+"""What the machine gives: cores, memory, shared memory, open files, the clock, a browser."""
+
+import os
+import platform
+import resource
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from engine.doctor.finding import Finding, State
+from engine.home import ROOT, Home
+
+GB = 2**30
+MB = 2**20
+RANK_MB = 600
+"""About what one rank holds once it has torch loaded."""
+SHARED_LEAST, SHARED_ENOUGH = 256 * MB, 1 * GB
+FILES_LEAST, FILES_ENOUGH = 256, 1024
+CLOCK_SLACK_S = 5.0
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def cores_and_memory() -> Finding:
+    """Look at what ranks will share."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    free = min(psutil.virtual_memory().available, _group_limit())
+    text = f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free, enough for about {free // (RANK_MB * MB)} ranks."
+    if free < 3 * RANK_MB * MB:
+        return Finding("cores and memory", "warn", text, "A run of two ranks takes about 2 GB: close other programs, or give the container more memory.")
+    return Finding("cores and memory", "ok", text)
+
+
+def _group_limit() -> int:
+    """Return what a container's limit leaves, without one a number larger than any machine."""
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        try:
+            folder = Path("/sys/fs/cgroup")
+            return max(0, int((folder / limit).read_text()) - int((folder / used).read_text()))
+        except (OSError, ValueError):
+            continue
+    return sys.maxsize
+
+
+def shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
+    """Look at the room for tensors that ranks share."""
+    if not folder.is_dir():
+        if platform.system() == "Linux":
+            return Finding("shared memory", "fail", f"There is no {folder} here.", f"Mount it: mount -t tmpfs tmpfs {folder}.")
+        return Finding("shared memory", "ok", "This system shares memory without a folder for it.")
+    found = os.statvfs(folder)
+    return judge_shared_memory(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, folder)
+
+
+def judge_shared_memory(free: int, size: int, folder: Path) -> Finding:
+    """Say whether the data sets and weights of a run find room in `free` bytes."""
+    text = f"{free / GB:.2f} GB of {size / GB:.2f} GB free in {folder}."
+    cure = f"Give it more room: with Docker --shm-size=2g, else mount -o remount,size=2G {folder}."
+    if free < SHARED_LEAST:
+        return Finding("shared memory", "fail", f"Only {text} A run that shares MNIST takes about {SHARED_LEAST // MB} MB.", cure)
+    if free < SHARED_ENOUGH:
+        return Finding("shared memory", "warn", f"{text} Several runs at once may fill it.", cure)
+    return Finding("shared memory", "ok", text)
+
+
+def open_files() -> Finding:
+    """Look at the limit on open files: each shared tensor and each rank's channels take some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= FILES_ENOUGH:
+        return Finding("open files", "ok", f"A process may open {'any number of' if soft == resource.RLIM_INFINITY else soft} files.")
+    most = "" if hard == resource.RLIM_INFINITY else f" (up to {hard} without an administrator)"
+    state: State = "fail" if soft < FILES_LEAST else "warn"
+    return Finding(
+        "open files",
+        state,
+        f"A process may open only {soft} files; runs of many ranks need more.",
+        f"Raise the limit before the console starts: ulimit -n 4096{most}.",
+    )
+
+
+def clock(home: Home) -> Finding:
+    """Compare the clock with the code's own age and with the clock of the file system that holds the store."""
+    now = time.time()
+    newest = max(path.stat().st_mtime for path in (ROOT / "engine").glob("*.py"))
+    probe = home.path / ".clock"
+    probe.touch()
+    apart = probe.stat().st_mtime - time.time()
+    probe.unlink()
+    text = f"It says {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    cure = "Set the clock and keep it set: timedatectl set-ntp true."
+    if now < newest - CLOCK_SLACK_S:
+        return Finding("clock", "fail", f"{text}, earlier than this code was written here: times of runs will be wrong.", cure)
+    if abs(apart) > CLOCK_SLACK_S:
+        return Finding("clock", "warn", f"{text}, {abs(apart):.0f} s apart from the clock of the file system that holds {home.path}.", cure)
+    return Finding("clock", "ok", f"{text}.")
+
+
+def browser() -> Finding:
+    """Look for the browser that only the project's own tests need."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    return Finding("browser", "ok", f"{found} can drive the browser tests." if found else "No Chromium: only the project's own browser tests need one.")

@@ -1,0 +1,133 @@
+"""Where things lie: a home that can be written, on a file system fit for SQLite; the store in it, its runner, the data sets."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from engine.doctor.finding import Finding
+from engine.errors import EngineError
+from engine.home import Home
+
+GB = 2**30
+NETWORK = (
+    *("nfs", "nfs3", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "afs", "ncpfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "orangefs"),
+    *("davfs", "vboxsf", "prl_fs", "vmhgfs", "drvfs"),
+    *("fuse.glusterfs", "fuse.sshfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.davfs", "fuse.vmhgfs-fuse"),
+)
+"""Several machines see these, or a host and its guest: SQLite's shared memory and locks don't reach across."""
+DOUBTFUL = ("9p", "virtiofs", "fuse", "fuseblk")
+MNIST_FILES = {"train-images-idx3-ubyte": 47_040_016, "train-labels-idx1-ubyte": 60_008, "t10k-images-idx3-ubyte": 7_840_016, "t10k-labels-idx1-ubyte": 10_008}
+"""torchvision's files under MNIST/raw, with their sizes in bytes."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mounted file system."""
+
+    point: str
+    kind: str
+
+
+def writable_home(home: Home) -> Finding:
+    """Write a file where the store lies, and look at the room left."""
+    cure = "Give a folder that you may write in PARALLAB_HOME, or mend this one's owner and mode."
+    try:
+        home.create()
+        probe = home.path / ".writable"
+        probe.write_text("written by the doctor\n")
+        probe.unlink()
+    except OSError as error:
+        return Finding("home", "fail", f"{home.path} can't be written: {error.strerror}.", cure)
+    free = shutil.disk_usage(home.path).free
+    text = f"{home.path} can be written; {free / GB:.1f} GB free."
+    if free < GB:
+        return Finding("home", "fail" if free < GB // 10 else "warn", text, "Make room on that disk, or give a folder on another one in PARALLAB_HOME.")
+    if os.name == "posix" and home.path.stat().st_mode & 0o022:
+        return Finding("home", "warn", f"{text} But others may write it too.", f"Close it: chmod go-w {home.path}.")
+    return Finding("home", "ok", text)
+
+
+def file_system(home: Home) -> Finding:
+    """Judge the file system by its kind, then by trying on it what the store needs."""
+    from engine.store.probe import probe
+
+    mount = mount_of(home.path, [Mount(part.mountpoint, part.fstype) for part in psutil.disk_partitions(all=True)])
+    found = judge_file_system(mount, home.path)
+    if found.state == "fail":
+        return found
+    if problem := probe(home.path):
+        return Finding(
+            "file system", "fail", f"SQLite can't work in {home.path} ({mount.kind}): {problem}.", "Put PARALLAB_HOME on a local disk (ext4, xfs, btrfs, APFS)."
+        )
+    return found
+
+
+def mount_of(path: Path, mounts: list[Mount]) -> Mount:
+    """Return the mount that holds `path`: the longest one above it, the last where several lie on the same point."""
+    real = path.resolve()
+    above = [mount for mount in mounts if real.is_relative_to(mount.point)]
+    longest = max((len(mount.point) for mount in above), default=0)
+    return next((mount for mount in reversed(above) if len(mount.point) == longest), Mount("/", "unknown"))
+
+
+def judge_file_system(mount: Mount, path: Path) -> Finding:
+    """Say whether SQLite's write-ahead log is safe on that kind."""
+    kind, cure = mount.kind.lower(), "Put PARALLAB_HOME on a local disk (ext4, xfs, btrfs, APFS); the lab shares results by the console, not by the file."
+    if kind in NETWORK:
+        return Finding(
+            "file system",
+            "fail",
+            f"{path} lies on {mount.kind} (mounted at {mount.point}): SQLite's locks don't hold there and the store would be damaged.",
+            cure,
+        )
+    if kind in DOUBTFUL or kind.startswith("fuse."):
+        return Finding("file system", "warn", f"{path} lies on {mount.kind} (mounted at {mount.point}), where SQLite's locks may not hold.", cure)
+    if kind in ("tmpfs", "ramfs"):
+        return Finding("file system", "warn", f"{path} lies in memory ({mount.kind}): all runs are gone after a restart of the machine.", cure)
+    return Finding("file system", "ok", f"{mount.kind} at {mount.point}: a write-ahead log and locks between processes work.")
+
+
+def store(home: Home) -> Finding:
+    """Open the store as a page would."""
+    from engine.store import Reader
+
+    if not home.database.exists():
+        return Finding("store", "ok", "No run was launched here yet; the first one makes the store.")
+    try:
+        with Reader.open(home) as reader:
+            return Finding("store", "ok", f"{reader.count():,} runs in {home.database}.")
+    except EngineError as error:
+        return Finding("store", "fail", str(error), "Follow the sentence; a copy of the folder made while nothing ran is a backup.")
+
+
+def runner(home: Home) -> Finding:
+    """Look for the process that takes runs from the queue."""
+    from engine.runtime.runner import is_running
+
+    if is_running(home):
+        return Finding("runner", "ok", "One serves this store.")
+    return Finding("runner", "ok", "None serves this store; the console, run and submit start one.")
+
+
+def data_sets(home: Home) -> Finding:
+    """Look for the data sets that a first run asks for."""
+    if find_spec("sklearn") is None:
+        return Finding("data sets", "fail", "digits ships inside scikit-learn, which is missing.", "Install what is written: make install.")
+    raw = home.data / "MNIST" / "raw"
+    missing = [name for name in MNIST_FILES if not (raw / name).is_file()]
+    damaged = [name for name, size in MNIST_FILES.items() if name not in missing and (raw / name).stat().st_size != size]
+    if damaged:
+        return Finding(
+            "data sets",
+            "fail",
+            f"MNIST in {raw} is damaged: {', '.join(damaged)} has the wrong size.",
+            "Delete these files; the next run that needs them gets them again.",
+        )
+    if missing:
+        cure = "Without a network: copy MNIST/raw from another machine and name the folder above MNIST in PARALLAB_DATA."
+        return Finding("data sets", "warn", f"digits is there; MNIST is not in {home.data} and will be downloaded by the first run that needs it.", cure)
+    return Finding("data sets", "ok", f"digits, and MNIST in {home.data}.")

@@ -1,0 +1,203 @@
+"""The rules of the architecture: who may import whom, what stays free of torch, what makes an experiment complete."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from engine.config import Config, bound_of, choices_of
+from engine.home import ROOT
+from engine.registry import EXPERIMENTS, experiment, experiments
+
+TORCH = {"torch", "torchvision"}
+SQL = {"sqlite3", "sqlite_utils"}
+METHOD_SEES = ("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.runtime.ranks", "engine.runtime.rpc")
+TORCH_FREE = (
+    *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
+    *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs")),
+    *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
+)
+BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
+
+
+# ---- what there is -------------------------------------------------------------------------------------------------
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Return every module of the product by its dotted name."""
+    files = [path for folder in ("engine", "app", "pages") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {_dotted(path): path for path in files}
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Return the dotted names that a module imports anywhere in its text, the packages above them included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(modules()[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name for name in inner if name in modules()} | {node.module}
+    return frozenset(parent for name in found for parent in _with_parents(name))
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[: end + 1]) for end in range(len(parts)))
+
+
+def way_to(start: str, forbidden: set[str]) -> list[str]:
+    """Return the chain of imports from `start` to the first forbidden library, empty where there is none."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        for name in sorted(imports(way[-1])):
+            if name in forbidden:
+                return [*way, name]
+            if name in modules() and name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def within(names: Iterable[str], *packages: str) -> list[str]:
+    return [name for name in names if any(name == package or name.startswith(f"{package}.") for package in packages)]
+
+
+def is_method(module: str) -> bool:
+    """Say whether a module belongs to the part of an experiment that only its ranks see."""
+    return module.startswith("engine.experiments.") and not module.endswith(".config") and module.count(".") >= 3
+
+
+# ---- direction -----------------------------------------------------------------------------------------------------
+
+
+def test_imports_point_from_pages_to_app_to_engine() -> None:
+    assert not {module: found for module in within(modules(), "engine") if (found := within(imports(module), "app", "pages", "streamlit"))}
+    assert not {module: found for module in within(modules(), "app") if (found := within(imports(module), "pages"))}
+    assert not {module: found for module in within(modules(), "pages") if (found := within(imports(module), "pages"))}
+
+
+def test_only_the_store_speaks_sql() -> None:
+    others = set(modules()) - set(within(modules(), "engine.store"))
+    assert not {module: found for module in others if (found := SQL & imports(module))}
+
+
+def test_only_data_runtime_and_methods_import_torch() -> None:
+    allowed = {*within(modules(), "engine.data", "engine.runtime"), *filter(is_method, modules())}
+    assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
+
+
+def test_a_method_sees_only_what_it_is_made_of() -> None:
+    for module in filter(is_method, modules()):
+        own = module.rpartition(".")[0]
+        seen = {name for name in within(imports(module), "engine", "app", "pages") if name in modules()}
+        packages = {"engine", "engine.runtime", "engine.experiments"}
+        strangers = seen - packages - set(within(seen, own, *METHOD_SEES))
+        assert not strangers, f"{module} imports {sorted(strangers)}"
+
+
+def test_no_import_leads_from_pages_or_command_line_to_torch() -> None:
+    starts = [*within(modules(), "app", "pages", "engine.cli", "engine.__main__"), *TORCH_FREE]
+    assert not [" -> ".join(way) for start in starts if start in modules() and (way := way_to(start, TORCH))]
+
+
+def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
+    program = (
+        f"import importlib, sys\nfor name in {TORCH_FREE}: importlib.import_module(name)\nprint([n for n in ('torch', 'torchvision') if n in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
+
+
+# ---- experiments ---------------------------------------------------------------------------------------------------
+
+
+def fields() -> list[tuple[str, str, FieldInfo]]:
+    return [(found.name, name, info) for found in experiments() for name, info in found.config.model_fields.items()]
+
+
+def test_every_experiment_folder_is_in_the_table() -> None:
+    folders = {path.parent.name for path in (ROOT / "engine" / "experiments").glob("*/config.py")}
+    assert folders == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_is_complete(name: str) -> None:
+    found = experiment(name)
+    assert found.name == name
+    assert found.sentence.endswith(".")
+    assert {"published", "tuned", "quick"} <= set(found.presets)
+    assert found.axis in found.config.model_fields
+    assert found.flows
+    assert found.source
+    assert issubclass(found.config, Config)
+    assert (ROOT / "docs" / "experiments" / f"{name}.md").is_file()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_preset_is_a_valid_config_with_a_sentence(name: str) -> None:
+    found = experiment(name)
+    for preset in found.presets.values():
+        assert preset.sentence.endswith(".")
+    assert [found.configure(preset).roles for preset in found.presets]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
+    tree = ast.parse((ROOT / "engine" / "experiments" / name / "method.py").read_text())
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")}
+    assert defined == {"run"}
+
+
+def test_every_field_says_what_it_is() -> None:
+    assert not [f"{name}.{field}" for name, field, info in fields() if not (info.description or "").strip().endswith((".", "?"))]
+
+
+def test_every_number_has_bounds() -> None:
+    numeric = [(name, field, info) for name, field, info in fields() if re.search(r"\b(int|float)\b", str(info.annotation)) and not choices_of(info)]
+    assert numeric
+    for name, field, info in numeric:
+        assert bound_of(info, "ge") is not None or bound_of(info, "gt") is not None, f"{name}.{field} has no lower bound"
+        assert bound_of(info, "le") is not None or bound_of(info, "lt") is not None, f"{name}.{field} has no upper bound"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_docs_page_names_every_field_of_its_own(name: str) -> None:
+    page = (ROOT / "docs" / "experiments" / f"{name}.md").read_text()
+    own = set(experiment(name).config.model_fields) - set(Config.model_fields)
+    assert not [field for field in sorted(own) if f"`{field}`" not in page]
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield every text file of the checkout that is or could be committed."""
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        try:
+            yield Path(name), (ROOT / name).read_text()
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+
+
+def test_no_file_names_a_folder_of_one_machine() -> None:
+    pattern = re.compile(r"(?<![\w.}])/(?:" + "|".join(("root", "work", "home", "Users")) + r")/\w")
+    assert not [f"{path}: {found.group()}" for path, text in texts() if (found := pattern.search(text))]
+
+
+def test_no_module_is_named_by_a_word_for_anything() -> None:
+    assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
