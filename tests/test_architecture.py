@@ -22,6 +22,7 @@ TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs")),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
+    "engine.data.catalogue",
 )
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 
@@ -107,6 +108,10 @@ def test_a_method_sees_only_what_it_is_made_of() -> None:
         packages = {"engine", "engine.runtime", "engine.experiments"}
         strangers = seen - packages - set(within(seen, own, *METHOD_SEES))
         assert not strangers, f"{module} imports {sorted(strangers)}"
+
+
+def test_the_search_for_torch_finds_it_where_it_is() -> None:
+    assert way_to("engine.worker", TORCH)[-1] == "torch"
 
 
 def test_no_import_leads_from_pages_or_command_line_to_torch() -> None:

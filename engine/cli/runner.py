@@ -8,13 +8,15 @@ import click
 
 from engine.cli.answers import print_json
 from engine.cli.frame import NO_RUNNER, json_option, owner_option
-from engine.errors import StoreBusy, WrongStatus
+from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.runner import is_running, serve
+from engine.runtime.processes import is_alive
+from engine.runtime.runner import is_running, runner_process, serve
 from engine.store import Reader, Store
-from engine.store.records import ALIVE, RunRow, Status
+from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
 
 POLL_S = 0.1
+REGISTER_S = 10.0
 
 
 @click.command("serve", short_help="Be the runner of the store, in the foreground.")
@@ -42,20 +44,31 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     Queued runs stay in the queue for the next runner. Ctrl-C stops the waiting, not the runner's end.
     """
     home = Home.find()
-    was_running = is_running(home)
-    if was_running:
-        with Store.open(home) as store:
-            store.ask_runner_to_stop()
-        if cancel_runs:
-            _cancel(home, owner)
-    left = _wait(home, timeout_s, quiet=as_json) if was_running else []
-    stopped = not is_running(home)
+    runner = _ask(home)
+    if runner and cancel_runs:
+        _cancel(home, owner)
+    left = _wait(home, runner, timeout_s, quiet=as_json) if runner else []
+    stopped = runner is None or not is_alive(runner)
     queued = _runs(home, ("queued",))
     if as_json:
-        print_json({"stopped": stopped, "was_running": was_running, "waiting_for": [row.id for row in left], "queued": [row.id for row in queued]})
+        print_json({"stopped": stopped, "was_running": runner is not None, "waiting_for": [row.id for row in left], "queued": [row.id for row in queued]})
     else:
-        click.echo(_answer(home, was_running, stopped, left, queued))
+        click.echo(_answer(home, runner, stopped, left, queued))
     ctx.exit(0 if stopped else NO_RUNNER)
+
+
+def _ask(home: Home) -> ProcessIdentity | None:
+    """Ask the runner to end and return which process that is; None where none serves the store."""
+    deadline = time.monotonic() + REGISTER_S
+    while is_running(home):
+        if runner := runner_process(home):
+            with Store.open(home) as store:
+                store.ask_runner_to_stop()
+            return runner
+        if time.monotonic() > deadline:
+            raise RunnerError(f"A runner holds {home.runner_lock} but did not register in {REGISTER_S:.0f} s. See {home.runner_log}.")
+        time.sleep(POLL_S)  # it has just started
+    return None
 
 
 def _cancel(home: Home, owner: str) -> None:
@@ -65,17 +78,17 @@ def _cancel(home: Home, owner: str) -> None:
                 store.request_cancel(row.id, by=owner)
 
 
-def _wait(home: Home, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
+def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
     """Wait for the runner's end; return the runs that it still waits for when the time is up."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     said = ""
     rows: list[RunRow] = []
-    while is_running(home):
+    while is_alive(runner):
         with suppress(StoreBusy):
             rows = _runs(home, ALIVE)
         line = ", ".join(f"{row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
         if line and line != said and not quiet:
-            click.echo(f"Waiting for runs: {line}. Cancel them with --cancel-runs.", err=True)
+            click.echo(f"Waiting for {line}. Cancel with --cancel-runs.", err=True)
             said = line
         if deadline is not None and time.monotonic() >= deadline:
             return rows
@@ -88,10 +101,11 @@ def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
         return reader.runs(statuses=statuses)
 
 
-def _answer(home: Home, was_running: bool, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]) -> str:
+def _answer(home: Home, runner: ProcessIdentity | None, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]) -> str:
     waiting = f" Queued for the next runner: {', '.join(str(row.id) for row in queued)}." if queued else ""
-    if not was_running:
+    if runner is None:
         return f"No runner serves {home.path}.{waiting}"
-    if stopped:
-        return f"The runner has ended.{waiting}"
-    return f"The runner was asked to end and still waits for {', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
+    if not stopped:
+        return f"The runner was asked to end and still waits for {', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
+    again = " An open console has started another one: end the console first." if is_running(home) else ""
+    return f"The runner has ended.{again}{waiting}"

@@ -18,7 +18,7 @@ def examine(home: Home) -> Iterator[Finding]:
     yield from _guarded("python", software.python)
     yield from _guarded("packages", software.packages)
     yield from _guarded("torch", lambda: software.torch(torch.answer()))
-    yield from _guarded("GPUs", lambda: software.gpus(torch.answer()))
+    yield from _guarded("GPUs", lambda: software.gpus(torch.answer(), software.driver_gpus()))
     yield from _guarded("start methods", software.start_methods)
     yield from _guarded("cores and memory", machine.cores_and_memory)
     yield from _guarded("shared memory", machine.shared_memory)

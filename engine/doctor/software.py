@@ -5,8 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -109,9 +108,9 @@ def torch(seen: Mapping[str, Any]) -> Finding:
     )
 
 
-def gpus(seen: Mapping[str, Any]) -> Finding:
-    """Compare the GPUs that the driver shows with those that torch can use."""
-    names, usable = _driver_gpus(), int(seen.get("gpus", 0))
+def gpus(seen: Mapping[str, Any], names: Sequence[str]) -> Finding:
+    """Compare the GPUs that the driver shows, by name, with those that torch can use."""
+    usable = int(seen.get("gpus", 0))
     masked = f" (CUDA_VISIBLE_DEVICES is '{os.environ['CUDA_VISIBLE_DEVICES']}')" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
     if not names and not usable:
         return Finding("GPUs", "ok", f"No NVIDIA GPU: runs compute on the CPU{masked}.")
@@ -124,8 +123,8 @@ def gpus(seen: Mapping[str, Any]) -> Finding:
     return Finding("GPUs", "warn", f"The driver shows {len(names)} ({', '.join(names) or 'none'}), torch can use {usable}{masked}.", cure)
 
 
-@cache
-def _driver_gpus() -> tuple[str, ...]:
+def driver_gpus() -> tuple[str, ...]:
+    """Return the names of the GPUs that the driver shows."""
     from engine.runtime.machine import machine
 
     return tuple(gpu.name for gpu in machine().gpus)

@@ -20,8 +20,6 @@ NETWORK = (
 )
 """Several machines see these, or a host and its guest: SQLite's shared memory and locks don't reach across."""
 DOUBTFUL = ("9p", "virtiofs", "fuse", "fuseblk")
-MNIST_FILES = {"train-images-idx3-ubyte": 47_040_016, "train-labels-idx1-ubyte": 60_008, "t10k-images-idx3-ubyte": 7_840_016, "t10k-labels-idx1-ubyte": 10_008}
-"""torchvision's files under MNIST/raw, with their sizes in bytes."""
 
 
 @dataclass(frozen=True)
@@ -115,19 +113,14 @@ def runner(home: Home) -> Finding:
 
 def data_sets(home: Home) -> Finding:
     """Look for the data sets that a first run asks for."""
+    from engine.data.catalogue import damaged_files, state
+
     if find_spec("sklearn") is None:
         return Finding("data sets", "fail", "digits ships inside scikit-learn, which is missing.", "Install what is written: make install.")
-    raw = home.data / "MNIST" / "raw"
-    missing = [name for name in MNIST_FILES if not (raw / name).is_file()]
-    damaged = [name for name, size in MNIST_FILES.items() if name not in missing and (raw / name).stat().st_size != size]
-    if damaged:
-        return Finding(
-            "data sets",
-            "fail",
-            f"MNIST in {raw} is damaged: {', '.join(damaged)} has the wrong size.",
-            "Delete these files; the next run that needs them gets them again.",
-        )
-    if missing:
-        cure = "Without a network: copy MNIST/raw from another machine and name the folder above MNIST in PARALLAB_DATA."
-        return Finding("data sets", "warn", f"digits is there; MNIST is not in {home.data} and will be downloaded by the first run that needs it.", cure)
-    return Finding("data sets", "ok", f"digits, and MNIST in {home.data}.")
+    if state("mnist", home) == "at hand":
+        return Finding("data sets", "ok", f"digits, and MNIST in {home.data}.")
+    if damaged := damaged_files("mnist", home):
+        sizes = f"MNIST is damaged, these files have the wrong size: {', '.join(map(str, damaged))}."
+        return Finding("data sets", "fail", sizes, "Delete them; the next run that needs them gets them again.")
+    cure = "Without a network: copy the folder MNIST from another machine and name the folder above it in PARALLAB_DATA."
+    return Finding("data sets", "warn", f"digits is there; MNIST is not in {home.data} and will be downloaded by the first run that needs it.", cure)

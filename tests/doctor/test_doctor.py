@@ -1,0 +1,151 @@
+"""The doctor on machines where something is wrong: real limits, real broken packages, real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.doctor import examine
+from engine.doctor.machine import judge_shared_memory, shared_memory
+from engine.doctor.software import gpus, torch
+from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store, writable_home
+from engine.home import ROOT, Home
+from engine.store.probe import probe
+
+GB = 2**30
+
+
+def ask(home: Home, extra: Mapping[str, str] | None = None, before: str = "") -> tuple[int, dict[str, dict[str, Any]]]:
+    """Run the doctor as a person does, after a shell command; return its exit code and its findings by name."""
+    ended = subprocess.run(
+        ["bash", "-c", f'{before}\n"{sys.executable}" -m engine doctor --json'],
+        cwd=ROOT,
+        env=os.environ | {"PARALLAB_HOME": str(home.path)} | dict(extra or {}),
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    answer = json.loads(ended.stdout)
+    assert answer["healthy"] == (ended.returncode == 0)
+    return ended.returncode, {finding["name"]: finding for finding in answer["findings"]}
+
+
+def test_a_sound_machine_passes(home: Home) -> None:
+    findings = {finding.name: finding for finding in examine(home)}
+    for name in ("python", "packages", "torch", "start methods", "open files", "home", "clock", "store", "runner"):
+        assert findings[name].state == "ok", findings[name]
+    assert not [finding for finding in findings.values() if finding.state != "ok" and not finding.cure]
+    assert not list(home.path.glob(".*")), "the doctor leaves nothing behind"
+
+
+def test_a_torchvision_of_another_torch_is_named_and_everything_else_still_looked_at(home: Home, tmp_path: Path) -> None:
+    twin = tmp_path / "torchvision"
+    twin.mkdir()
+    (twin / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    code, findings = ask(home, {"PYTHONPATH": str(tmp_path)})
+    assert code == 1
+    assert findings["torch"]["state"] == "fail"
+    assert "torchvision::nms does not exist" in findings["torch"]["sentence"]
+    assert "torch torchvision" in findings["torch"]["cure"]
+    assert findings["data sets"]["name"] == "data sets"
+
+
+def test_a_torch_that_crashes_its_process_is_reported(home: Home, tmp_path: Path) -> None:
+    broken = tmp_path / "torch"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    code, findings = ask(home, {"PYTHONPATH": str(tmp_path)})
+    assert code == 1
+    assert "ended with code -9" in findings["torch"]["sentence"]
+
+
+def test_a_low_limit_on_open_files_is_a_failure(home: Home) -> None:
+    code, findings = ask(home, before="ulimit -n 100")
+    assert code == 1
+    assert (findings["open files"]["state"], "100" in findings["open files"]["sentence"]) == ("fail", True)
+    assert "ulimit -n" in findings["open files"]["cure"]
+
+
+def test_a_home_that_cannot_be_made_is_a_failure_with_a_cure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    code, findings = ask(Home(tmp_path / "file" / "home"))
+    assert code == 1
+    assert findings["home"]["state"] == "fail"
+    assert "PARALLAB_HOME" in findings["home"]["cure"]
+
+
+def test_a_home_that_others_may_write_is_warned_of(home: Home) -> None:
+    home.path.chmod(0o777)
+    assert writable_home(home).state == "warn"
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "lustre", "vboxsf"])
+def test_a_network_file_system_is_refused(kind: str, home: Home) -> None:
+    found = judge_file_system(Mount("/lab", kind), home.path)
+    assert (found.state, kind in found.sentence, "local disk" in found.cure) == ("fail", True, True)
+
+
+@pytest.mark.parametrize(("kind", "state"), [("ext4", "ok"), ("xfs", "ok"), ("overlay", "ok"), ("tmpfs", "warn"), ("9p", "warn"), ("fuse.unheard", "warn")])
+def test_other_file_systems_are_told_apart(kind: str, state: str, home: Home) -> None:
+    assert judge_file_system(Mount("/", kind), home.path).state == state
+
+
+def test_the_mount_of_a_path_is_the_last_of_the_longest_above_it(tmp_path: Path) -> None:
+    inner = tmp_path / "lab"
+    mounts = [Mount("/", "ext4"), Mount(str(inner), "autofs"), Mount(str(inner), "nfs4"), Mount(str(tmp_path / "la"), "xfs")]
+    assert mount_of(inner / "home", mounts).kind == "nfs4"
+    assert mount_of(tmp_path / "other", mounts).kind == "ext4"
+
+
+def test_a_write_ahead_log_is_tried_for_real_and_leaves_nothing(home: Home) -> None:
+    assert probe(home.path) == ""
+    assert file_system(home).state in ("ok", "warn")
+    assert not list(home.path.iterdir())
+
+
+def test_a_folder_that_is_missing_can_hold_no_store(tmp_path: Path) -> None:
+    assert "No such file" in probe(tmp_path / "missing")
+
+
+def test_a_store_that_is_no_database_is_a_failure(home: Home) -> None:
+    home.database.write_bytes(b"this is a letter, not a database" * 100)
+    assert store(home).state == "fail"
+
+
+@pytest.mark.parametrize(("free", "state"), [(64 * 2**20, "fail"), (GB // 2, "warn"), (2 * GB, "ok")])
+def test_shared_memory_is_judged_by_what_a_run_takes(free: int, state: str) -> None:
+    assert judge_shared_memory(free, 4 * GB, Path("/dev/shm")).state == state
+
+
+def test_shared_memory_that_is_not_mounted_is_a_failure_on_linux(tmp_path: Path) -> None:
+    assert shared_memory(tmp_path / "shm").state == ("fail" if sys.platform == "linux" else "ok")
+
+
+def test_a_missing_mnist_is_a_warning_and_a_damaged_one_a_failure(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAB_DATA", str(home.path / "data"))
+    assert data_sets(home).state == "warn"
+    raw = home.data / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "train-images-idx3-ubyte").write_bytes(b"short")
+    assert "damaged" in data_sets(home).sentence
+
+
+def test_the_real_mnist_is_found(home: Home, mnist: Path) -> None:
+    assert data_sets(home).state == "ok"
+
+
+def test_a_gpu_that_torch_cannot_use_is_named_with_the_reason() -> None:
+    assert "without CUDA" in gpus({"gpus": 0, "built_for": None}, ["NVIDIA A"]).cure
+    assert "CUDA 13.2" in gpus({"gpus": 0, "built_for": "13.2"}, ["NVIDIA A"]).cure
+    assert gpus({"gpus": 1, "built_for": "13.2"}, ["NVIDIA A"]).state == "ok"
+    assert gpus({"gpus": 0, "built_for": "13.2"}, []).state == "ok"
+
+
+def test_a_torch_that_is_missing_says_how_to_install_it() -> None:
+    found = torch({"error": "ModuleNotFoundError: No module named 'torch'"})
+    assert (found.state, "make install" in found.cure) == ("fail", True)
