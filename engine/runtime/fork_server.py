@@ -2,7 +2,8 @@
 
 import os
 import sys
-from multiprocessing import forkserver, set_forkserver_preload
+from multiprocessing import forkserver, get_context, set_forkserver_preload
+from multiprocessing.connection import Connection
 
 from engine.home import ROOT
 
@@ -26,6 +27,26 @@ def start() -> None:
     )
     set_forkserver_preload([PRELOAD])
     forkserver.ensure_running()
+
+
+def wait_until_loaded() -> bool:
+    """Wait until the fork server serves, and return whether it had loaded all it should: asked by a first process forked from it."""
+    context = get_context("forkserver")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(theirs,))
+    process.start()
+    theirs.close()
+    try:
+        return bool(ours.recv())
+    except EOFError:
+        return False
+    finally:
+        process.join()
+        ours.close()
+
+
+def _answer(channel: Connection) -> None:
+    channel.send(has_loaded())
 
 
 def has_loaded() -> bool:

@@ -17,6 +17,11 @@ import engine.runtime.ranks  # noqa: E402, F401
 from engine.registry import EXPERIMENTS, method  # noqa: E402
 
 torch.set_num_threads(1)
+_parameter = torch.nn.Parameter(torch.zeros(1))
+_parameter.grad = torch.zeros(1)
+_optimizer = torch.optim.SGD([_parameter], lr=0.1, momentum=0.5)  # the first optimizer imports a second's worth of torch
+_optimizer.step()
+_optimizer.zero_grad()
 for _name in EXPERIMENTS:
     method(_name)
 LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork

@@ -178,7 +178,9 @@ class Runner:
         elif run.begun_at is None and run.starts < MAX_STARTS:
             self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
         elif run.begun_at is None:
-            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self.launcher.failure())
+            self.store.end(
+                run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self.launcher.failure()
+            )
         else:
             self.store.end(run.id, "lost", f"{who} while the run was on. What it had recorded is kept; launch it again.{remains}")
 

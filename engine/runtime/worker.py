@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from engine.config import Config
+from engine.data import datasets  # noqa: F401  (slow to import: better now than while a person waits)
 from engine.errors import EngineError, RankFailed
 from engine.home import Home
 from engine.registry import experiment
@@ -59,9 +60,8 @@ def main() -> None:
     options.add_argument("--home", required=True, type=Path)
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fork_server.start()
-    from engine.data import datasets  # noqa: F401  (slow to import; better now than while a person waits)
-
+    if not fork_server.wait_until_loaded():
+        log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
     with Store.open(home) as store:
         surroundings = environment()
         os.write(sys.stdout.fileno(), READY)
