@@ -1,0 +1,203 @@
+// The live curves of one run: pulls what is new from /api/series, draws one panel a metric and one line a rank.
+// It asks nothing while the tab is hidden and stops when the run has ended; a zoom outlives new points.
+
+const HELD = 2000; // points of one curve in the browser; past it the server's down-sampling is asked for anew
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
+const AXES = {
+  step: { key: "steps", title: "Step of each rank" },
+  passes: { key: "passes", title: "Passes over the training data, by all ranks" },
+  time: { key: "times", title: "Seconds since all ranks were ready" },
+};
+
+export default function ({ data, parentElement }) {
+  const chart = (parentElement.chart ??= begin(parentElement));
+  const other = chart.data && chart.data.run !== data.run;
+  const wasActive = chart.data?.active;
+  const first = !chart.data;
+  chart.data = data;
+  if (other) chart.forget();
+  if (first || other || (wasActive && !data.active)) chart.ask();
+  else chart.draw();
+  return chart.stop;
+}
+
+function begin(element) {
+  const box = element.querySelector(".pl-panels");
+  const chart = { data: null, curves: new Map(), metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, hiddenAt: 0 };
+  const panels = new Map();
+  let asking = false;
+  let again = false;
+
+  chart.forget = () => Object.assign(chart, { curves: new Map(), metrics: [], last: 0, version: 0, done: false, born: Date.now() });
+
+  chart.ask = async () => {
+    if (asking) return void (again = true);
+    asking = true;
+    clearTimeout(chart.timer);
+    loadPlotly(chart.data.plotly).catch(() => {});
+    try {
+      await pull();
+      chart.failures = 0;
+    } catch {
+      chart.failures += 1;
+    }
+    asking = false;
+    if (again) {
+      again = false;
+      return chart.ask();
+    }
+    if (!chart.done && !document.hidden && element.chart) chart.timer = setTimeout(chart.ask, delay());
+  };
+
+  function delay() {
+    if (chart.failures) return Math.min(5000, 400 * 2 ** chart.failures);
+    const age = Date.now() - chart.born;
+    if (!chart.curves.size && age < 15000) return 150;
+    return age < 10000 ? 400 : 1000;
+  }
+
+  async function pull() {
+    const run = chart.data.run;
+    const query = new URLSearchParams({ run, after: chart.last, version: chart.version });
+    if (chart.data.metrics.length) query.set("metrics", chart.data.metrics.join(","));
+    const answer = await fetch(`/api/series?${query}`, { cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const news = await answer.json();
+    if (run !== chart.data.run) return;
+    if (!news.unchanged) {
+      take(news);
+      await chart.draw();
+    }
+  }
+
+  function take(news) {
+    chart.metrics = news.metrics;
+    chart.version = news.version;
+    for (const part of news.series) merge(chart.curves, part, chart.last === 0);
+    chart.last = news.last_id;
+    chart.done = !news.active;
+    if (chart.last && [...chart.curves.values()].some((curve) => curve.values.length > HELD)) {
+      chart.last = 0; // the next answer brings every curve anew, down-sampled
+      chart.version = 0;
+      chart.done = false;
+    }
+  }
+
+  chart.draw = async () => {
+    const note = element.querySelector(".pl-note");
+    note.textContent = chart.curves.size ? "" : chart.done ? "This run recorded no curves." : "Waiting for the first value.";
+    if (!chart.curves.size) return;
+    const Plotly = await loadPlotly(chart.data.plotly);
+    const theme = themeOf(element);
+    for (const metric of chart.metrics) {
+      const curves = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
+      if (!curves.length) continue;
+      const panel = panels.get(metric.name) ?? addPanel(box, panels, metric);
+      panel.node.style.order = chart.metrics.indexOf(metric);
+      describe(panel, metric, curves);
+      const { traces, layout } = picture(metric, curves, chart.data, theme);
+      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), { ...PLOT_CONFIG, toImageButtonOptions: { filename: `run-${chart.data.run}-${metric.name.replace("/", "-")}` } });
+    }
+    element.dataset.drawn = [...chart.curves.keys()].join(" ");
+    element.dataset.drawnAt ??= Date.now();
+  };
+
+  const seen = () => {
+    clearTimeout(chart.timer);
+    if (document.hidden) return void (chart.hiddenAt = Date.now());
+    if (chart.done) return;
+    if (Date.now() - chart.hiddenAt > 10000) chart.last = chart.version = 0;
+    chart.ask();
+  };
+  document.addEventListener("visibilitychange", seen);
+  const ignoreTheme = onThemeChange(element, () => chart.draw());
+  chart.stop = () => {
+    clearTimeout(chart.timer);
+    document.removeEventListener("visibilitychange", seen);
+    ignoreTheme();
+    for (const panel of panels.values()) window.Plotly?.purge(panel.plot);
+    delete element.chart;
+  };
+  return chart;
+}
+
+function merge(curves, part, anew) {
+  const key = `${part.metric}|${part.rank}`;
+  const held = curves.get(key);
+  if (!held || anew) return void curves.set(key, part);
+  for (const list of ["steps", "times", "passes", "values"]) held[list].push(...part[list]);
+  held.total = part.total;
+  held.role = part.role;
+}
+
+function addPanel(box, panels, metric) {
+  const node = document.createElement("section");
+  node.className = "pl-panel";
+  const title = document.createElement("h4");
+  const caption = document.createElement("span");
+  caption.className = "pl-caption";
+  const plot = document.createElement("div");
+  plot.className = "pl-plot";
+  plot.dataset.metric = metric.name;
+  plot.setAttribute("role", "img");
+  node.append(title, caption, plot);
+  box.append(node);
+  const panel = { node, title, caption, plot };
+  panels.set(metric.name, panel);
+  return panel;
+}
+
+function describe(panel, metric, curves) {
+  panel.title.textContent = metric.unit ? `${metric.label} (${metric.unit})` : metric.label;
+  panel.title.title = metric.help || metric.name;
+  const shown = curves.reduce((sum, curve) => sum + curve.values.length, 0);
+  const total = curves.reduce((sum, curve) => sum + curve.total, 0);
+  const gaps = curves.reduce((sum, curve) => sum + curve.values.filter((value) => value === null).length, 0);
+  const words = [];
+  if (total > shown) words.push(`showing ${shown.toLocaleString("en")} of ${total.toLocaleString("en")} points`);
+  if (gaps) words.push(`${gaps.toLocaleString("en")} not finite, left out`);
+  panel.caption.textContent = words.join("; ");
+  const last = curves.map((curve) => `${curve.role} ${curve.values.at(-1)}`).join(", ");
+  panel.plot.setAttribute("aria-label", `${metric.label} by rank; last values: ${last}`);
+}
+
+function picture(metric, curves, data, theme) {
+  const axis = AXES[data.x] ?? AXES.step;
+  const traces = curves.flatMap((curve, index) => lines(curve, index, axis, data.smoothing, theme));
+  const layout = {
+    height: data.height,
+    uirevision: data.x,
+    showlegend: curves.length > 1,
+    hovermode: "closest",
+    xaxis: { title: { text: axis.title, standoff: 6 }, rangemode: curves.length ? "normal" : "tozero" },
+    yaxis: { title: { text: "" } },
+  };
+  return { traces, layout };
+}
+
+function lines(curve, index, axis, smoothing, theme) {
+  const colour = theme.colours[index % theme.colours.length];
+  const line = { color: colour, width: 2, dash: DASHES[index % DASHES.length] };
+  const base = { type: "scatter", x: curve[axis.key], y: curve.values, name: curve.role, legendgroup: curve.role, hovertemplate: `%{y:.5g}<extra>${curve.role}</extra>` };
+  const few = curve.values.length <= 60;
+  if (few || !(smoothing > 0)) {
+    return [{ ...base, mode: few ? "lines+markers" : "lines", line: { ...line, width: few ? 2 : 1.4 }, marker: { color: colour, size: 6, symbol: MARKERS[index % MARKERS.length] } }];
+  }
+  return [
+    { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
+    { ...base, y: smooth(curve.values, smoothing), mode: "lines", line },
+  ];
+}
+
+// Exponential moving average, corrected for its start; a gap stays a gap.
+function smooth(values, weight) {
+  let sum = 0;
+  let norm = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    sum = sum * weight + value * (1 - weight);
+    norm = norm * weight + (1 - weight);
+    return sum / norm;
+  });
+}

@@ -1,0 +1,36 @@
+// A plotly figure that is handed over whole; the node and its zoom outlive each new figure.
+
+export default function ({ data, parentElement }) {
+  const state = (parentElement.figure ??= begin(parentElement));
+  state.data = data;
+  state.draw();
+  return state.stop;
+}
+
+function begin(element) {
+  const node = element.querySelector(".pl-figure");
+  const state = { data: null };
+  state.draw = async () => {
+    const Plotly = await loadPlotly(state.data.plotly);
+    const theme = themeOf(element);
+    const { data, layout } = state.data.figure;
+    const coloured = data.map((trace, index) => paint(trace, state.data.colours?.[index], theme));
+    node.style.height = `${state.data.height}px`;
+    node.setAttribute("role", "img");
+    node.setAttribute("aria-label", state.data.alt);
+    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: "kept" }), PLOT_CONFIG);
+  };
+  const ignoreTheme = onThemeChange(element, () => state.draw());
+  state.stop = () => {
+    ignoreTheme();
+    window.Plotly?.purge(node);
+    delete element.figure;
+  };
+  return state;
+}
+
+function paint(trace, colour, theme) {
+  if (colour === undefined || colour === null) return trace;
+  const value = theme.colours[colour % theme.colours.length];
+  return { ...trace, marker: { ...trace.marker, color: value }, line: { ...trace.line, color: value } };
+}

@@ -1,0 +1,132 @@
+// One run's logs: follows the chosen one by byte offset, finds lines, offers the file. Text is only ever set as text.
+
+const HELD_LINES = 20000;
+
+export default function ({ data, parentElement }) {
+  const view = (parentElement.log ??= begin(parentElement));
+  view.update(data);
+  return view.stop;
+}
+
+function begin(element) {
+  const $ = (name) => element.querySelector(name);
+  const [source, find, follow, download, text, note] = [".pl-log-source", ".pl-log-find", ".pl-log-follow", ".pl-log-download", ".pl-log-text", ".pl-log-note"].map($);
+  const view = { data: null, lines: [], offset: null, start: 0, timer: null, busy: false, settled: false };
+
+  view.update = (data) => {
+    const known = view.data?.sources.join();
+    view.data = data;
+    if (known !== data.sources.join()) offer(data.sources);
+    schedule(0);
+  };
+
+  function offer(sources) {
+    const chosen = source.value;
+    source.replaceChildren(...sources.map((name) => new Option(name, name)));
+    source.value = sources.includes(chosen) ? chosen : sources.includes("worker") && sources.length === 1 ? "worker" : sources[0];
+    if (source.value !== chosen) restart();
+  }
+
+  function restart() {
+    Object.assign(view, { lines: [], offset: null, start: 0, settled: false });
+    download.href = `/api/log?${new URLSearchParams({ run: view.data.run, source: source.value, download: 1 })}`;
+    show();
+    schedule(0);
+  }
+
+  function schedule(delay) {
+    clearTimeout(view.timer);
+    if (!view.settled && !document.hidden && source.value) view.timer = setTimeout(pull, delay);
+  }
+
+  async function pull() {
+    if (view.busy) return schedule(100);
+    view.busy = true;
+    const asked = source.value;
+    let delay = 1000;
+    try {
+      const query = new URLSearchParams({ run: view.data.run, source: asked });
+      if (view.offset !== null) query.set("offset", view.offset);
+      const answer = await fetch(`/api/log?${query}`, { cache: "no-store" });
+      const news = await answer.json();
+      if (asked === source.value) {
+        if (!answer.ok) note.textContent = news.error;
+        else delay = take(news);
+      }
+    } catch {
+      delay = 3000;
+    }
+    view.busy = false;
+    schedule(asked === source.value ? delay : 0);
+  }
+
+  function take(news) {
+    if (view.offset === null) view.start = news.start;
+    view.offset = news.end;
+    if (news.text) {
+      view.lines.push(...news.text.replace(/\n$/, "").split("\n").map(plain));
+      if (view.lines.length > HELD_LINES) view.lines.splice(0, view.lines.length - HELD_LINES);
+    }
+    const more = news.end < news.size && news.text;
+    view.settled = !view.data.active && !more;
+    if (news.text || !view.shown) show();
+    return more ? 0 : 1000;
+  }
+
+  // Draws the lines that hold the search text, the found text marked.
+  function show() {
+    view.shown = true;
+    const wanted = find.value.trim().toLowerCase();
+    const lines = wanted ? view.lines.filter((line) => line.toLowerCase().includes(wanted)) : view.lines;
+    const nodes = lines.slice(-2000).flatMap((line) => [...marked(line, wanted), "\n"]);
+    text.replaceChildren(...nodes);
+    note.textContent = words(lines.length, wanted);
+    if (follow.checked) text.scrollTop = text.scrollHeight;
+  }
+
+  function words(count, wanted) {
+    if (!view.lines.length) return view.data.active ? "Nothing has been written here yet." : "This log is empty.";
+    const said = [wanted ? `${count.toLocaleString("en")} of ${view.lines.length.toLocaleString("en")} lines hold it` : `${count.toLocaleString("en")} lines`];
+    if (view.start > 0) said.push("the beginning is in the download");
+    if (count > 2000) said.push("the last 2,000 are shown");
+    return said.join("; ") + ".";
+  }
+
+  const seen = () => schedule(0);
+  const stopFollowing = () => {
+    const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
+    if (follow.checked !== atEnd && text.scrollHeight > text.clientHeight) follow.checked = atEnd;
+  };
+  source.addEventListener("change", restart);
+  find.addEventListener("input", show);
+  follow.addEventListener("change", show);
+  text.addEventListener("scroll", stopFollowing);
+  document.addEventListener("visibilitychange", seen);
+  view.stop = () => {
+    clearTimeout(view.timer);
+    view.settled = true;
+    document.removeEventListener("visibilitychange", seen);
+    delete element.log;
+  };
+  return view;
+}
+
+// A terminal's colours are dropped, and of a line rewritten by carriage returns its last state is kept.
+function plain(line) {
+  const text = line.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r+$/, "");
+  return text.slice(text.lastIndexOf("\r") + 1);
+}
+
+function marked(line, wanted) {
+  if (!wanted) return [line];
+  const parts = [];
+  const lower = line.toLowerCase();
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, from)) {
+    const mark = document.createElement("mark");
+    mark.textContent = line.slice(at, at + wanted.length);
+    parts.push(line.slice(from, at), mark);
+    from = at + wanted.length;
+  }
+  return [...parts, line.slice(from)];
+}

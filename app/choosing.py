@@ -1,0 +1,117 @@
+"""What the launch form is about: the experiment and the preset, chosen by a card, a link or a clone, and what a link brings with them."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app import forms
+from app.diagram import diagram
+from app.links import Wish, read_link
+from app.markup import as_text
+from engine.registry import Experiment, experiment, experiments
+
+FIRST = ("hogwild", "quick")
+"""What a first visit is offered: it needs no network and ends within half a minute."""
+CUSTOM = "defaults"
+_CHOSEN = "launch.chosen"
+_LINK = "launch.link"
+_SAID = "launch.said"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The experiment whose form is shown, and the preset it started from (None: the defaults)."""
+
+    experiment: str
+    preset: str | None
+
+
+def chosen() -> tuple[Experiment, str | None]:
+    """Return what the form is about, after reading a link that was not read yet."""
+    link = tuple((name, tuple(st.query_params.get_all(name))) for name in ("experiment", "preset", "set"))
+    if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
+        st.session_state[_LINK] = link
+        _take(read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set")))
+    choice: Choice = st.session_state[_CHOSEN]
+    found = experiment(choice.experiment)
+    if any(forms.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
+        forms.fill(found, found.configure(choice.preset).model_dump() | st.session_state.get(_values_key(found.name), {}))
+    return found, choice.preset
+
+
+def choose(name: str, preset: str | None) -> None:
+    """Show another form: the preset's values, and an address that says so."""
+    found = experiment(name)
+    st.session_state[_CHOSEN] = Choice(name, preset)
+    st.session_state.pop(_SAID, None)
+    st.session_state.pop(_values_key(name), None)
+    forms.fill(found, found.configure(preset).model_dump())
+    st.session_state[f"preset.{name}"] = preset or CUSTOM
+    st.query_params.from_dict({"experiment": name} | ({"preset": preset} if preset else {}))
+    st.session_state[_LINK] = (("experiment", (name,)), ("preset", (preset,) if preset else ()), ("set", ()))
+
+
+def keep(found: Experiment, values: dict[str, object]) -> None:
+    """Remember the form's values, so that they are there again after a look at another page."""
+    st.session_state[_values_key(found.name)] = values
+
+
+def complaints() -> None:
+    """Say what of a link could not be had."""
+    for sentence in st.session_state.get(_SAID, ()):
+        st.warning(as_text(sentence))
+
+
+def cards(current: str) -> None:
+    """Show a card for each experiment: a sentence, who writes what to whom, and the way to its form."""
+    found = experiments()
+    for start in range(0, len(found), 3):
+        for column, one in zip(st.columns(3, gap="medium"), found[start : start + 3], strict=False):
+            with column, st.container(border=True, height="stretch"):
+                _card(one, one.name == current)
+
+
+def presets(found: Experiment, current: str | None) -> None:
+    """Show the presets to choose from, and what the chosen one is."""
+    key = f"preset.{found.name}"
+    st.session_state.setdefault(key, current or CUSTOM)
+    st.segmented_control("Preset", [*found.presets, CUSTOM], key=key, required=True, on_change=_preset_changed, args=(found.name,))
+    if current:
+        preset = found.presets[current]
+        expects = [f"{name} at least {value:g}" for name, value in preset.expects.items()]
+        st.caption(as_text(" ".join([preset.sentence, preset.takes, f"Reaches: {', '.join(expects)}." if expects else ""])))
+    else:
+        st.caption("Every setting at its default.")
+
+
+def _card(one: Experiment, is_current: bool) -> None:
+    st.subheader(one.title, anchor=False)
+    st.write(as_text(one.sentence))
+    st.html(diagram(one.flows))
+    st.caption(as_text(one.source))
+    st.button(
+        "Chosen" if is_current else f"Choose {one.title}",
+        key=f"choose-{one.name}",
+        disabled=is_current,
+        on_click=choose,
+        args=(one.name, "quick" if "quick" in one.presets else None),
+    )
+
+
+def _preset_changed(name: str) -> None:
+    preset = st.session_state[f"preset.{name}"]
+    choose(name, None if preset == CUSTOM else preset)
+
+
+def _take(wish: Wish) -> None:
+    """Put what a link asks for into the form; without an experiment the first one offered."""
+    name, preset = (wish.experiment, wish.preset) if wish.experiment else FIRST
+    found = experiment(name)
+    st.session_state[_CHOSEN] = Choice(name, preset)
+    st.session_state[_SAID] = wish.sentences
+    st.session_state[f"preset.{name}"] = preset or CUSTOM
+    forms.fill(found, found.configure(preset).model_dump() | dict(wish.changes))
+
+
+def _values_key(name: str) -> str:
+    return f"launch.values.{name}"

@@ -1,0 +1,17 @@
+"""A run's curves with their choices: what they are drawn against, and how much the noisy ones are smoothed."""
+
+import streamlit as st
+
+from app import live
+from engine.store.records import Run
+
+AXES = {"step": "Step", "passes": "Passes", "time": "Time"}
+
+
+def curves(run: Run) -> None:
+    """Show the run's curves; the choices stand in the address."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        x = st.segmented_control("Curves against", list(AXES), key="x", default="step", required=True, format_func=lambda name: AXES[name], bind="query-params")
+        help_text = "Of curves with many points; the raw values stay visible behind the line."
+        smoothing = st.slider("Smoothing", 0.0, 0.98, 0.9, 0.02, key="smooth", bind="query-params", width=200, help=help_text)
+    live.curves(run.id, active=run.active, x=x or "step", smoothing=smoothing)

@@ -1,0 +1,80 @@
+"""Plotly figures from what the store says; pure functions, without colours of their own (the theme gives them)."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import plotly.graph_objects as go
+
+from app.durations import moment
+from engine.metrics import PHASES
+from engine.store.records import MachineSample
+
+BAR_PX, FRAME_PX = 26, 84
+MOST_SAMPLES = 600
+"""Samples of one curve of the machine; of more, every second, third, … is drawn."""
+PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
+UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
+
+
+def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> go.Figure:
+    """Return one bar a rank, stacked by phase, in seconds and in the order of engine.metrics.PHASES."""
+    ranks = sorted(seconds, reverse=True)
+    named = [roles.get(rank, f"rank {rank}") for rank in ranks]
+    figure = go.Figure()
+    for name in phases_shown(seconds):
+        spent = [seconds[rank].get(name, 0.0) for rank in ranks]
+        whole = [sum(seconds[rank].values()) or 1.0 for rank in ranks]
+        figure.add_bar(
+            y=named,
+            x=spent,
+            name=name,
+            orientation="h",
+            marker={"pattern": {"shape": PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else "", "fillmode": "replace"}},
+            customdata=[one / all_ * 100 for one, all_ in zip(spent, whole, strict=True)],
+            hovertemplate=f"{name}: %{{x:.2f}} s (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
+        )
+    layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend_traceorder": "normal"}
+    figure.update_layout(**layout, height=phases_height(len(ranks)), xaxis_title="Seconds of each rank")
+    return figure
+
+
+def phases_shown(seconds: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """Return the phases in which any rank spent time, the known ones first."""
+    found = {name for spent in seconds.values() for name, value in spent.items() if value > 0}
+    return [name for name in PHASES if name in found] + sorted(found - set(PHASES))
+
+
+def phase_colours(names: Sequence[str]) -> list[int]:
+    """Return each phase's place in the palette, the same for every run."""
+    return [PHASES.index(name) if name in PHASES else len(PHASES) for name in names]
+
+
+def phases_height(ranks: int) -> int:
+    """Return a height at which each bar has room, in pixels."""
+    return FRAME_PX + BAR_PX * max(2, ranks) + 20
+
+
+def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> go.Figure:
+    """Return one line a source (host, gpu0, …) of one number about the machine, against seconds of the run."""
+    figure = go.Figure()
+    chosen = sorted((sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at))
+    begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
+    for source, group in groupby(chosen, key=lambda sample: sample.source):
+        kept = list(group)
+        kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
+        scale = 1 / 1024 if name == "memory_mb" else 1.0
+        figure.add_scatter(
+            x=[(moment(sample.at) - begin).total_seconds() for sample in kept if begin],
+            y=[sample.value * scale for sample in kept],
+            name=source,
+            mode="lines" if len(kept) > 1 else "markers",
+            hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
+        )
+    figure.update_layout(height=220, xaxis_title="Seconds", showlegend=len(figure.data) > 1, yaxis_rangemode="tozero")
+    return figure
+
+
+def machine_names(samples: Sequence[MachineSample]) -> list[str]:
+    """Return the numbers that were sampled, those with a title of ours first."""
+    found = {sample.name for sample in samples}
+    return [name for name in UNITS if name in found and name != "memory_percent"] + sorted(found - set(UNITS))

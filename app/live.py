@@ -1,0 +1,85 @@
+"""The parts that run in the browser: the pulse that reruns a fragment on news, live curves, figures that keep their zoom, logs, the name.
+
+None of them uses a timer of Streamlit's: each asks a small route of ours, and only while its tab is seen and its run goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.vendor import PLOTLY_URL
+
+FOLDER = Path(__file__).parent / "browser"
+PULSE_MS, EARLY_MS, EARLY_S = 1_000, 350, 8
+
+
+def _text(*names: str) -> str:
+    return "\n".join((FOLDER / name).read_text() for name in names)
+
+
+_pulse = st.components.v2.component("parallab_pulse", js=_text("pulse.js"), isolate_styles=False)
+_chart = st.components.v2.component(
+    "parallab_chart",
+    html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
+    css=_text("chart.css"),
+    js=_text("plotly.js", "chart.js"),
+    isolate_styles=False,
+)
+_figure = st.components.v2.component(
+    "parallab_figure", html='<div class="pl-figure"></div>', css=_text("chart.css"), js=_text("plotly.js", "figure.js"), isolate_styles=False
+)
+_log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)
+_name = st.components.v2.component("parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False)
+_preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
+
+
+def pulse(token: int, *, run_id: int | None = None, active: bool = True, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS) -> None:
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, or of the whole store).
+
+    An inactive pulse asks nothing: give `active=False` once nothing can change any more.
+    """
+    data = {
+        "url": "/api/token" if run_id is None else f"/api/token?run={run_id}",
+        "token": token,
+        "active": active,
+        "every_ms": every_ms,
+        "early_ms": early_ms,
+        "early_s": EARLY_S,
+    }
+    _pulse(key=f"pulse-{run_id}", data=data, height=1, on_beat_change=_nothing)
+
+
+def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0, metrics: Sequence[str] = (), height: int = 280) -> None:
+    """Draw a run's curves and keep them up to date; `metrics` empty means every live one."""
+    data = {"run": run_id, "active": active, "x": x, "smoothing": smoothing, "metrics": list(metrics), "height": height, "plotly": PLOTLY_URL}
+    _chart(key=f"curves-{run_id}", data=data)
+
+
+def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int] = ()) -> None:
+    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette."""
+    plain: Mapping[str, Any] = picture.to_plotly_json()
+    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
+    data = {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours), "plotly": PLOTLY_URL}
+    _figure(key=key, data=data)
+
+
+def log_view(run_id: int, sources: Sequence[str], *, active: bool) -> None:
+    """Show the run's logs by source, following while the run is on."""
+    _log(key=f"log-{run_id}", data={"run": run_id, "sources": list(sources), "active": active})
+
+
+def name_form(name: str, button: str) -> object:
+    """Ask for a name; return the proof that our route set its cookie, in the script run after it did."""
+    return _name(key="name", data={"name": name, "button": button}, on_proof_change=_nothing).get("proof")
+
+
+def preload_plotly() -> None:
+    """Have the browser load plotly.js while it is idle."""
+    _preload(key="preload", data={"plotly": PLOTLY_URL}, height=1)
+
+
+def _nothing() -> None:
+    """Name the trigger; the value is read from the component's result."""

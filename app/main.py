@@ -1,0 +1,21 @@
+"""The frame round every page: it names the console, lists the pages, and holds nothing else."""
+
+import streamlit as st
+
+from app.parts import PAGES
+from engine.home import ROOT
+
+IMAGES = ROOT / "app" / "images"
+
+st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
+st.logo(str(IMAGES / "logo.svg"), size="large")
+st.html(ROOT / "app" / "browser" / "console.css")
+st.navigation(
+    [
+        st.Page(PAGES["launch"], title="Launch", default=True),
+        st.Page(PAGES["runs"], title="Runs"),
+        st.Page(PAGES["run"], title="Run"),
+        st.Page(PAGES["results"], title="Results"),
+    ],
+    position="top",
+).run()

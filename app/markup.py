@@ -1,0 +1,48 @@
+"""Small pieces of HTML and Markdown made safe: whatever a person or a run wrote is shown as text, never read as markup."""
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from app.durations import absolute, ago
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def as_text(text: str) -> str:
+    """Return `text` so that Markdown shows it as it stands: no image, link, colour or heading comes of it."""
+    return _PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+
+
+def when(text: str | None) -> str:
+    """Return a time as HTML: how long ago, with the moment itself on hover."""
+    return f'<time datetime="{escape(text)}" title="{absolute(text)}">{ago(text)}</time>' if text else "–"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a row of small label-over-value pairs; the values are HTML."""
+    cells = "".join(f"<div><dt>{escape(label)}</dt><dd>{value}</dd></div>" for label, value in pairs)
+    return f'<dl class="pl-facts">{cells}</dl>'
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
+    """Return a table that scrolls sideways on a narrow screen; the cells are HTML."""
+    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="pl-scroll"><table class="pl-table" aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def bar(share: float, label: str) -> str:
+    """Return a progress bar of a share from 0 to 1."""
+    percent = max(0.0, min(1.0, share)) * 100
+    return (
+        f'<div class="pl-bar" role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" aria-label="{escape(label)}">'
+        f'<div style="width:{percent:.1f}%"></div></div>'
+    )
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number to a few figures, with thousands apart; a dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"

@@ -1,0 +1,114 @@
+"""Parts that several pages show: a status, the runner's banner, facts, an empty page, a cancel that asks first."""
+
+from html import escape
+from typing import Literal
+
+import streamlit as st
+
+from app import person
+from app.asking import command
+from app.links import launch_query
+from app.markup import as_text, facts
+from engine.errors import EngineError
+from engine.home import ROOT
+from engine.registry import experiment
+from engine.runtime.processes import is_alive
+from engine.store import Reader, Store
+from engine.store.records import ENDED, Run, RunRow, Status
+
+Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
+COLOURS: dict[Status, Colour] = {
+    "queued": "gray",
+    "starting": "blue",
+    "running": "blue",
+    "stopping": "orange",
+    "finished": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "lost": "violet",
+}
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "results")}
+
+
+def status_badge(status: Status) -> None:
+    """Show a status: its word carries the meaning, its colour only helps."""
+    st.badge(status, color=COLOURS[status])
+
+
+def show_facts(pairs: list[tuple[str, str]]) -> None:
+    """Show label-over-value pairs in a row that wraps; the values are HTML."""
+    st.html(facts(pairs))
+
+
+def title_of(run: Run | RunRow) -> str:
+    """Return what a run is called in lists: its name, or its experiment and preset."""
+    try:
+        kind = experiment(run.experiment).title
+    except EngineError:
+        kind = run.experiment
+    kind = f"{kind}, {run.preset}" if run.preset else kind
+    return f"{run.name} ({kind})" if run.name else kind
+
+
+def runner_banner(reader: Reader) -> None:
+    """Say so where no runner is alive; the console itself starts it again, never a page."""
+    row = reader.runner()
+    if row is None or not is_alive(row.process):
+        st.warning("The runner is not running, so queued runs wait. The console starts it within a few seconds; if this stays, its log says why.")
+    elif row.stopping:
+        st.warning("The runner was asked to stop: it takes no new runs and ends once its last run has ended.")
+
+
+def empty(sentence: str, label: str, page: str) -> None:
+    """Show an empty state: what is missing, and where to go for it."""
+    with st.container(border=True):
+        st.write(sentence)
+        st.page_link(PAGES[page], label=label)
+
+
+def go_to_run(run_id: int) -> None:
+    """Go to the page of one run."""
+    st.switch_page(PAGES["run"], query_params={"run": str(run_id)})
+
+
+def clone(run: Run | RunRow) -> None:
+    """Go to the launch form, filled with the settings of a run."""
+    st.switch_page(PAGES["launch"], query_params=launch_query(experiment(run.experiment), run.preset, run.config))
+
+
+@st.dialog("Cancel this run?")
+def ask_cancel(run: Run | RunRow) -> None:
+    """Ask once more, then order the cancel."""
+
+    def cancel(store: Store) -> Status:
+        return store.request_cancel(run.id, by=person.whoever())
+
+    st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
+    st.write("Its processes are ended within seconds. What it has recorded so far is kept." if run.status != "queued" else "It leaves the queue.")
+    with st.container(horizontal=True):
+        if st.button("Cancel the run", type="primary") and command(cancel):
+            st.rerun()
+        if st.button("Let it go on"):
+            st.rerun()
+
+
+def cancel_button(run: Run | RunRow) -> None:
+    """Show the button that cancels, for a run that can still be cancelled."""
+    if run.status in ENDED or run.status == "stopping":
+        return
+    if st.button("Cancel", key=f"cancel-{run.id}"):
+        ask_cancel(run)
+
+
+def clone_button(run: Run | RunRow) -> None:
+    """Show the button that fills the launch form with a run's settings."""
+    if st.button("Clone", key=f"clone-{run.id}", help="Fill the launch form with this run's settings."):
+        try:
+            clone(run)
+        except EngineError as error:
+            st.error(as_text(str(error)))
+
+
+def plain(text: str) -> str:
+    """Return text of a person or a run as HTML that shows it as it stands."""
+    return escape(text)

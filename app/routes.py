@@ -1,0 +1,130 @@
+"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, and plotly's script.
+
+Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app import identity, series, tail
+from app.vendor import PLOTLY, PLOTLY_URL
+from engine import __version__
+from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
+from engine.home import Home
+from engine.runtime.runner import runner_process
+from engine.store import Reader
+
+NEVER_STORE = {"cache-control": "no-store"}
+LONGEST_BODY = 2_000
+
+
+def routes() -> list[BaseRoute]:
+    """Return the routes that the console serves beside its pages."""
+    return [
+        Route("/healthz", _answered(health)),
+        Route("/api/token", _answered(token)),
+        Route("/api/series", _answered(run_series)),
+        Route("/api/log", _answered(log)),
+        Route("/api/name", name, methods=["POST"]),
+        Route(PLOTLY_URL, plotly_script),
+    ]
+
+
+def health(request: Request) -> Response:
+    """Say whether the store can be read and a runner is alive; 503 where the store can't."""
+    home = Home.find()
+    body = {"console": "parallab", "version": __version__, "store": "ok", "runner": "absent"}
+    status = 200
+    try:
+        body["runner"] = "alive" if runner_process(home) else "absent"
+    except EngineError as error:
+        body["store"], status = str(error), 503
+    return JSONResponse(body, status, NEVER_STORE)
+
+
+def token(request: Request) -> Response:
+    """Return the change token of one run, or of the whole store."""
+    run_id = _whole(request, "run") if "run" in request.query_params else None
+    with Reader.open(Home.find()) as reader:
+        return JSONResponse({"token": reader.token(run_id)}, headers=NEVER_STORE)
+
+
+def run_series(request: Request) -> Response:
+    """Return a run's curves after a point id."""
+    names = [name for name in request.query_params.get("metrics", "").split(",") if name]
+    body = series.answer(Home.find(), _whole(request, "run"), names, _whole(request, "after", 0), _whole(request, "version", 0))
+    return JSONResponse(body, headers=NEVER_STORE)
+
+
+def log(request: Request) -> Response:
+    """Return one log after a byte offset, or the whole file as a download."""
+    run_id, source = _whole(request, "run"), request.query_params.get("source", "")
+    path = tail.log_path(Home.find(), run_id, source)
+    if "download" in request.query_params:
+        if not path.is_file():
+            raise NoSuchRun(f"The log '{source}' of run {run_id} has not been written yet, or its file was removed.")
+        return FileResponse(path, media_type="text/plain; charset=utf-8", filename=f"run-{run_id}-{source}.log", headers=NEVER_STORE)
+    offset = _whole(request, "offset") if "offset" in request.query_params else None
+    return JSONResponse(vars(tail.tail(path, offset)), headers=NEVER_STORE)
+
+
+async def name(request: Request) -> Response:
+    """Set the cookie that carries a person's name; answers with the proof that a page takes."""
+    try:
+        said = identity.check_name(await _body(request))
+    except ConfigError as error:
+        return JSONResponse({"error": str(error)}, 422, NEVER_STORE)
+    home = Home.find()
+    answer = JSONResponse({"name": said, "proof": identity.hand_over(home, said)}, headers=NEVER_STORE)
+    answer.set_cookie(
+        identity.COOKIE, identity.sign(home, said), max_age=identity.COOKIE_AGE_S, httponly=True, samesite="lax", secure=request.url.scheme == "https"
+    )
+    return answer
+
+
+async def plotly_script(request: Request) -> Response:
+    """Return plotly.js as its wheel ships it; the address names the version, so a browser may keep it for ever."""
+    return FileResponse(PLOTLY, media_type="text/javascript", headers={"cache-control": "public, max-age=31536000, immutable"})
+
+
+async def _body(request: Request) -> object:
+    """Return the `name` of a JSON body; other kinds of body are what a foreign form could send."""
+    wrong = ConfigError([Problem("name", 'A name is sent as JSON, such as {"name": "Ada"}, in at most 2,000 bytes.')])
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json" or int(request.headers.get("content-length") or 0) > LONGEST_BODY:
+        raise wrong
+    try:
+        return (await request.json())["name"]
+    except (ValueError, KeyError, TypeError):
+        raise wrong from None
+
+
+def _answered(route: Callable[[Request], Response]) -> Callable[[Request], Any]:
+    """Return the route as a coroutine off the event loop, whose errors of ours become a sentence with a status."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await run_in_threadpool(route, request)
+        except EngineError as error:
+            return JSONResponse({"error": str(error)}, _status_of(error), NEVER_STORE)
+
+    return answer
+
+
+def _status_of(error: EngineError) -> int:
+    if isinstance(error, ConfigError):
+        return 400
+    return 503 if isinstance(error, StoreBusy | StoreTooNew) else 404
+
+
+def _whole(request: Request, field: str, default: int | None = None) -> int:
+    text = request.query_params.get(field)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal() or len(text) > 18:
+        raise ConfigError([Problem(field, f"{field} must be a whole number, got '{text or ''}'.")])
+    return int(text)

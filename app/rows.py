@@ -1,0 +1,51 @@
+"""One run as a row of the Runs page: what it is, how far it is, whose it is, and what can be done with it."""
+
+from html import escape
+
+import streamlit as st
+
+from app import parts
+from app.durations import duration, since
+from app.markup import as_text, bar, when
+from engine.store import Reader
+from engine.store.records import ALIVE, RunRow
+
+
+def row(run: RunRow, reader: Reader) -> None:
+    """Show one run; `reader` is asked for the place in the queue alone."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            parts.status_badge(run.status)
+            st.page_link(parts.PAGES["run"], label=as_text(f"{run.id}: {parts.title_of(run)}"), query_params={"run": str(run.id)}, width="stretch")
+            parts.clone_button(run)
+            parts.cancel_button(run)
+        st.html(f'{_progress(run)}<div class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader))}</div>')
+
+
+def _progress(run: RunRow) -> str:
+    if run.status == "queued" or (run.progress >= 1 and run.status == "finished"):
+        return ""
+    return bar(run.progress, f"Progress of run {run.id}")
+
+
+def _words(run: RunRow, reader: Reader) -> list[str]:
+    """Return the facts under the bar, as HTML."""
+    said = [f"by {escape(run.owner)}"]
+    if run.status == "queued":
+        before = reader.queue_position(run.id)
+        said += ["next in the queue" if before == 0 else f"{before} before it in the queue", f"queued {when(run.created_at)}"]
+    elif run.status in ALIVE:
+        said += [f"{run.progress:.0%} done", time_left(run), f"on for {duration(since(run.started_at or run.created_at))}"]
+    else:
+        said += [f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "", f"ended {when(run.ended_at)}"]
+        if run.status != "finished":
+            said += [f"{run.progress:.0%} done", escape(run.cause)]
+    accuracy = run.last.get("test/accuracy")
+    return [part for part in said if part] + ([f"test accuracy {accuracy:.2f} %"] if accuracy is not None else [])
+
+
+def time_left(run: RunRow) -> str:
+    """Return the time a run still takes, in words."""
+    return {"starting": "starting its ranks", "stopping": "ending its ranks"}.get(run.status) or (
+        f"about {duration(run.time_left_s)} left" if run.time_left_s is not None else "time left not known yet"
+    )

@@ -1,0 +1,146 @@
+"""The sections of a run's page below its curves; each reads what it shows and nothing else."""
+
+from collections.abc import Mapping
+from html import escape
+
+import streamlit as st
+
+from app import figures, heading, live, person
+from app.asking import command
+from app.durations import absolute, ago
+from app.markup import number, table, when
+from engine.store import Reader, Store
+from engine.store.records import Run
+
+
+def ranks(run: Run, reader: Reader) -> None:
+    """Show each rank as last heard of, and where its time went."""
+    found = reader.ranks(run.id)
+    if not found:
+        st.write("Its ranks have not been started yet." if run.active else "It ended before any rank was started.")
+        return
+    headers = ["Rank", "Role", "State", "Last step", "Device", "Process", "CPU", "Memory", "Heartbeat"]
+    rows = [
+        [
+            str(row.rank),
+            escape(row.role),
+            f"{row.state}{f', exit code {row.exit_code}' if row.exit_code else ''}",
+            number(row.last_step, 9),
+            escape(row.device),
+            str(row.pid or "–"),
+            f"{row.cpu_percent:.0f} %" if row.cpu_percent is not None else "–",
+            f"{row.memory_mb:,.0f} MB" if row.memory_mb is not None else "–",
+            f'<span title="{absolute(row.heartbeat_at)}">{ago(row.heartbeat_at)}</span>',
+        ]
+        for row in found
+    ]
+    st.html(table(headers, rows, caption="Ranks of the run"))
+    _phases(reader.phases(run.id), {row.rank: row.role for row in found}, run)
+
+
+def machine(run: Run, reader: Reader) -> None:
+    """Show what the machine did while the run was on."""
+    samples = reader.machine(run.id)
+    if not samples:
+        st.write("Nothing was sampled yet; samples come once a second while the run is on." if run.active else "The run was too short to be sampled.")
+        return
+    if not any(sample.source.startswith("gpu") for sample in samples):
+        st.caption("The run's machine showed no GPU, so there is none to chart.")
+    for start in range(0, len(names := figures.machine_names(samples)), 2):
+        for column, name in zip(st.columns(2, gap="large"), names[start : start + 2], strict=False):
+            with column:
+                label = figures.UNITS.get(name, name.replace("_", " "))
+                st.markdown(f"**{label}**")
+                picture = figures.machine(samples, run.started_at, name)
+                live.figure(f"machine-{run.id}-{name}", picture, alt=f"{label} over the run", height=220, colours=range(len(picture.data)))
+
+
+def log(run: Run, reader: Reader) -> None:
+    """Show the logs of the worker and of each rank."""
+    sources = [source for source, _ in reader.logs(run.id)]
+    if sources:
+        live.log_view(run.id, sources, active=run.active)
+    else:
+        st.write("No log has been opened yet." if run.active else "This run left no log.")
+
+
+def events(run: Run, reader: Reader) -> None:
+    """Show who did what to the run, and when."""
+    found = reader.events(run.id)
+    rows = [[f'<span class="pl-nowrap">{when(event.at)}</span>', escape(event.kind), escape(event.who), escape(event.detail)] for event in found]
+    st.html(table(["When", "What", "Who", "Detail"], rows, caption="Events of the run"))
+
+
+def config(run: Run, reader: Reader) -> None:
+    """Show the run's settings; those that differ from the defaults stand out."""
+    st.caption("Values in bold differ from the experiment's defaults.")
+    st.html(heading.settings_table(run))
+    if source := heading.source_of(run):
+        st.caption(f"After {source}.")
+
+
+def environment(run: Run, reader: Reader) -> None:
+    """Show what the run ran on and with."""
+    if not run.environment:
+        st.write("The worker writes this down when it takes the run.")
+        return
+    rows = [[escape(name.replace("_", " ")), _value(value)] for name, value in run.environment.items() if name != "boot_id"]
+    st.html(table(["What", "Value"], rows, caption="The run's environment"))
+
+
+def notes(run: Run, reader: Reader) -> None:
+    """Let people leave a note and tags on the run."""
+    tags = st.text_input("Tags, apart by commas", value=", ".join(run.tags), key=f"tags-{run.id}", help="Words that the search on Runs and Results finds.")
+    text = st.text_area("Note", value=run.note, key=f"note-{run.id}", max_chars=4_000, placeholder="What this run showed, for whoever finds it later.")
+    if st.button("Save", key=f"save-{run.id}"):
+        _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text)
+
+
+def _save(run: Run, tags: list[str], text: str) -> None:
+    who = person.whoever()
+
+    def change(store: Store) -> bool:
+        for tag in dict.fromkeys(tags):
+            if tag not in run.tags:
+                store.add_tag(run.id, tag, by=who)
+        for tag in run.tags:
+            if tag not in tags:
+                store.remove_tag(run.id, tag, by=who)
+        if text != run.note:
+            store.set_note(run.id, text, by=who)
+        return True
+
+    if command(change):
+        st.rerun()
+
+
+def _phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str], run: Run) -> None:
+    if not any(value > 0 for spent in seconds.values() for value in spent.values()):
+        return
+    st.markdown("**Where each rank's time went**")
+    names = figures.phases_shown(seconds)
+    live.figure(
+        f"phases-{run.id}",
+        figures.phases(seconds, roles),
+        alt="Seconds of each rank by phase",
+        height=figures.phases_height(len(seconds)),
+        colours=figures.phase_colours(names),
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "<br>".join(f"{escape(str(name))} {escape(str(version))}" for name, version in value.items())
+    if isinstance(value, list):
+        return "<br>".join(escape(str(item)) for item in value) or "none"
+    return escape(str(value)) if value not in ("", None) else "not known"
+
+
+SECTIONS = {"Ranks": ranks, "Machine": machine, "Log": log, "Events": events, "Config": config, "Environment": environment, "Notes": notes}
+
+
+def section(run: Run, reader: Reader) -> None:
+    """Show the section chosen; the choice stands in the address."""
+    names = list(SECTIONS)
+    chosen = st.segmented_control("Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed")
+    SECTIONS[chosen or names[0]](run, reader)

@@ -1,0 +1,41 @@
+"""Keeps a runner alive while the console serves: looked for at the start and every few seconds, started where none is."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from starlette.concurrency import run_in_threadpool
+
+from engine.errors import EngineError
+from engine.home import Home
+from engine.runtime.runner import ensure_running, runner_process
+
+log = logging.getLogger(__name__)
+LOOK_S = 3.0
+
+
+@asynccontextmanager
+async def supervised(app: object) -> AsyncIterator[None]:
+    """Watch over the runner while the block runs; the runner itself outlives it."""
+    watch = asyncio.create_task(_watch(Home.find()))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+
+
+async def _watch(home: Home) -> None:
+    while True:
+        try:
+            await run_in_threadpool(look, home)
+        except (EngineError, OSError) as error:
+            log.warning("The runner could not be looked after: %s", error)
+        await asyncio.sleep(LOOK_S)
+
+
+def look(home: Home) -> bool:
+    """Start a runner where none is alive; return whether one was started."""
+    return runner_process(home) is None and ensure_running(home)

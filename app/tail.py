@@ -1,0 +1,51 @@
+"""The text of a run's logs: by offset for the live view, whole for the download. No path from outside reaches the disk unchecked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import StoreError
+from engine.home import Home
+from engine.store import Reader
+
+CHUNK = 256 * 1024
+"""Bytes of one answer, and of the end of a log that a first look shows."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A piece of a log: `start` and `end` are byte offsets in the file, `size` is its length at the moment."""
+
+    text: str
+    start: int
+    end: int
+    size: int
+
+
+def log_path(home: Home, run_id: int, source: str) -> Path:
+    """Return the file of one log of a run; raises StoreError where the run has no such log."""
+    with Reader.open(home) as reader:
+        reader.run(run_id)
+        known = dict(reader.logs(run_id))
+    if source not in known:
+        raise StoreError(f"Run {run_id} has no log named '{source}'. Known: {', '.join(known) or 'none yet'}.")
+    folder = home.run_folder(run_id).resolve()
+    path = (folder / known[source]).resolve()
+    if not path.is_relative_to(folder):
+        raise StoreError(f"The log '{source}' of run {run_id} does not lie in the run's folder, so it is not shown.")
+    return path
+
+
+def tail(path: Path, offset: int | None) -> Tail:
+    """Return what follows byte `offset` (None: the last `CHUNK` bytes), cut at a line's end where more is to come."""
+    if not path.is_file():
+        return Tail("", 0, 0, 0)
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        start = max(0, size - CHUNK) if offset is None else min(max(0, offset), size)
+        file.seek(start)
+        block = file.read(CHUNK)
+    if offset is None and start > 0:
+        skipped = block.find(b"\n") + 1
+        block, start = block[skipped:], start + skipped
+    whole = block[: block.rfind(b"\n") + 1] or (block if len(block) == CHUNK else b"")
+    return Tail(whole.decode("utf-8", "replace"), start, start + len(whole), size)

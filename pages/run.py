@@ -1,0 +1,42 @@
+"""Run: one run by its permalink (`?run=ID`), live while it goes on."""
+
+import streamlit as st
+
+from app import live, parts
+from app.asking import reading
+from app.curves import curves
+from app.heading import heading
+from app.sections import section
+
+wanted = st.query_params.get("run", "")
+
+
+@st.fragment
+def page(run_id: int) -> None:
+    """Show the run, and again whenever it has news; the curves keep themselves up to date."""
+    with reading(lambda: live.pulse(-1, run_id=run_id)) as reader:
+        run, entry = reader.run(run_id), reader.entry(run_id)
+        if run.status == "queued":
+            parts.runner_banner(reader)
+        heading(run, entry, reader)
+        curves(run)
+        section(run, reader)
+    live.pulse(run.version, run_id=run.id, active=run.active)
+
+
+if wanted.isdecimal() and len(wanted) < 18:
+    page(int(wanted))
+else:
+    st.title("Run", anchor=False)
+    with reading() as reader:
+        newest = reader.runs(limit=8)
+    if wanted:
+        st.warning("A link to a run ends in its number, such as /run?run=12.")
+    if not newest:
+        parts.empty("No run has been launched yet.", "Launch one", "launch")
+    else:
+        st.write("Choose a run; these are the newest.")
+    for row in newest:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            parts.status_badge(row.status)
+            st.page_link(parts.PAGES["run"], label=f"{row.id}: {parts.title_of(row)}", query_params={"run": str(row.id)})
