@@ -1,0 +1,51 @@
+"""Exports: every point, also those that are no numbers."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import Parallab
+
+
+def test_csv_has_a_row_for_every_point_and_keeps_nan_and_infinity(parallab: Parallab, ended: int) -> None:
+    rows = list(csv.DictReader(io.StringIO(parallab("export", str(ended), "--format", "csv").stdout)))
+    assert len(rows) == 7
+    losses = [float(row["value"]) for row in rows if row["metric"] == "train/loss" and row["role"] == "trainer1"]
+    assert (losses[0], math.isnan(losses[1]), losses[2], losses[3]) == (2.5, True, math.inf, 0.5)
+    whole = [row for row in rows if row["rank"] == ""]
+    assert [(row["metric"], row["step"], row["passes"], row["time_s"]) for row in whole] == [
+        ("test/accuracy", "4", "1.0", "0.4"),
+        ("test/accuracy", "8", "2.0", "0.8"),
+    ]
+
+
+def test_json_has_whole_runs_with_their_series(parallab: Parallab, ended: int, queued: Callable[..., int]) -> None:
+    other = queued()
+    told = json.loads(parallab("export", str(ended), str(other), "--format", "json").stdout)
+    assert [(run["id"], run["status"]) for run in told] == [(ended, "finished"), (other, "queued")]
+    loss = next(series for series in told[0]["series"] if series["metric"] == "train/loss" and series["rank"] == 0)
+    assert loss["values"] == [2.5, "NaN", "Infinity", 0.5]
+    assert loss["steps"] == [1, 2, 3, 4]
+    assert told[1]["series"] == []
+
+
+def test_one_metric_alone_where_asked(parallab: Parallab, ended: int) -> None:
+    rows = list(csv.DictReader(io.StringIO(parallab("export", str(ended), "--format", "csv", "--metric", "test/accuracy").stdout)))
+    assert {row["metric"] for row in rows} == {"test/accuracy"}
+    assert len(rows) == 2
+
+
+def test_an_export_goes_to_a_file_and_says_what_it_wrote(parallab: Parallab, ended: int, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    told = json.loads(parallab("export", str(ended), "--format", "csv", "--output", str(path), "--json").stdout)
+    assert told == {"path": str(path), "runs": 1, "points": 7}
+    assert len(path.read_text().splitlines()) == 8
+
+
+def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: int, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    assert parallab("export", str(ended), "999", "--format", "csv", "--output", str(path)).returncode == 2
+    assert not path.exists()

@@ -1,0 +1,115 @@
+"""Help, exit codes and sentences: what holds for every command."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cli import COMMANDS
+from engine.cli.frame import code_of
+from engine.errors import ConfigError, DataError, DeviceError, EngineError, NoSuchRun, Problem, RankFailed, RunnerError, StoreBusy, StoreError, WrongStatus
+from engine.home import ROOT, Home
+from engine.store import Store
+from tests.cli.conftest import Parallab
+
+
+def test_help_lists_every_command_and_the_exit_codes(parallab: Parallab) -> None:
+    told = parallab("--help")
+    assert told.returncode == 0
+    assert [name for name in COMMANDS if f"  {name} " not in told.stdout] == []
+    assert "Exit codes" in told.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_and_offers_json(name: str, parallab: Parallab) -> None:
+    told = parallab(name, "--help")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "--json" in told.stdout
+
+
+def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
+    told = parallab("runn")
+    assert (told.returncode, "runn" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "hogwyld"), "Did you mean 'hogwild'?"),
+        (("submit", "hogwild", "--preset", "quik"), "Did you mean 'quick'?"),
+        (("run", "hogwild", "--set", "trainers=1000"), "trainers must be at most 64 (allowed: 1 to 64), got '1000'."),
+        (("run", "hogwild", "--set", "trainer=2"), "Did you mean 'trainers'?"),
+        (("run", "hogwild", "--set", "trainers"), "A setting is written name=value, got 'trainers'."),
+        (("run", "hogwild", "--set", "learning_rate=fast"), "learning_rate must be a number"),
+        (("show", "7"), "No run has the id 7"),
+        (("logs", "7"), "No run has the id 7"),
+        (("cancel", "7"), "No run has the id 7"),
+        (("export", "7", "--format", "csv"), "No run has the id 7"),
+        (("experiments", "hogwyld"), "Did you mean 'hogwild'?"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
+    told = parallab(*words)
+    assert told.returncode == 2
+    assert sentence in told.stderr
+    assert (told.stdout, len(told.stderr.splitlines()), "Traceback" in told.stderr) == ("", 1, False)
+
+
+def test_nothing_is_launched_by_bad_input(parallab: Parallab, home: Home) -> None:
+    parallab("run", "hogwild", "--set", "trainers=1000")
+    assert not home.runner_lock.exists(), "no runner was started"
+    assert parallab("list", "--json").stdout.strip() == "[]"
+
+
+def test_a_home_that_cannot_be_written_is_exit_code_3(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    told = subprocess.run(
+        [sys.executable, "-m", "engine", "submit", "hogwild", "--preset", "quick"],
+        cwd=ROOT,
+        env=os.environ | {"PARALLAB_HOME": str(tmp_path / "file" / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (told.returncode, "PARALLAB_HOME" in told.stderr, len(told.stderr.splitlines())) == (3, True, 1)
+
+
+def test_a_store_of_a_newer_version_is_exit_code_3(parallab: Parallab, home: Home) -> None:
+    Store.open(home).close()
+    with sqlite3.connect(home.database) as database:
+        database.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('parallab', 'from_the_future', '2099-01-01')")
+    database.close()
+    for words in (("list",), ("submit", "hogwild", "--preset", "quick")):
+        told = parallab(*words)
+        assert (told.returncode, "newer" in told.stderr) == (3, True), told.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError([Problem("a", "b")]), 2),
+        (DataError(), 2),
+        (DeviceError(), 2),
+        (NoSuchRun(), 2),
+        (WrongStatus(), 2),
+        (StoreBusy(), 3),
+        (StoreError(), 3),
+        (RunnerError(), 4),
+        (RankFailed("trainer1", "It left."), 1),
+    ],
+)
+def test_each_error_has_its_exit_code(error: EngineError, code: int) -> None:
+    assert code_of(error) == code
+
+
+def test_the_command_line_never_imports_torch(home: Home) -> None:
+    program = (
+        "import sys\nfrom engine.cli import COMMANDS, main\n"
+        "for name in COMMANDS: main.get_command(None, name)\n"
+        "main(['list', '--json'], standalone_mode=False)\nprint(sorted({'torch', 'torchvision', 'streamlit'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.stdout.splitlines() == ["[]", "[]"], ended.stderr

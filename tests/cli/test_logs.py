@@ -1,0 +1,68 @@
+"""Logs: all of them, one of them, and as they grow."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.cli.logs import Tail
+from engine.home import Home
+from engine.store import Store
+from tests.cli.conftest import Parallab, wait, write_log
+
+
+def test_logs_carry_the_name_of_their_source(parallab: Parallab, store: Store, home: Home, ended: int) -> None:
+    write_log(home, ended, "trainer1", "one\ntwo\nwithout an end")
+    store.add_log(ended, "trainer1", "logs/trainer1.log")
+    lines = parallab("logs", str(ended)).stdout.splitlines()
+    assert "worker    | the worker speaks" in lines
+    assert lines[:3] == ["trainer1  | one", "trainer1  | two", "trainer1  | without an end"]
+
+
+def test_one_source_is_printed_as_it_is(parallab: Parallab, ended: int) -> None:
+    assert parallab("logs", str(ended), "--source", "worker").stdout == "the worker speaks\n"
+
+
+def test_only_the_last_lines_where_asked(parallab: Parallab, home: Home, ended: int) -> None:
+    write_log(home, ended, "worker", "".join(f"line {number}\n" for number in range(100)))
+    assert parallab("logs", str(ended), "--source", "worker", "--lines", "2").stdout == "line 98\nline 99\n"
+    assert parallab("logs", str(ended), "--source", "worker", "--lines", "0").stdout == ""
+
+
+def test_json_is_one_object_a_line(parallab: Parallab, ended: int) -> None:
+    assert json.loads(parallab("logs", str(ended), "--json").stdout) == {"source": "worker", "line": "the worker speaks"}
+
+
+def test_a_source_that_does_not_exist_gets_a_suggestion(parallab: Parallab, ended: int) -> None:
+    told = parallab("logs", str(ended), "--source", "wroker")
+    assert (told.returncode, "Did you mean 'worker'?" in told.stderr) == (2, True)
+
+
+def test_following_prints_what_comes_and_ends_with_the_run(begun: Callable[..., subprocess.Popen[str]], store: Store, home: Home, live: int) -> None:
+    process = begun("logs", str(live), "--follow")
+    assert process.stdout
+    seen: list[str] = []
+    reading = threading.Thread(target=lambda: seen.extend(iter(process.stdout.readline, "")))  # type: ignore[union-attr]
+    reading.start()
+    wait(lambda: "worker    | the worker speaks\n" in seen)
+    write_log(home, live, "trainer1", "a source that comes later\n")
+    store.add_log(live, "trainer1", "logs/trainer1.log")
+    wait(lambda: "trainer1  | a source that comes later\n" in seen)
+    write_log(home, live, "worker", "last words")
+    store.end(live, "finished", "Done.")
+    assert process.wait(30) == 0
+    reading.join()
+    assert seen[-1] == "worker    | last words\n"
+
+
+def test_a_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    tail = Tail(path)
+    assert tail.read() == []
+    path.write_bytes(b"gr" + "ü".encode()[:1])
+    assert tail.read() == []
+    with path.open("ab") as file:
+        file.write("ü".encode()[1:] + b"n\nrest")
+    assert tail.read() == ["grün"]
+    assert tail.read(final=True) == ["rest"]

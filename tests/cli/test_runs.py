@@ -1,0 +1,87 @@
+"""Listing, showing and cancelling runs."""
+
+import json
+from collections.abc import Callable
+
+from engine.home import Home
+from engine.runtime.processes import me
+from engine.store import Reader, Store
+from tests.cli.conftest import Parallab
+
+
+def test_runs_are_listed_newest_first_and_filtered(parallab: Parallab, queued: Callable[..., int]) -> None:
+    first, second, third = queued("one"), queued("two", owner="bea"), queued("three", experiment="reference")
+
+    def ids(*words: str) -> list[int]:
+        return [row["id"] for row in json.loads(parallab("list", "--json", *words).stdout)]
+
+    assert ids() == [third, second, first]
+    assert ids("--owner", "bea") == [second]
+    assert ids("--experiment", "reference") == [third]
+    assert ids("--status", "finished") == []
+    assert ids("--status", "finished", "--status", "queued", "--search", "one") == [first]
+    assert ids("--limit", "1", "--offset", "1") == [second]
+
+
+def test_the_table_says_how_many_it_leaves_out(parallab: Parallab, queued: Callable[..., int]) -> None:
+    queued("one")
+    queued("two")
+    told = parallab("list", "--limit", "1").stdout
+    assert "two" in told
+    assert "Showing 1 of 2" in told
+
+
+def test_an_empty_store_says_how_to_make_the_first_run(parallab: Parallab) -> None:
+    assert "run hogwild --preset quick" in parallab("list").stdout
+
+
+def test_show_tells_all_of_a_run_in_json(parallab: Parallab, live: int) -> None:
+    told = json.loads(parallab("show", str(live), "--json").stdout)
+    assert (told["id"], told["status"], told["pid"], told["owner"]) == (live, "running", me().pid, "ada")
+    assert told["startup_time_s"] == 1.25
+    assert told["config"] == {"seed": 3, "trainers": 2}
+    assert told["environment"]["git_commit"] == "abc123"
+    assert told["metrics"]["test/accuracy"] == 96.0
+    assert told["best"]["test/accuracy"] == 97.5
+    assert [rank["role"] for rank in told["ranks"]] == ["trainer1", "trainer2"]
+    assert told["phases"]["0"] == {"compute": 1.5, "wait": 0.25}
+    assert next(found for found in told["summaries"] if found["rank"] == 0)["nonfinite"] == 2
+    assert [event["kind"] for event in told["events"]] == ["queued", "starting", "running"]
+    assert told["machine"][0]["value"] == 83.0
+    assert told["logs"] == [{"source": "worker", "path": "logs/worker.log"}]
+    assert told["histograms"] == [{"rank": 0, "name": "staleness", "counts": {"2": 7}}]
+    assert told["spans"][0]["name"] == "forward"
+    assert told["progress"] == 0.25
+
+
+def test_a_queued_run_says_how_many_wait_before_it(parallab: Parallab, queued: Callable[..., int]) -> None:
+    queued()
+    told = json.loads(parallab("show", str(queued()), "--json").stdout)
+    assert (told["status"], told["queue_position"], told["pid"]) == ("queued", 1, None)
+
+
+def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> None:
+    told = parallab("show", str(ended)).stdout
+    for text in (f"Run {ended} finished in 4.5 s (start-up 1.2 s). All 2 ranks finished.", "first light", "trainer2", "Test accuracy", "97.5", "trainers = 2"):
+        assert text in told, text
+
+
+def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:
+    store.end(live, "failed", "trainer1 raised ValueError: seven is not eight.", error="Traceback (most recent call last):\nValueError: seven is not eight")
+    told = parallab("show", str(live)).stdout
+    assert told.startswith(f"Run {live} failed. trainer1 raised")
+    assert "ValueError: seven is not eight\n" in told
+
+
+def test_a_queued_run_is_cancelled_at_once_by_name(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
+    run_id = queued()
+    told = parallab("cancel", str(run_id), "--owner", "bea", "--json")
+    assert json.loads(told.stdout) == {"id": run_id, "status": "cancelled"}
+    with Reader.open(home) as reader:
+        assert reader.run(run_id).cause == "Cancelled by bea."
+    assert not home.runner_lock.exists(), "no runner is needed for that"
+
+
+def test_an_ended_run_cannot_be_cancelled(parallab: Parallab, ended: int) -> None:
+    told = parallab("cancel", str(ended))
+    assert (told.returncode, "finished already" in told.stderr) == (2, True)
