@@ -47,6 +47,10 @@ class HogwildConfig(Config):
         """One: its memory is what the trainers share. The tutorial variant has none."""
         return 0 if self.variant == "tutorial" else 1
 
+    def tests_after(self, epoch: int) -> bool:
+        """Say whether trainer1 tests after that epoch (counted from 1) while the others go on; the test at the end comes besides."""
+        return self.evaluate_every > 0 and epoch < self.epochs and epoch % self.evaluate_every == 0
+
     @model_validator(mode="after")
     def _fits_the_data(self) -> Self:
         size = data_set(self.dataset).train

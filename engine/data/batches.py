@@ -1,0 +1,28 @@
+"""Mini-batches: a new random order each epoch, one gather a batch."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+class Batches:
+    """Cuts images and labels into mini-batches, in an order that only `seed` and the epoch's number decide.
+
+    The order is drawn on the CPU whatever the device, so that every device sees the same batches.
+    """
+
+    def __init__(self, images: Tensor, labels: Tensor, batch_size: int, seed: int) -> None:
+        self.images = images
+        self.labels = labels
+        self.batch_size = batch_size
+        self._random = torch.Generator().manual_seed(seed)
+
+    def epoch(self) -> Iterator[Tensor]:
+        """Yield the positions of each mini-batch of the next epoch; the last one may be smaller."""
+        order = torch.randperm(len(self.labels), generator=self._random).to(self.labels.device)
+        yield from torch.split(order, self.batch_size)
+
+    def take(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the images and labels at these positions."""
+        return self.images.index_select(0, positions), self.labels.index_select(0, positions)

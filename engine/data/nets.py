@@ -1,0 +1,63 @@
+"""The networks that experiments train, and how they are tested."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812  (the name that torch's own texts use)
+
+TEST_BATCH = 1000
+"""Images tested at a time: large enough to be fast, and fixed, so that sums are the same each time."""
+
+
+class MnistNet(nn.Module):
+    """The published nets' one architecture: two convolutions, two linear layers, 21,840 weights.
+
+    Takes images [B, 1, 28, 28], returns log-probabilities [B, 10].
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 10, kernel_size=5)
+        self.conv2 = nn.Conv2d(10, 20, kernel_size=5)
+        self.conv2_drop = nn.Dropout2d()
+        self.fc1 = nn.Linear(320, 50)
+        self.fc2 = nn.Linear(50, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = F.relu(F.max_pool2d(self.conv1(images), 2))
+        x = F.relu(F.max_pool2d(self.conv2_drop(self.conv2(x)), 2))
+        x = F.relu(self.fc1(x.flatten(1)))
+        x = F.dropout(x, training=self.training)
+        return F.log_softmax(self.fc2(x), dim=1)
+
+
+class Score(NamedTuple):
+    """How a network did on a test set."""
+
+    loss: float
+    """Mean negative log-likelihood."""
+    accuracy: float
+    """Percent classified right."""
+
+
+def mnist_net(seed: int) -> MnistNet:
+    """Return the net with the first weights that `seed` gives, the caller's random state untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MnistNet()
+
+
+def evaluate(net: nn.Module, images: Tensor, labels: Tensor) -> Score:
+    """Return the net's score on a whole test set, dropout off; the net's mode is as before afterwards."""
+    was_training = net.training
+    net.eval()
+    loss = torch.zeros((), dtype=torch.float64)
+    right = 0
+    with torch.inference_mode():
+        for some, truth in zip(torch.split(images, TEST_BATCH), torch.split(labels, TEST_BATCH), strict=True):
+            scores = net(some)
+            loss += F.nll_loss(scores, truth, reduction="sum").cpu()
+            right += int((scores.argmax(1) == truth).sum())
+    net.train(was_training)
+    return Score(float(loss) / len(labels), 100 * right / len(labels))

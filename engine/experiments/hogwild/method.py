@@ -1,0 +1,82 @@
+"""Hogwild!: SGD by processes that share one set of weights and never wait for each other (Recht et al. 2011, Algorithm 1).
+
+Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does forever, as fast as it can:
+
+    take a mini-batch at random
+    compute the gradient g from the shared weights x, as they happen to be
+    x <- x - learning_rate * g      element by element, without a lock
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import nll_loss
+from torch.optim import SGD
+
+from engine.data.batches import Batches
+from engine.data.datasets import load
+from engine.data.devices import usable
+from engine.data.images import ImageSet, shared
+from engine.data.nets import evaluate, mnist_net
+from engine.data.weights import bind, flat_weights
+from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.tally import Tally
+from engine.experiments.hogwild.update import Update
+from engine.runtime.ranks import Rank, Ranks
+
+
+def run(config: HogwildConfig, ranks: Ranks) -> None:
+    """Lay weights and data into shared memory, train on them in one rank per trainer; return when all have ended."""
+    if config.variant == "tutorial":
+        from engine.experiments.hogwild import tutorial  # it alone imports torchvision, which takes a second
+
+        tutorial.run(config, ranks)
+        return
+    device = usable(config.device, ranks.devices[0])
+    data = load(config.dataset).to(device)
+    weights = _shared_weights(config, device)
+    ranks.run(_train, config, data, weights, Tally.shared_counts(config.trainers))
+
+
+def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
+    """Return the first weights where every trainer can write them.
+
+    A GPU's tensors need no more than to be on it: ranks open the same memory (CUDA IPC) as long as this process keeps it.
+    """
+    weights = flat_weights(mnist_net(config.seed)).to(device)
+    return shared(weights) if device.type == "cpu" else weights
+
+
+def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
+    net, record = mnist_net(config.seed), rank.recorder
+    flat = bind(net, weights)  # from here on the net's weights are the shared ones
+    optimizer = SGD([flat], lr=config.learning_rate, momentum=config.momentum)
+    update = Update(optimizer, rank, locked=config.lock)
+    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
+    tally = Tally(rank, config, counts, data.size)
+    torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
+    rank.ready()
+    for epoch in range(1, config.epochs + 1):
+        for positions in batches.epoch():
+            with record.phase("data"):
+                images, labels = batches.take(positions)
+            with record.phase("compute"):
+                optimizer.zero_grad(set_to_none=False)
+                loss = nll_loss(net(images), labels)
+                loss.backward()  # type: ignore[no-untyped-call]
+                value = loss.item()
+            update()
+            tally.add(value, len(labels))
+        if rank.index == 0 and config.tests_after(epoch):
+            _test(weights.clone(), config, data, tally)
+    with record.phase("wait"):
+        rank.barrier("trained")
+    if rank.index == 0:
+        _test(weights, config, data, tally)
+
+
+def _test(weights: Tensor, config: HogwildConfig, data: ImageSet, tally: Tally) -> None:
+    """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
+    net = mnist_net(config.seed)
+    bind(net, weights)
+    with tally.record.phase("evaluate"):
+        tally.score(evaluate(net, data.test_images, data.test_labels))

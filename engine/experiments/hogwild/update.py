@@ -1,0 +1,27 @@
+"""The one write of Hogwild!: a step on weights that others read and write at the same time."""
+
+import torch
+from torch.optim import SGD
+
+from engine.runtime.ranks import Rank
+
+
+class Update:
+    """A trainer's optimizer step on the shared weights, with a lock round it where the config asks for one."""
+
+    def __init__(self, optimizer: SGD, rank: Rank, *, locked: bool) -> None:
+        self._step = optimizer.step
+        self._record = rank.recorder
+        self._lock = rank.lock("weights") if locked else None
+        self._on_gpu = rank.device.type == "cuda"
+
+    def __call__(self) -> None:
+        """Step; time spent waiting for the lock is the phase `lock`."""
+        if self._lock is None:
+            with self._record.phase("update"):
+                self._step()
+            return
+        with self._record.phase("lock"), self._lock, self._record.phase("update"):
+            self._step()
+            if self._on_gpu:
+                torch.cuda.current_stream().synchronize()  # a GPU writes after step() has returned; the lock must cover that

@@ -1,0 +1,65 @@
+"""Plain SGD with momentum in one process: the same model, data and optimizer as the parallel methods.
+
+One role, `trainer1`. A Hogwild! run of one trainer does the same, bit for bit.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import nll_loss
+
+from engine.data.batches import Batches
+from engine.data.datasets import load
+from engine.data.devices import usable
+from engine.data.images import ImageSet
+from engine.data.nets import evaluate, mnist_net
+from engine.data.weights import bind, flat_weights
+from engine.errors import RunFailed
+from engine.experiments.reference.config import ReferenceConfig
+from engine.recorder import Recorder
+from engine.runtime.ranks import Rank, Ranks
+
+
+def run(config: ReferenceConfig, ranks: Ranks) -> None:
+    """Train the net in one rank; return when it has ended."""
+    device = usable(config.device, ranks.devices[0])
+    data = load(config.dataset).to(device)
+    weights = flat_weights(mnist_net(config.seed)).to(device)
+    ranks.run(_train, config, data, weights)
+
+
+def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
+    net, record = mnist_net(config.seed), rank.recorder
+    flat = bind(net, weights)
+    optimizer = torch.optim.SGD([flat], lr=config.learning_rate, momentum=config.momentum)
+    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
+    torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
+    step = samples = 0
+    rank.ready()
+    for epoch in range(1, config.epochs + 1):
+        for positions in batches.epoch():
+            with record.phase("data"):
+                images, labels = batches.take(positions)
+            with record.phase("compute"):
+                optimizer.zero_grad(set_to_none=False)
+                loss = nll_loss(net(images), labels)
+                loss.backward()  # type: ignore[no-untyped-call]
+                value = loss.item()
+            with record.phase("update"):
+                optimizer.step()
+            step, samples = step + 1, samples + len(labels)
+            record.log({"train/loss": value}, step=step, passes=samples / data.size)
+            record.progress(samples, config.epochs * data.size)
+            if not math.isfinite(value):
+                raise RunFailed(
+                    f"{rank.role}'s loss became {value} at step {step}. Lower learning_rate ({config.learning_rate}) or momentum ({config.momentum})."
+                )
+        if epoch == config.epochs or (config.evaluate_every and epoch % config.evaluate_every == 0):
+            _test(net, data, record, step, samples / data.size)
+
+
+def _test(net: torch.nn.Module, data: ImageSet, record: Recorder, step: int, passes: float) -> None:
+    with record.phase("evaluate"):
+        score = evaluate(net, data.test_images, data.test_labels)
+    record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=step, passes=passes)
