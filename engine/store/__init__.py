@@ -1,6 +1,41 @@
 """The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
 
 from engine.store.reading import Reader
+from engine.store.records import (
+    ALIVE,
+    ENDED,
+    Demand,
+    Event,
+    MachineSample,
+    ProcessIdentity,
+    RankBatch,
+    RankRow,
+    RankState,
+    Run,
+    RunnerRow,
+    RunRow,
+    Series,
+    Status,
+    Summary,
+)
 from engine.store.writing import Store
 
-__all__ = ["Reader", "Store"]
+__all__ = [
+    "ALIVE",
+    "ENDED",
+    "Demand",
+    "Event",
+    "MachineSample",
+    "ProcessIdentity",
+    "RankBatch",
+    "RankRow",
+    "RankState",
+    "Reader",
+    "Run",
+    "RunRow",
+    "RunnerRow",
+    "Series",
+    "Status",
+    "Store",
+    "Summary",
+]

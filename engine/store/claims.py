@@ -1,12 +1,12 @@
-"""What the runner does: register, claim the head of the queue for one worker, put back, end. A run's status changes here alone."""
+"""What the runner does: register, claim the head of the queue for one worker, put back, end."""
 
 import json
 from collections.abc import Sequence
 
 from engine.store.clock import now
-from engine.store.commands import Commands
-from engine.store.reading import RUN, as_run
-from engine.store.records import ALIVE, ProcessIdentity, Run, Status
+from engine.store.commands import Commands, storable
+from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
+from engine.store.rows import RUN, as_run
 
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 
@@ -67,7 +67,7 @@ class Claims(Commands):
         """Put back a claimed run that its worker never began; False where it has."""
         with self.change() as connection:
             cursor = connection.execute(
-                "UPDATE runs SET status = 'queued', gpu_ids = '[]', worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL"
+                "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL"
                 " WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
                 [run_id],
             )
@@ -86,12 +86,14 @@ class Claims(Commands):
         return self._to_end(run_id, ALIVE, status, cause, error, execution_time_s, who)
 
     def _to_end(self, run_id: int, allowed: Sequence[Status], status: Status, cause: str, error: str, execution_time_s: float | None, who: str) -> bool:
+        if status not in ENDED:
+            raise ValueError(f"A run ends as one of {', '.join(ENDED)}, got '{status}'.")
         with self.change() as connection:
             if self._status(run_id) not in allowed:
                 return False
             connection.execute(
                 "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
-                [status, cause, error, now(), execution_time_s, run_id],
+                [status, storable(cause), storable(error), now(), execution_time_s, run_id],
             )
             connection.execute("UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id])
             self._note_event(run_id, status, who, cause)

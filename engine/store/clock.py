@@ -1,4 +1,4 @@
-"""The store's one clock format: UTC, ISO 8601, milliseconds, Z."""
+"""The store's one clock format: UTC, ISO 8601, milliseconds, Z; such texts sort as the moments do."""
 
 from datetime import UTC, datetime
 
@@ -6,3 +6,8 @@ from datetime import UTC, datetime
 def now() -> str:
     """Return this moment as the store writes it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def seconds_since(at: str) -> float:
+    """Return the age of a moment that the store wrote, at least 0."""
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())

@@ -1,14 +1,15 @@
 """What people do to runs: launch, cancel, tag, note, rename. Each command is one short transaction with its event."""
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from engine.errors import WrongStatus
+from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
-from engine.store.connection import Writing
+from engine.store.connection import Row, Writing
 from engine.store.records import ENDED, Demand, Status
+
+TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
 
 class Commands(Writing):
@@ -25,8 +26,10 @@ class Commands(Writing):
         name: str = "",
         parent_id: int | None = None,
     ) -> int:
-        """Queue a run and return its id."""
+        """Queue a run and return its id; raises NoSuchRun for a parent that is not there."""
         with self.change() as connection:
+            if parent_id is not None:
+                self._status(parent_id)
             cursor = connection.execute(
                 "INSERT INTO runs (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, created_at, version)"
                 " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(version), 0) + 1 FROM runs))",
@@ -58,41 +61,58 @@ class Commands(Writing):
         return "cancelled" if status == "queued" else "stopping"
 
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Tag a run."""
+        """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
+        tag = _checked("tag", tag, TAG_LENGTH)
+        if not tag:
+            raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters, got ''.")])
         self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
 
     def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Take a tag off a run."""
-        self._edit(run_id, "untagged", by, tag, "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag])
+        """Take a tag off a run; one that it does not have changes nothing."""
+        self._edit(run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()])
 
     def set_note(self, run_id: int, text: str, *, by: str) -> None:
-        """Write the run's note anew."""
+        """Write the run's note anew; raises ConfigError for one that is too long."""
         sql = "INSERT OR REPLACE INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)"
-        self._edit(run_id, "noted", by, "", sql, [run_id, text, by, now()])
+        self._edit(run_id, "noted", by, "", sql, [run_id, _checked("note", text, NOTE_LENGTH), by, now()])
 
     def rename(self, run_id: int, name: str, *, by: str) -> None:
-        """Give the run another name."""
+        """Give the run another name; raises ConfigError for one that is too long."""
+        name = _checked("name", name, NAME_LENGTH)
         self._edit(run_id, "renamed", by, name, "UPDATE runs SET name = ? WHERE id = ?", [name, run_id])
 
     def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
         """Keep what happened to a run."""
         with self.change():
-            self._note_event(run_id, kind, who, detail)
             self.touch(run_id)
+            self._note_event(run_id, kind, who, detail)
 
     def _edit(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
         with self.change() as connection:
             self._status(run_id)
-            connection.execute(sql, values)
-            self._note_event(run_id, kind, by, detail)
-            self.touch(run_id)
+            if connection.execute(sql, values).rowcount:
+                self._note_event(run_id, kind, by, detail)
+                self.touch(run_id)
 
     def _status(self, run_id: int) -> Status:
-        found: sqlite3.Row | None = self.connection.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
+        found: Row | None = self.connection.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
         if found is None:
             raise self.no_such_run(run_id)
         status: Status = found["status"]
         return status
 
     def _note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
-        self.connection.execute("INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)", [run_id, now(), kind, who, detail])
+        self.connection.execute("INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)", [run_id, now(), kind, who, storable(detail)])
+
+
+def storable(text: str) -> str:
+    """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _checked(field: str, text: str, most: int) -> str:
+    """Return the text without blanks round it; raises ConfigError where it is too long."""
+    text = storable(text).strip()
+    if len(text) > most:
+        raise ConfigError([Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}.")])
+    return text

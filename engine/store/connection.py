@@ -1,15 +1,16 @@
 """Connections to the store: one for writing, one that can only read, and their failures in sentences."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+from filelock import FileLock, Timeout
 from sqlite_utils import Database
 
 from engine.errors import NoSuchRun, StoreBusy, StoreError
 from engine.home import Home
-from engine.store.schema import migrate, refuse_newer
+from engine.store.schema import applied, known, steps
 
 Row = sqlite3.Row
 
@@ -21,7 +22,6 @@ class Connected:
         connection.row_factory = Row
         self.home = home
         self.timeout_s = timeout_s
-        self.db = Database(connection)
         self.connection = connection
 
     def close(self) -> None:
@@ -37,17 +37,15 @@ class Connected:
     @contextmanager
     def told(self) -> Iterator[None]:
         """Turn SQLite's errors into ours."""
-        try:
+        with told(self.home, self.timeout_s):
             yield
-        except sqlite3.OperationalError as error:
-            raise translate(error, self.home, self.timeout_s) from error
 
-    def rows(self, sql: str, values: Any = ()) -> list[Row]:
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""
         with self.told():
             return self.connection.execute(sql, values).fetchall()
 
-    def row(self, sql: str, values: Any = ()) -> Row | None:
+    def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         """Return the first row of a query, or None."""
         with self.told():
             found: Row | None = self.connection.execute(sql, values).fetchone()
@@ -63,72 +61,148 @@ class Writing(Connected):
 
     @classmethod
     def open(cls, home: Home, timeout_s: float = 30.0) -> Self:
-        """Open the store, made and brought up to date where needed; raises StoreTooNew, StoreBusy."""
-        home.create()
+        """Open the store, made and brought up to date where needed; raises StoreTooNew, StoreBusy, StoreError."""
         try:
-            connection = sqlite3.connect(home.database, timeout=timeout_s)
-            opened = cls(home, connection, timeout_s)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            migrate(opened.db, home)
-        except sqlite3.DatabaseError as error:
-            raise translate(error, home, timeout_s) from error
-        return opened
+            home.create()
+        except OSError as error:
+            raise StoreError(f"The home {home.path} can't be made: {error.strerror}. Name another folder in PARALLAB_HOME.") from error
+        with told(home, timeout_s):
+            connection = sqlite3.connect(home.database, timeout=timeout_s, isolation_level=None)
+            try:
+                _prepare(connection, home, timeout_s)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(home, connection, timeout_s)
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         """Hold the write lock for a block, which is kept whole or not at all."""
         with self.told():
-            self.connection.execute("BEGIN IMMEDIATE")
             try:
+                self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
                 self.connection.execute("COMMIT")
-            except BaseException:
+            finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
-                raise
 
     def touch(self, run_id: int) -> None:
-        """Give the run a new change token, inside a change."""
-        self.connection.execute("UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = ?", [run_id])
+        """Give the run a new change token, inside a change; raises NoSuchRun."""
+        sql = "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = ?"
+        if self.connection.execute(sql, [run_id]).rowcount == 0:
+            raise self.no_such_run(run_id)
 
 
 class Reading(Connected):
-    """A connection that can't write."""
+    """A connection that can't write; while there is no store it reads as an empty one."""
 
     @classmethod
     def open(cls, home: Home, timeout_s: float = 2.0) -> Self:
-        """Open the store read-only; a home without one reads as empty. Raises StoreTooNew, StoreBusy."""
-        if not home.database.exists():
-            return cls(home, _empty(), timeout_s)
-        try:
-            opened = cls(home, sqlite3.connect(f"{home.database.as_uri()}?mode=ro", uri=True, timeout=timeout_s), timeout_s)
-            if opened.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
-                return cls(home, _empty(), timeout_s)  # it is being made this moment
-            refuse_newer(opened.db, home)
-        except sqlite3.DatabaseError as error:
-            raise translate(error, home, timeout_s) from error
+        """Open the store read-only; raises StoreTooNew, StoreBusy, StoreError."""
+        found = _find(home, timeout_s)
+        opened = cls(home, found or _empty(), timeout_s)
+        opened._waits = found is None
         return opened
+
+    _waits = False
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours; look first whether a store has come to be."""
+        if self._waits and not self.connection.in_transaction and (found := _find(self.home, self.timeout_s)):
+            self.connection.close()
+            self.connection, self._waits = found, False
+            found.row_factory = Row
+        with super().told():
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of a block see the store at one moment."""
+        with self.told():
+            self.connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.connection.execute("ROLLBACK")
+
+
+@contextmanager
+def told(home: Home, timeout_s: float) -> Iterator[None]:
+    """Turn those of SQLite's errors that a person can cure into ours; the rest are bugs and pass."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        sentence = _sentence(error, home, timeout_s)
+        if sentence is None:
+            raise
+        raise sentence from error
+
+
+def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:
+    """Set the connection up and bring the schema up to date, one process at a time."""
+    connection.execute("PRAGMA synchronous = NORMAL")  # with a write-ahead log a killed process loses nothing committed
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
+    if applied(connection, home.database) == known() and _journal(connection) == "wal":
+        return
+    try:
+        with FileLock(home.schema_lock, timeout=timeout_s):
+            if (mode := _journal(connection, "= WAL")) != "wal":
+                raise StoreError(f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put PARALLAB_HOME on a local disk.")
+            steps.apply(Database(connection))
+    except Timeout as error:
+        raise _busy(home, timeout_s) from error
+
+
+def _journal(connection: sqlite3.Connection, change: str = "") -> str:
+    return str(connection.execute(f"PRAGMA journal_mode {change}").fetchone()[0])
+
+
+def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
+    """Return a read-only connection, or None where there is no store yet or it is being made this moment."""
+    if not home.database.exists():
+        return None
+    with told(home, timeout_s):
+        connection = sqlite3.connect(f"{home.database.as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None)
+        try:
+            found = applied(connection, home.database)
+        except BaseException:
+            connection.close()
+            raise
+    if found == known():
+        return connection
+    connection.close()
+    if found:
+        raise StoreError(
+            f"The store {home.database} was written by an older Parallab (it lacks the schema step '{min(known() - found)}')."
+            " Start the runner once (the serve command) and it is brought up to date."
+        )
+    return None
 
 
 def _empty() -> sqlite3.Connection:
-    from engine.store.schema import steps
-
-    connection = sqlite3.connect(":memory:")
+    connection = sqlite3.connect(":memory:", isolation_level=None)
     steps.apply(Database(connection))
     return connection
 
 
-def translate(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError:
-    """Return our error for one of SQLite's, with the cure."""
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return StoreBusy(
-            f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, end the program that holds it open."
-        )
-    if "full" in text:
-        return StoreError(f"The disk that holds {home.database} is full. Free some space; what was recorded so far is kept.")
-    if "readonly" in text or "unable to open" in text:
-        return StoreError(f"The store {home.database} can't be opened for that ({text}). Check who owns the folder and that it can be written to.")
-    return StoreError(f"The store {home.database} does not answer: {text}. The doctor command checks the file system.")
+def _busy(home: Home, timeout_s: float) -> StoreBusy:
+    return StoreBusy(f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, end the program that holds it open.")
+
+
+def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
+    """Return our error for one of SQLite's, with the cure; None for what is a bug of ours."""
+    cures = {
+        sqlite3.SQLITE_FULL: "is on a disk that is full. Free some space; what was recorded so far is kept.",
+        sqlite3.SQLITE_READONLY: "can't be written to. Check who owns it and its folder.",
+        sqlite3.SQLITE_CANTOPEN: "can't be opened. Check who owns it and its folder.",
+        sqlite3.SQLITE_IOERR: "can't be read or written: its disk reports an error. The doctor command checks the file system.",
+        sqlite3.SQLITE_CORRUPT: "is damaged. Put a backup in its place, or move it away to begin a new one.",
+        sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move that file away, or name another PARALLAB_HOME.",
+    }
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return _busy(home, timeout_s)
+    return StoreError(f"The store {home.database} {cures[code]}") if code in cures else None

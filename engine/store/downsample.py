@@ -1,36 +1,47 @@
 """Fewer points of the same shape: first, last, least and greatest of each bucket; a pure function with no chance in it."""
 
-import math
-from dataclasses import replace
+from collections.abc import Sequence
 
-from engine.store.records import Series
+import numpy as np
+
+CORNERS = 4
+"""Points kept of a bucket: first, last, least, greatest; one more, its first NaN, where the series has any."""
 
 
-def thin(series: Series, max_points: int) -> Series:
-    """Return at most `max_points` (at least 4) of the series' points, in order; `total` still says how many there are.
+def kept(values: Sequence[float], max_points: int) -> list[int]:
+    """Return the positions, in order, of at most `max_points` (at least 5) values that draw the same curve.
 
-    Buckets hold a power of two of points each, so that the points kept of a full bucket stay when more are appended,
-    until there are twice as many. Values that are not finite are never least or greatest, but may be first or last.
+    A bucket is 2^k neighbours counted from the start, so appending a value changes the last bucket alone, or joins
+    buckets two by two: a point that was left out never comes back. A NaN is never least or greatest; an infinity may be.
     """
-    count = len(series.ids)
+    if max_points < CORNERS + 1:
+        raise ValueError(f"max_points must be at least {CORNERS + 1}, got {max_points}.")
+    count = len(values)
     if count <= max_points:
-        return series
+        return list(range(count))
+    array = np.asarray(values, dtype=np.float64)
+    missing = np.isnan(array)
+    size = _size(count, max_points // (CORNERS + bool(missing.any())))
+    starts = np.arange(0, count, size)
+    corners = [
+        starts,
+        np.minimum(starts + size, count) - 1,
+        starts + _buckets(np.where(missing, np.inf, array), size, np.inf).argmin(axis=1),
+        starts + _buckets(np.where(missing, -np.inf, array), size, -np.inf).argmax(axis=1),
+    ]
+    if missing.any():
+        corners.append(starts + _buckets(missing, size, False).argmax(axis=1))
+    return [int(position) for position in np.unique(np.concatenate(corners))]
+
+
+def _size(count: int, buckets: int) -> int:
+    """Return the least power of two that cuts `count` values into at most `buckets` buckets."""
     size = 1
-    while 4 * math.ceil(count / size) > max(4, max_points):
+    while -(-count // size) > buckets:
         size *= 2
-    kept = [index for start in range(0, count, size) for index in _corners(series.values, start, min(start + size, count))]
-    return replace(
-        series,
-        ids=[series.ids[index] for index in kept],
-        steps=[series.steps[index] for index in kept],
-        times_s=[series.times_s[index] for index in kept],
-        passes=[series.passes[index] for index in kept],
-        values=[series.values[index] for index in kept],
-    )
+    return size
 
 
-def _corners(values: list[float], start: int, stop: int) -> list[int]:
-    """Return the indices of first, last, least and greatest of one bucket, in order."""
-    finite = [index for index in range(start, stop) if math.isfinite(values[index])]
-    extremes = {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)} if finite else set()
-    return sorted({start, stop - 1} | extremes)
+def _buckets(array: np.ndarray, size: int, filler: float) -> np.ndarray:
+    """Return the values with one bucket a row, the last one filled up with what is never chosen before a real value."""
+    return np.pad(array, (0, -len(array) % size), constant_values=filler).reshape(-1, size)

@@ -142,6 +142,8 @@ class RankRow:
     exit_code: int | None
     memory_mb: float | None = None
     cpu_percent: float | None = None
+    dropped: int = 0
+    """Points that did not fit the rank's buffer; counted by `RankBatch.dropped`, not written by `update_ranks`."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Event:
 
 @dataclass(frozen=True)
 class RankBatch:
-    """What one rank recorded since its last batch; phase seconds and progress are totals, the rest is new."""
+    """What one rank recorded since its last batch: new points, spans and histogram counts; phase seconds, last step and points dropped are totals."""
 
     rank: int
     points: Sequence[Point] = ()

@@ -1,0 +1,100 @@
+"""Lists of runs: filtered, searched, each with last and best of its metrics. Never reads a metric point, whatever the length of a run."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from engine.store.connection import Reading
+from engine.store.records import RunRow, Status
+from engine.store.rows import RUN_ROW, as_run_row, best_of
+
+NUMBERS = """
+SELECT run_id, name,
+    coalesce(max(last) FILTER (WHERE rank IS NULL), avg(last)) AS last,
+    coalesce(max(low) FILTER (WHERE rank IS NULL), min(low)) AS low,
+    coalesce(max(high) FILTER (WHERE rank IS NULL), max(high)) AS high
+FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
+"""
+"""The whole run's number where it has one, else the mean (last) or the extreme (low, high) over its ranks."""
+
+_Numbers = tuple[dict[str, float], dict[str, float]]
+
+
+class Listing(Reading):
+    """The questions of the runs and results pages."""
+
+    def runs(
+        self,
+        *,
+        statuses: Sequence[Status] | None = None,
+        experiment: str | None = None,
+        owner: str | None = None,
+        search: str = "",
+        limit: int = 500,
+        offset: int = 0,
+    ) -> list[RunRow]:
+        """Return runs newest first; each word of `search` has to be in the name, owner, experiment, preset, a tag or the note, or be the id."""
+        where, values = _where(statuses, experiment, owner, search)
+        with self.snapshot():
+            rows = self.rows(f"{RUN_ROW} {where} ORDER BY runs.id DESC LIMIT ? OFFSET ?", [*values, limit, offset])
+            numbers = self._numbers([row["id"] for row in rows])
+        return [as_run_row(row, *numbers.get(row["id"], ({}, {}))) for row in rows]
+
+    def entry(self, run_id: int) -> RunRow:
+        """Return one run as a list shows it; raises NoSuchRun."""
+        with self.snapshot():
+            row = self.row(f"{RUN_ROW} WHERE runs.id = ?", [run_id])
+            if row is None:
+                raise self.no_such_run(run_id)
+            return as_run_row(row, *self._numbers([run_id]).get(run_id, ({}, {})))
+
+    def count(self, *, statuses: Sequence[Status] | None = None, experiment: str | None = None, owner: str | None = None, search: str = "") -> int:
+        """Return how many runs match."""
+        where, values = _where(statuses, experiment, owner, search)
+        row = self.row(f"SELECT count(*) AS n FROM runs {where}", values)
+        return int(row["n"]) if row else 0
+
+    def queue_position(self, run_id: int) -> int:
+        """Return how many runs wait before this one."""
+        row = self.row("SELECT count(*) AS n FROM runs WHERE status = 'queued' AND id < ?", [run_id])
+        return int(row["n"]) if row else 0
+
+    def owners(self) -> list[str]:
+        """Return the names that own runs."""
+        return [row["owner"] for row in self.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
+
+    def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
+        """Return last and best of each metric of each run, from the summary rows alone."""
+        found: dict[int, _Numbers] = {}
+        for row in self.rows(NUMBERS, [json.dumps(run_ids)]):
+            last, best = found.setdefault(row["run_id"], ({}, {}))
+            if row["last"] is not None:
+                last[row["name"]] = row["last"]
+            if (value := best_of(row["name"], row["low"], row["high"])) is not None:
+                best[row["name"]] = value
+        return found
+
+
+def _where(statuses: Sequence[Status] | None, experiment: str | None, owner: str | None, search: str) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if statuses is not None:
+        parts.append(f"runs.status IN ({', '.join('?' * len(statuses))})")
+        values += statuses
+    for column, wanted in (("experiment", experiment), ("owner", owner)):
+        if wanted is not None:
+            parts.append(f"runs.{column} = ?")
+            values.append(wanted)
+    for word in search.split():
+        part, given = _has(word)
+        parts.append(part)
+        values += given
+    return (f"WHERE {' AND '.join(parts)}" if parts else ""), values
+
+
+def _has(word: str) -> tuple[str, list[str]]:
+    """Return the condition that a run has a word somewhere in its texts, taken as it stands: % and _ are no patterns."""
+    like = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    texts = [f"{text} LIKE ? ESCAPE '\\'" for text in ("runs.name", "runs.owner", "runs.experiment", "runs.preset")]
+    texts += [f"EXISTS (SELECT 1 FROM {table} WHERE run_id = runs.id AND {text} LIKE ? ESCAPE '\\')" for table, text in (("tags", "tag"), ("notes", "text"))]
+    return f"({' OR '.join(texts)} OR runs.id = ?)", [like] * len(texts) + [word.removeprefix("#")]

@@ -1,0 +1,84 @@
+"""From rows to records: the one place that knows which column fills which field."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+
+from engine.metrics import metric
+from engine.store.clock import seconds_since
+from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+
+_LISTED = (
+    *("id", "experiment", "preset", "name", "owner", "status", "cause"),
+    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version"),
+)
+_TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
+
+RUN = (
+    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}"
+    " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
+)
+RUN_ROW = (
+    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, {_TAGS}"
+    " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
+)
+"""A list leaves out the columns that can be long: environment and error."""
+
+
+def as_run(row: sqlite3.Row) -> Run:
+    """Return a row of `RUN` as a record."""
+    same = (
+        "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
+        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version"
+    )
+    return Run(
+        **{name: row[name] for name in same.split()},
+        config=json.loads(row["config"]),
+        demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+        gpus=tuple(json.loads(row["gpu_ids"])),
+        worker=None if row["worker_pid"] is None else ProcessIdentity(row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"]),
+        progress_done=row["done"] or 0,
+        progress_total=row["total"] or 0,
+        progress_unit=row["unit"] or "",
+        environment=json.loads(row["environment"]),
+        tags=tuple(json.loads(row["tags"])),
+        note=row["note"] or "",
+    )
+
+
+def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float]) -> RunRow:
+    """Return a row of `RUN_ROW` and its metrics as a record."""
+    share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
+    return RunRow(
+        **{name: row[name] for name in _LISTED},
+        progress=1.0 if row["status"] == "finished" else share,
+        time_left_s=_time_left_s(row, share),
+        config=json.loads(row["config"]),
+        last=last,
+        best=best,
+        tags=tuple(json.loads(row["tags"])),
+    )
+
+
+def as_summary(row: sqlite3.Row) -> Summary:
+    """Return a row of the metrics table as a record."""
+    same = "rank count last last_step low high mean nonfinite"
+    return Summary(metric=row["name"], best=best_of(row["name"], row["low"], row["high"]), **{name: row[name] for name in same.split()})
+
+
+def as_runner(row: sqlite3.Row) -> RunnerRow:
+    """Return a row of the runner table as a record."""
+    process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"])
+    return RunnerRow(process, row["heartbeat_at"], row["started_at"], bool(row["stopping"]), row["cores"], row["gpus"], bool(row["warm"]))
+
+
+def best_of(name: str, low: float | None, high: float | None) -> float | None:
+    """Return which of a metric's extremes is the better one, None where neither is."""
+    return {"max": high, "min": low, None: None}[metric(name).better]
+
+
+def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
+    """Return the time that the rest takes at the pace so far, None where there is no pace yet."""
+    if row["status"] != "running" or not row["started_at"] or share <= 0:
+        return None
+    return seconds_since(row["started_at"]) * (1 - share) / share
