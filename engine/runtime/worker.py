@@ -12,6 +12,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -64,7 +66,9 @@ def main() -> None:
         log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
     with Store.open(home) as store:
         surroundings = environment()
-        os.write(sys.stdout.fileno(), READY)
+        with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
+            with suppress(BrokenPipeError):  # it was given a run before it was ready
+            os.write(sys.stdout.fileno(), READY)
         line = sys.stdin.readline().strip()
         if line:
             carry_out(store, home, int(line), surroundings, StopSwitch())
