@@ -119,8 +119,11 @@ class Reading(Connected):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all queries of a block see the store at one moment."""
+        """Let all queries of a block see the store at one moment; a block inside another sees the outer one's."""
         with self.told():
+            if self.connection.in_transaction:
+                yield
+                return
             self.connection.execute("BEGIN")
             try:
                 yield

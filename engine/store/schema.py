@@ -1,6 +1,6 @@
 """The schema, as a list of steps. Add a step; never edit one that shipped.
 
-SQLite keeps the comments of a CREATE TABLE, so docs/schema.md is written from the real tables (engine/store/document.py).
+Each column stands on a line of its own with its words behind it: docs/schema.md is written from them (engine/store/document.py).
 """
 
 import sqlite3
@@ -187,10 +187,12 @@ _RUNNER = """CREATE TABLE runner ( -- the process that serves this store, one ro
     gpus INTEGER NOT NULL -- GPUs it gives out
 ) STRICT"""
 
-_TABLES = (
+TABLES = (
     *(_SWEEPS, _RUNS, _PROGRESS, _RANKS, _METRICS, _POINTS, _PHASES, _SPANS, _HISTOGRAMS),
     *(_MACHINE_METRICS, _LOGS, _EVENTS, _TAGS, _NOTES, _RUNNER),
 )
+LATER: dict[str, str] = {}
+"""Words of the columns that later steps add, by 'table.column'."""
 _INDEXES = (
     "CREATE UNIQUE INDEX runs_version ON runs (version)",
     "CREATE INDEX runs_status ON runs (status, id)",
@@ -211,7 +213,7 @@ BEGIN SELECT RAISE(ABORT, 'a run that ended never changes its status'); END"""
 @steps()
 def first_schema(db: Database) -> None:
     """Make every table, those too whose display comes later."""
-    for statement in (*_TABLES, *_INDEXES, _ENDS_ARE_LAST):
+    for statement in (*TABLES, *_INDEXES, _ENDS_ARE_LAST):
         db.execute(statement)
 
 

@@ -1,0 +1,74 @@
+"""Many processes at one store: no lock error, no torn read, and nothing lost with a killed writer."""
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from engine.home import Home
+from engine.store import Reader, Store
+
+WRITER = """
+from engine.recorder import Point
+run_id, batches = int(sys.argv[2]), int(sys.argv[3])
+with Store.open(home) as store:
+    wait()
+    for at in range(batches):
+        points = [Point("train/loss", at * 50 + step, float(at), 0.1) for step in range(50)]
+        store.write(run_id, [RankBatch(0, points)], run_points=[Point("perf/samples_per_second", at, 1.0, 0.1)], progress=(at + 1, batches, "batches"))
+        print(at + 1, flush=True)
+"""
+READER = """
+import itertools
+wait()
+polls = last = 0
+with Reader.open(home) as reader:
+    while reader.count(statuses=["running"]):
+        for row in reader.runs():
+            with reader.snapshot():
+                series, summary = reader.series(row.id, ["train/loss"]), [s for s in reader.summaries(row.id) if s.metric == "train/loss"]
+                done = reader.run(row.id).progress_done
+            assert [(len(s.ids), s.total) for s in series] == [(s.count, s.count) for s in summary]
+            assert sum(s.total for s in series) == 50 * done, (series, done)
+        assert reader.token() >= last
+        last, polls = reader.token(), polls + 1
+print(polls)
+"""
+
+
+def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
+    home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Any]
+) -> None:
+    runs = [running() for _ in range(3)]
+    writers = [program(WRITER, home.path, run_id, 60) for run_id in runs]
+    readers = [program(READER, home.path) for _ in range(2)]
+    for each in (*writers, *readers):
+        assert each.line() == "ready"
+        each.go()
+    for writer, run_id in zip(writers, runs, strict=True):
+        assert writer.rest().splitlines()[-1] == "60"
+        assert store.end(run_id, "finished", "All ranks ended their work.")
+    assert all(int(each.rest()) > 3 for each in readers)
+    assert [[series.total for series in reader.series(run_id, ["train/loss", "perf/samples_per_second"])] for run_id in runs] == [[60, 3000]] * 3
+
+
+def test_a_killed_writer_loses_no_point_that_it_had_committed(
+    home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Any]
+) -> None:
+    run_id = running()
+    writer = program(WRITER, home.path, run_id, 100_000)
+    writer.line()
+    writer.go()
+    while int(writer.line()) < 40:
+        pass
+    writer.process.send_signal(signal.SIGKILL)
+    rest, _ = writer.process.communicate(timeout=30)
+    said = max([40, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))])
+    with Reader.open(home) as fresh:
+        found = {series.metric: series for series in fresh.series(run_id, ["train/loss", "perf/samples_per_second"])}
+        batches = found["perf/samples_per_second"].total
+        assert batches >= said
+        assert found["train/loss"].steps == list(range(50 * batches))
+        assert fresh.run(run_id).progress_done == batches
+        assert fresh.rows("PRAGMA integrity_check")[0][0] == "ok"
+    assert store.end(run_id, "lost", "The worker was killed.")  # the lock went with its holder
+    assert reader.run(run_id).status == "lost"

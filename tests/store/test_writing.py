@@ -1,0 +1,149 @@
+"""What a worker records comes back as it was, and each metric's summary row keeps up with its points."""
+
+import math
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from engine.recorder import Point, Span
+from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summary
+
+NAN, INF = math.nan, math.inf
+
+
+def points(name: str, values: list[float], first: int = 0) -> list[Point]:
+    return [Point(name, step, value, step / 10, step / 100) for step, value in enumerate(values, first)]
+
+
+def summary(reader: Reader, run_id: int, metric: str, rank: int | None = 0) -> Summary:
+    (found,) = [found for found in reader.summaries(run_id) if (found.metric, found.rank) == (metric, rank)]
+    return found
+
+
+def test_points_come_back_as_they_were_written(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id, written = running(), [Point("train/loss", 3, 0.25, 0.1, 0.5), Point("train/loss", 3, 1e-300, 0.2), Point("train/loss", 2, -7.0, 0.3, 1.5)]
+    store.write(run_id, [RankBatch(1, written)])
+    (series,) = reader.series(run_id, ["train/loss"])
+    assert (series.metric, series.rank, series.total) == ("train/loss", 1, 3)
+    assert (series.steps, series.times_s, series.passes, series.values) == ([3, 3, 2], [0.1, 0.2, 0.3], [0.5, None, 1.5], [0.25, 1e-300, -7.0])
+
+
+def test_nan_and_infinities_survive_and_count_apart(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id, values = running(), [NAN, 2.0, INF, 1.0, -INF]
+    store.write(run_id, [RankBatch(0, points("train/loss", values))])
+    (series,) = reader.series(run_id, ["train/loss"])
+    assert list(map(repr, series.values)) == list(map(repr, values))
+    found = summary(reader, run_id, "train/loss")
+    assert found == Summary("train/loss", 0, count=2, last=1.0, last_step=3, best=1.0, low=1.0, high=2.0, mean=1.5, nonfinite=3)
+    assert series.total == 5
+
+
+def test_a_metric_that_never_was_finite_has_no_numbers(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.write(run_id, [RankBatch(0, points("train/loss", [NAN, NAN]))])
+    assert summary(reader, run_id, "train/loss") == Summary("train/loss", 0, 0, None, None, None, None, None, None, nonfinite=2)
+    assert (reader.runs()[0].last, reader.runs()[0].best) == ({}, {})
+    store.write(run_id, [RankBatch(0, points("train/loss", [4.0], 2))])
+    assert summary(reader, run_id, "train/loss") == Summary("train/loss", 0, 1, 4.0, 2, 4.0, 4.0, 4.0, 4.0, nonfinite=2)
+
+
+def test_a_summary_is_the_same_however_its_points_were_cut_into_batches(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    chance = random.Random(5)
+    values = [NAN if chance.random() < 0.1 else chance.gauss(0, 100) for _ in range(500)]
+    finite, cuts = [value for value in values if not math.isnan(value)], sorted(chance.sample(range(1, 500), 40))
+    run_id = running()
+    for start, stop in pairwise([0, *cuts, 500]):
+        store.write(run_id, [RankBatch(0, points("test/accuracy", values[start:stop], start))])
+    found = summary(reader, run_id, "test/accuracy")
+    assert (found.count, found.nonfinite, found.low, found.high, found.best) == (len(finite), 500 - len(finite), min(finite), max(finite), max(finite))
+    assert (found.last, values[found.last_step or 0]) == (finite[-1], finite[-1])
+    assert found.mean == pytest.approx(math.fsum(finite) / len(finite), rel=1e-12)
+
+
+def test_the_mean_of_values_near_the_largest_float_is_finite(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    for _ in range(3):
+        store.write(run_id, [RankBatch(0, points("train/loss", [1.7e308, 1.7e308, 1.7e308]))])
+    assert summary(reader, run_id, "train/loss").mean == pytest.approx(1.7e308)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("test/accuracy", 3.0), ("train/loss", 1.0), ("my/number", None)])
+def test_best_is_what_the_metric_calls_better(store: Store, reader: Reader, running: Callable[..., int], metric: str, best: float | None) -> None:
+    run_id = running()
+    store.write(run_id, [RankBatch(0, points(metric, [2.0, 1.0, 3.0, 2.5]))])
+    assert summary(reader, run_id, metric).best == best
+
+
+def test_the_whole_runs_points_stand_apart_from_the_ranks(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.write(run_id, [RankBatch(1, points("x", [1.0])), RankBatch(0, points("x", [2.0]))], run_points=points("x", [3.0]))
+    store.write(run_id, [RankBatch(0, points("x", [4.0], 1))], run_points=points("x", [5.0], 1))
+    assert [(series.rank, series.values) for series in reader.series(run_id, ["x"])] == [(None, [3.0, 5.0]), (0, [2.0, 4.0]), (1, [1.0])]
+    assert [found.rank for found in reader.summaries(run_id)] == [None, 0, 1]
+
+
+def test_phases_are_totals_and_histograms_add_up(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.write(run_id, [RankBatch(0, phases={"compute": 1.0, "wait": 0.5}, histograms={("perf/staleness", 3): 2, ("perf/staleness", -1): 1})])
+    store.write(run_id, [RankBatch(0, phases={"compute": 2.5}, histograms={("perf/staleness", 3): 5}), RankBatch(1, phases={"lock": 0.1})])
+    assert reader.phases(run_id) == {0: {"compute": 2.5, "wait": 0.5}, 1: {"lock": 0.1}}
+    assert reader.histograms(run_id) == {(0, "perf/staleness"): {-1: 1, 3: 7}}
+
+
+def test_spans_come_back_in_order_up_to_the_limit(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id, spans = running(), [Span("forward", 1, index, index, 2**62 + index, 8, "stage2") for index in range(5)]
+    store.write(run_id, [RankBatch(2, spans=spans)])
+    assert reader.spans(run_id) == [(2, span) for span in spans]
+    assert reader.spans(run_id, limit=2) == [(2, span) for span in spans[:2]]
+
+
+def test_the_machines_numbers_come_back_those_that_are_new(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    samples = [MachineSample(f"2026-01-01T00:00:0{second}.000Z", source, "cpu_percent", second / 2) for second in range(3) for source in ("host", "gpu0")]
+    store.write(run_id, [], samples=samples)
+    assert reader.machine(run_id) == samples
+    assert reader.machine(run_id, after=samples[3].at) == samples[4:]
+    store.write(run_id, [], samples=[MachineSample("2027", "gpu0", "power_w", NAN)])
+    assert math.isnan(reader.machine(run_id, after="2026-02")[0].value)
+
+
+def test_progress_and_heartbeat_are_the_last_written(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.write(run_id, [], progress=(10, 100, "samples"))
+    store.write(run_id, [], progress=(25, 100, "samples"))
+    store.write(run_id, [])
+    run = reader.run(run_id)
+    assert (run.progress_done, run.progress_total, run.progress_unit) == (25, 100, "samples")
+    assert run.heartbeat_at is not None
+
+
+def test_a_rank_is_as_last_heard_of_and_keeps_its_last_step(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.add_ranks(run_id, [RankRow(0, "trainer1", 100, "cpu", "starting", None, None, None)])
+    store.write(run_id, [RankBatch(0, last_step=41, dropped=3)])
+    store.update_ranks(run_id, [RankRow(0, "trainer1", 100, "cpu", "running", None, "2026", None, 12.5, 99.0)])
+    store.write(run_id, [RankBatch(0, dropped=5)])
+    assert reader.ranks(run_id) == [RankRow(0, "trainer1", 100, "cpu", "running", 41, "2026", None, 12.5, 99.0, dropped=5)]
+    store.update_ranks(run_id, [RankRow(0, "trainer1", None, "cpu", "failed", 42, None, -9)])
+    assert reader.ranks(run_id) == [RankRow(0, "trainer1", 100, "cpu", "failed", 42, "2026", -9, dropped=5)]
+
+
+def test_logs_are_named_once_each(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    for source in ("worker", "trainer1", "worker"):
+        store.add_log(run_id, source, f"logs/{source}.log")
+    assert reader.logs(run_id) == [("trainer1", "logs/trainer1.log"), ("worker", "logs/worker.log")]
+
+
+def test_a_batch_that_breaks_is_kept_not_at_all(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    store.write(run_id, [RankBatch(0, points("x", [1.0]))])
+    before = (reader.token(), reader.summaries(run_id), reader.series(run_id, ["x"]))
+    broken = Point("x", 2, 2.0, None)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="time_s"):
+        store.write(run_id, [RankBatch(0, [*points("x", [5.0], 1), broken])], progress=(1, 2, "samples"))
+    assert (reader.token(), reader.summaries(run_id), reader.series(run_id, ["x"])) == before
+    store.write(run_id, [RankBatch(0, points("x", [9.0], 1))])
+    assert reader.series(run_id, ["x"])[0].ids == [1, 2]
