@@ -16,6 +16,8 @@ from engine.home import ROOT, Home
 from engine.runtime.processes import describe_exit, end_session, identity, is_alive
 from engine.store.records import ProcessIdentity
 
+REAP_S = 2.0
+
 
 class Launcher(Protocol):
     """What the runner asks of the place where workers run."""
@@ -87,11 +89,14 @@ class LocalLauncher:
 
     def poll(self, worker: ProcessIdentity) -> str | None:
         """Return how the worker ended, or None while it lives; reaps it where it is our child."""
-        child = self._children.get(worker.pid)
-        if child is not None and (code := child.poll()) is not None:
-            del self._children[worker.pid]
-            return describe_exit(code)
-        return None if is_alive(worker) else "is gone"
+        if is_alive(worker):
+            return None
+        child = self._children.pop(worker.pid, None)
+        try:
+            # Its first thread is gone; the kernel tells the code only when the last one is.
+            return describe_exit(child.wait(timeout=REAP_S)) if child else "is gone"
+        except subprocess.TimeoutExpired:
+            return "is gone"
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
         """Send SIGTERM to the worker alone, or kill everything in its session."""

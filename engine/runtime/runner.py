@@ -34,6 +34,9 @@ MAX_STARTS = 3
 """How often a run whose worker died before it began is put back into the queue."""
 SPARE_RETRY_S = 5.0
 
+_started: list[subprocess.Popen[bytes]] = []
+"""Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
+
 
 def is_running(home: Home) -> bool:
     """Say whether a runner serves this home."""
@@ -53,18 +56,20 @@ def ensure_running(home: Home) -> bool:
     It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
     """
     home.create()
+    _started[:] = [process for process in _started if process.poll() is None]
     if is_running(home):
         return False
-    with home.runner_log.open("ab") as log:
-        subprocess.Popen(
+    with home.runner_log.open("ab") as output:
+        process = subprocess.Popen(
             [sys.executable, "-m", "engine", "serve"],
             cwd=ROOT,
             env=os.environ | {"PARALLAB_HOME": str(home.path)},
             start_new_session=True,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=output,
             stderr=subprocess.STDOUT,
         )
+    _started.append(process)
     return True
 
 

@@ -13,12 +13,11 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from engine.config import Config
-from engine.data import datasets  # noqa: F401  (slow to import: better now than while a person waits)
+from engine.data.datasets import preload
 from engine.errors import EngineError, RankFailed
 from engine.home import Home
 from engine.registry import experiment
@@ -62,16 +61,25 @@ def main() -> None:
     options.add_argument("--home", required=True, type=Path)
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["PARALLAB_HOME"] = str(home.path)
+    _load_readers()
     if not fork_server.wait_until_loaded():
         log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
     with Store.open(home) as store:
         surroundings = environment()
         with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
-            with suppress(BrokenPipeError):  # it was given a run before it was ready
             os.write(sys.stdout.fileno(), READY)
         line = sys.stdin.readline().strip()
         if line:
             carry_out(store, home, int(line), surroundings, StopSwitch())
+
+
+def _load_readers() -> None:
+    """Import the data sets' readers before a person waits for them; one that is broken fails only the runs that need it."""
+    try:
+        preload()
+    except Exception:
+        log.exception("a data set's reader could not be imported; the doctor command says what is missing")
 
 
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
