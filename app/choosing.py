@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app import forms
+from app import forms, live
 from app.diagram import diagram
 from app.links import Wish, read_link
 from app.markup import as_text
@@ -65,10 +65,11 @@ def complaints() -> None:
 def cards(current: str) -> None:
     """Show a card for each experiment: a sentence, who writes what to whom, and the way to its form."""
     found = experiments()
-    for start in range(0, len(found), 3):
-        for column, one in zip(st.columns(3, gap="medium"), found[start : start + 3], strict=False):
+    across = min(3, len(found))
+    for start in range(0, len(found), across):
+        for column, one in zip(st.columns(across, gap="medium"), found[start : start + across], strict=False):
             with column, st.container(border=True, height="stretch"):
-                _card(one, one.name == current)
+                _card(one, one.name == current, wide=across < 3)
 
 
 def presets(found: Experiment, current: str | None) -> None:
@@ -84,18 +85,16 @@ def presets(found: Experiment, current: str | None) -> None:
         st.caption("Every setting at its default.")
 
 
-def _card(one: Experiment, is_current: bool) -> None:
-    st.subheader(one.title, anchor=False)
-    st.write(as_text(one.sentence))
-    st.html(diagram(one.flows))
-    st.caption(as_text(one.source))
-    st.button(
-        "Chosen" if is_current else f"Choose {one.title}",
-        key=f"choose-{one.name}",
-        disabled=is_current,
-        on_click=choose,
-        args=(one.name, "quick" if "quick" in one.presets else None),
-    )
+def _card(one: Experiment, is_current: bool, wide: bool) -> None:
+    words, picture = st.columns([10, 11]) if wide else (st.container(), st.container())
+    with picture:
+        live.drawing(f"diagram-{one.name}", diagram(one.flows))
+    with words:
+        st.subheader(one.title, anchor=False)
+        st.write(as_text(one.sentence))
+        st.caption(as_text(one.source))
+        label = "Chosen" if is_current else f"Choose {one.title}"
+        st.button(label, key=f"choose-{one.name}", disabled=is_current, on_click=choose, args=(one.name, "quick" if "quick" in one.presets else None))
 
 
 def _preset_changed(name: str) -> None:

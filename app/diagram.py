@@ -7,7 +7,9 @@ from textwrap import wrap
 
 from engine.registry import Flow
 
-WIDTH, NODE_WIDTH, NODE_HEIGHT, LEFT = 340, 122, 28, 26
+WIDTH, NODE_WIDTH, NODE_HEIGHT = 330, 122, 28
+LEFT = 14
+"""Room for arrows that pass other nodes."""
 LINE, LETTERS = 15, 31
 GAP = 20
 """Room above and below the words on an arrow."""
@@ -80,6 +82,6 @@ def _around(flow: Flow, tops: dict[str, int]) -> str:
     """Return an arrow that passes other nodes on the left, its words on hover."""
     start, end = tops[flow.source] + NODE_HEIGHT / 2, tops[flow.target] + NODE_HEIGHT / 2
     return (
-        f'<g><title>{escape(flow.what)}</title><path d="M{LEFT} {start}C2 {start} 2 {end} {LEFT - 6} {end}" fill="none" stroke="currentColor" '
+        f'<g><title>{escape(flow.what)}</title><path d="M{LEFT} {start}C-4 {start} -4 {end} {LEFT - 6} {end}" fill="none" stroke="currentColor" '
         f'stroke-opacity="0.65" stroke-width="1.4"/><path d="M{LEFT - 7} {end - 4}L{LEFT} {end}L{LEFT - 7} {end + 4}Z" fill-opacity="0.8"/></g>'
     )

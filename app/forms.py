@@ -103,9 +103,9 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     elif kind is bool:
         st.toggle(label, key=key, help=help_of(field))
     elif kind is int:
-        st.number_input(label, step=1, key=key, help=help_of(field), value=None, placeholder=empty)
+        st.number_input(label, step=1, key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
     elif kind is float:
-        st.number_input(label, step=_step(field), format="%g", key=key, help=help_of(field), value=None, placeholder=empty)
+        st.number_input(label, step=_step(field), format="%g", key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
     elif kind is str:
         st.text_input(label, key=key, help=help_of(field))
     else:

@@ -69,7 +69,7 @@ def _safe_headers(host: str) -> dict[str, str]:
     sockets = f" ws://{host} wss://{host}" if _PLAIN_HOST.fullmatch(host) else ""
     policy = {
         "default-src": "'self'",
-        "script-src": "'self' 'unsafe-inline'",
+        "script-src": "'self' 'unsafe-inline' blob:",  # Streamlit imports a component's script as a blob
         "style-src": "'self' 'unsafe-inline'",
         "img-src": "'self' data: blob:",
         "font-src": "'self' data:",

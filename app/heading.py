@@ -83,7 +83,7 @@ def _tiles(summaries: list[Summary], entry: RunRow) -> list[str]:
     for name in (name for name in TOLD if name in by_name and name in entry.last):
         known = metric(name)
         best = entry.best.get(name)
-        beside = f"best {number(best)}" if best is not None and known.better and name != "perf/samples_per_second" else ""
+        beside = f"best {number(best)}" if best is not None and name.startswith(("test/", "charts/")) else ""
         unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
         value = f"<strong>{number(entry.last[name])}{unit}</strong>"
         tiles.append(f'<div class="pl-tile" title="{escape(known.help)}"><div>{escape(known.label)}</div>{value}<div>{beside}</div></div>')

@@ -33,6 +33,9 @@ _figure = st.components.v2.component(
 )
 _log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)
 _name = st.components.v2.component("parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False)
+_drawing = st.components.v2.component(
+    "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False
+)
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
 
@@ -74,6 +77,11 @@ def log_view(run_id: int, sources: Sequence[str], *, active: bool) -> None:
 def name_form(name: str, button: str) -> object:
     """Ask for a name; return the proof that our route set its cookie, in the script run after it did."""
     return _name(key="name", data={"name": name, "button": button}, on_proof_change=_nothing).get("proof")
+
+
+def drawing(key: str, svg: str) -> None:
+    """Show an SVG of ours in the page's colours (`st.html` would drop it); never give it text that is not escaped."""
+    _drawing(key=key, data=svg)
 
 
 def preload_plotly() -> None:

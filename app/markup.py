@@ -21,8 +21,8 @@ def when(text: str | None) -> str:
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
-    cells = "".join(f"<div><dt>{escape(label)}</dt><dd>{value}</dd></div>" for label, value in pairs)
-    return f'<dl class="pl-facts">{cells}</dl>'
+    cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)
+    return f'<div class="pl-facts">{cells}</div>'
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:

@@ -86,7 +86,8 @@ def ask_cancel(run: Run | RunRow) -> None:
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
     st.write("Its processes are ended within seconds. What it has recorded so far is kept." if run.status != "queued" else "It leaves the queue.")
     with st.container(horizontal=True):
-        if st.button("Cancel the run", type="primary") and command(cancel):
+        ordered = command(cancel) if st.button("Cancel the run", type="primary") else None
+        if ordered is not None:
             st.rerun()
         if st.button("Let it go on"):
             st.rerun()

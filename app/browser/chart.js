@@ -116,7 +116,10 @@ function begin(element) {
     clearTimeout(chart.timer);
     document.removeEventListener("visibilitychange", seen);
     ignoreTheme();
-    for (const panel of panels.values()) window.Plotly?.purge(panel.plot);
+    for (const panel of panels.values()) {
+      panel.resizing.disconnect();
+      window.Plotly?.purge(panel.plot);
+    }
     delete element.chart;
   };
   return chart;
@@ -144,6 +147,8 @@ function addPanel(box, panels, metric) {
   node.append(title, caption, plot);
   box.append(node);
   const panel = { node, title, caption, plot };
+  panel.resizing = new ResizeObserver(() => plot.data && window.Plotly.Plots.resize(plot));
+  panel.resizing.observe(node);
   panels.set(metric.name, panel);
   return panel;
 }
@@ -164,13 +169,15 @@ function describe(panel, metric, curves) {
 
 function picture(metric, curves, data, theme) {
   const axis = AXES[data.x] ?? AXES.step;
+  const whole = curves.every((curve) => curve.rank < 0);
   const traces = curves.flatMap((curve, index) => lines(curve, index, axis, data.smoothing, theme));
   const layout = {
     height: data.height,
     uirevision: data.x,
+    datarevision: curves.reduce((sum, curve) => sum + curve.total, data.smoothing), // lists grow in place, which react would not see
     showlegend: curves.length > 1,
     hovermode: "closest",
-    xaxis: { title: { text: axis.title, standoff: 6 }, rangemode: curves.length ? "normal" : "tozero" },
+    xaxis: { title: { text: whole && data.x === "step" ? "Work done by all ranks" : axis.title, standoff: 6 } },
     yaxis: { title: { text: "" } },
   };
   return { traces, layout };

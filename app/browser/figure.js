@@ -20,9 +20,12 @@ function begin(element) {
     node.setAttribute("aria-label", state.data.alt);
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: "kept" }), PLOT_CONFIG);
   };
+  const resizing = new ResizeObserver(() => node.data && window.Plotly.Plots.resize(node));
+  resizing.observe(element);
   const ignoreTheme = onThemeChange(element, () => state.draw());
   state.stop = () => {
     ignoreTheme();
+    resizing.disconnect();
     window.Plotly?.purge(node);
     delete element.figure;
   };

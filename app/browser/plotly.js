@@ -46,7 +46,7 @@ function themedLayout(theme, layout) {
 }
 
 const PLOT_CONFIG = {
-  responsive: true,
+  responsive: false,
   displaylogo: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
 };
