@@ -22,6 +22,8 @@ from engine.home import Home
 
 MEAN, DEVIATION = 0.1307, 0.3081
 """Of MNIST's training part, as the published codes have them."""
+DOWNLOAD_MB = 11.6
+"""What its four packed files come to."""
 SILENCE_S = 30.0
 """So long a server may say nothing before the download is given up."""
 
@@ -74,8 +76,8 @@ def _download(home: Home) -> None:
 
 
 def _fetch(home: Home) -> None:
-    log.info("MNIST is not in %s: downloading 12 MB from %s", _folder(home), MNIST.mirrors[0])
-    with TemporaryDirectory(prefix=".mnist-", dir=home.data) as folder, _silence_ends_it(), redirect_stderr(_ProgressLog()):
+    log.info("MNIST is not in %s: downloading it from %s", _folder(home), MNIST.mirrors[0])
+    with TemporaryDirectory(prefix=".mnist-", dir=home.data) as folder, _silence_ends_it(), redirect_stderr(_ProgressLog(Path(folder))):
         MNIST(folder, download=True)
         _folder(home).mkdir(parents=True, exist_ok=True)
         for path, _ in catalogue.data_set("mnist").files:
@@ -94,12 +96,15 @@ def _silence_ends_it() -> Iterator[None]:
 
 
 class _ProgressLog(io.StringIO):
-    """Takes the loader's progress bar and writes it to the log, at most a line each second."""
+    """Stands where the loader writes its progress bar and writes to the log instead, at most a line each second."""
 
-    next_at = 0.0
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._next_at = 0.0
 
     def write(self, text: str) -> int:
-        if (line := text.strip()) and time.monotonic() >= self.next_at:
-            self.next_at = time.monotonic() + 1.0
-            log.info("downloading MNIST: %s", line)
+        if time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + 1.0
+            log.info("Downloading MNIST: %.1f of %.1f MB", sum(file.stat().st_size for file in self._folder.rglob("*.gz")) / 1e6, DOWNLOAD_MB)
         return len(text)

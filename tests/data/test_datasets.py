@@ -1,0 +1,117 @@
+"""Facts about every data set as it is trained on: counts, shares, normalization, memory."""
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.data import images
+from engine.data.catalogue import DATA_SETS
+from engine.data.datasets import load, read
+from engine.data.images import ImageSet, mean_and_deviation
+from engine.errors import DataError, UnknownName
+from engine.home import Home
+
+BUNDLED = ["digits", "synthetic"]
+
+
+@pytest.fixture(params=[*BUNDLED, "mnist"])
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param == "mnist":
+        request.getfixturevalue("mnist")
+    return str(request.param)
+
+
+def tensors(data: ImageSet) -> list[Tensor]:
+    return [data.train_images, data.train_labels, data.test_images, data.test_labels]
+
+
+def test_counts_are_those_of_the_catalogue(name: str) -> None:
+    data = load(name)
+    assert (data.size, len(data.test_labels)) == (DATA_SETS[name].train, DATA_SETS[name].test)
+    assert data.train_images.shape == (data.size, 1, 28, 28)
+    assert data.test_images.shape == (len(data.test_labels), 1, 28, 28)
+    assert data.train_images.dtype == torch.float32
+    assert data.train_labels.unique().tolist() == data.test_labels.unique().tolist() == list(range(data.classes))
+
+
+def test_tensors_lie_in_shared_memory_channels_last(name: str) -> None:
+    data = load(name)
+    assert all(tensor.is_shared() for tensor in tensors(data))
+    assert data.train_images.is_contiguous(memory_format=torch.channels_last)
+    assert data.to(torch.device("cpu")).train_images.data_ptr() == data.train_images.data_ptr()
+
+
+def test_two_loads_give_the_same_images(name: str) -> None:
+    assert all(torch.equal(a, b) for a, b in zip(tensors(load(name)), tensors(load(name)), strict=True))
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_normalization_is_that_of_the_training_part(name: str) -> None:
+    pixels = read(name)
+    assert (pixels.mean, pixels.deviation) == mean_and_deviation(pixels.train_pixels)
+    train = load(name).train_images.double()
+    assert abs(float(train.mean())) < 1e-5
+    assert abs(float(train.std()) - 1) < 1e-4
+
+
+def test_mnist_is_normalized_as_published(mnist: Path) -> None:
+    pixels = read("mnist")
+    assert (pixels.mean, pixels.deviation) == (0.1307, 0.3081)
+    image = torch.div(pixels.test_pixels[7], 255).sub(0.1307).div(0.3081)
+    assert torch.equal(load("mnist").test_images[7, 0], image)
+
+
+def test_digits_are_cut_without_loss_or_overlap() -> None:
+    from sklearn.datasets import load_digits
+
+    from engine.data.digits import _scaled
+
+    source = load_digits()
+    pixels = read("digits")
+    together = torch.cat([pixels.train_pixels, pixels.test_pixels]).flatten(1)
+    rows = sorted(zip(map(tuple, together.tolist()), torch.cat([pixels.train_labels, pixels.test_labels]).tolist(), strict=True))
+    expected = sorted(zip(map(tuple, _scaled(torch.from_numpy(source.images)).flatten(1).tolist()), source.target.tolist(), strict=True))
+    assert rows == expected
+
+
+def test_each_digit_has_the_same_share_in_training_and_test() -> None:
+    pixels = read("digits")
+    train, test = pixels.train_labels.bincount(), pixels.test_labels.bincount()
+    wanted = (train + test) * 360 / 1797
+    assert float((test - wanted).abs().max()) <= 1
+
+
+def test_a_scaled_digit_keeps_its_brightness() -> None:
+    from sklearn.datasets import load_digits
+
+    from engine.data.digits import _scaled
+
+    one = torch.from_numpy(load_digits().images[:1])
+    scaled = _scaled(one)
+    assert scaled.shape == (1, 28, 28)
+    assert int(scaled.max()) <= 255
+    assert abs(float(scaled.float().mean()) / 255 - float(one.mean()) / 16) < 0.02
+    assert _scaled(torch.full((1, 8, 8), 16.0)).unique().tolist() == [255]
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'digits'"):
+        load("digit")
+
+
+def test_too_little_shared_memory_is_a_sentence_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(64_000_000, 63_000_000, 1_000_000))
+    monkeypatch.setattr(images, "SHARED_MEMORY", Path(os.devnull).parent)
+    with pytest.raises(DataError, match=r"Data set digits needs 6 MB of shared memory, but .* has 1 MB free"):
+        load("digits")
+
+
+def test_data_folder_is_the_homes_own_where_none_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PARALLAB_DATA", raising=False)
+    assert home.data == home.path / "data"

@@ -1,0 +1,51 @@
+"""One flat buffer is the net's weights and gradients, and an optimizer over it does what it does to each alone."""
+
+import torch
+from torch.nn.functional import nll_loss
+
+from engine.data.nets import mnist_net
+from engine.data.weights import bind, flat_weights
+
+
+def test_every_weight_lies_in_the_buffer_once() -> None:
+    net, twin = mnist_net(2), mnist_net(2)
+    weights = flat_weights(net)
+    bind(net, weights)
+    assert weights.numel() == 21_840
+    starts = {parameter.data_ptr() - weights.data_ptr() for parameter in net.parameters()}
+    assert len(starts) == 8
+    assert all(0 <= start < 4 * weights.numel() for start in starts)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(net.parameters(), twin.parameters(), strict=True))
+
+
+def test_convolutions_lie_channels_last() -> None:
+    net = mnist_net(0)
+    bind(net, flat_weights(net))
+    assert net.conv2.weight.is_contiguous(memory_format=torch.channels_last)
+    assert net.conv2.weight.grad is not None
+    assert net.conv2.weight.grad.stride() == net.conv2.weight.stride()
+
+
+def test_two_nets_on_one_buffer_see_each_others_writes() -> None:
+    first, second = mnist_net(0), mnist_net(1)
+    weights = flat_weights(first)
+    for net in (first, second):
+        bind(net, weights)
+    with torch.no_grad():
+        first.conv1.bias.fill_(7)
+    assert second.conv1.bias.tolist() == [7.0] * 10
+
+
+def test_a_flat_step_is_the_plain_step_bit_for_bit() -> None:
+    flat_net, plain = mnist_net(4), mnist_net(4).to(memory_format=torch.channels_last)
+    flat = bind(flat_net, flat_weights(flat_net))
+    optimizers = torch.optim.SGD([flat], lr=0.1, momentum=0.9), torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    for step in range(5):
+        images, labels = torch.randn(13, 1, 28, 28), torch.randint(10, (13,))
+        for net, optimizer in zip((flat_net, plain), optimizers, strict=True):
+            torch.manual_seed(step)
+            optimizer.zero_grad(set_to_none=net is plain)
+            nll_loss(net(images), labels).backward()
+            optimizer.step()
+    for ours, theirs in zip(flat_net.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
