@@ -1,0 +1,89 @@
+"""What makes the methods right, exactly: one trainer is plain SGD, bit for bit, whichever way it is run."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.data.nets import mnist_net
+from engine.data.weights import bind
+from engine.errors import RunFailed
+from engine.recorder import MemoryRecorder
+from engine.registry import experiment, method
+from engine.runtime.ranks import LocalRanks
+from tests.experiments import plain_sgd
+
+SETTINGS: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "seed": 7}
+
+
+@dataclass
+class KeptRanks(LocalRanks):
+    """Ranks that keep what they were given, so that a test can look at the weights."""
+
+    weights: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def run(self, function: Any, *shared: Any) -> None:
+        self.weights = next(thing for thing in shared if isinstance(thing, Tensor) and thing.numel() == 21_840)
+        super().run(function, *shared)
+
+
+def carry_out(name: str, **changes: Any) -> tuple[MemoryRecorder, KeptRanks]:
+    """Run an experiment's method in this process; return what trainer1 recorded, and the ranks."""
+    config = experiment(name).config.check(SETTINGS | changes)
+    ranks = KeptRanks(config.roles, seed=config.seed)
+    method(name)(config, ranks)
+    return ranks.recorders["trainer1"], ranks
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("reference", {}), ("hogwild", {"trainers": 1}), ("hogwild", {"trainers": 1, "lock": True})], ids=["reference", "hogwild", "locked"]
+)
+def test_one_trainer_is_plain_sgd(name: str, changes: dict[str, Any]) -> None:
+    recorder, ranks = carry_out(name, **changes)
+    losses, weights = plain_sgd.train(**SETTINGS)
+    assert recorder.values("train/loss") == losses
+    net = mnist_net(0)
+    bind(net, ranks.weights)
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
+
+
+def test_testing_on_the_way_changes_nothing() -> None:
+    often, never = carry_out("hogwild", trainers=1)[0], carry_out("hogwild", trainers=1, evaluate_every=0)[0]
+    assert often.values("train/loss") == never.values("train/loss")
+    assert (len(often.values("test/accuracy")), len(never.values("test/accuracy"))) == (2, 1)
+
+
+def test_hogwild_and_reference_end_at_the_same_score() -> None:
+    ours, reference = carry_out("hogwild", trainers=1)[0], carry_out("reference")[0]
+    for metric in ("test/accuracy", "test/loss"):
+        assert ours.values(metric) == reference.values(metric)
+
+
+def test_passes_count_the_samples_of_all_trainers() -> None:
+    recorder, ranks = carry_out("hogwild", trainers=3)
+    tested = [point for point in recorder.points if point.name == "test/accuracy"]
+    assert tested[-1].passes == 6.0
+    for other in ranks.recorders.values():
+        steps = [point for point in other.points if point.name == "train/loss"]
+        assert [point.step for point in steps] == list(range(1, 31))
+        seen = [point.passes for point in steps if point.passes is not None]
+        assert seen == sorted(seen)
+        assert len(seen) == 30
+        assert other.done == other.total == 2 * 1437
+
+
+def test_only_trainer1_tests_and_all_phases_are_known() -> None:
+    _, ranks = carry_out("hogwild", trainers=2, lock=True)
+    assert [bool(recorder.values("test/accuracy")) for recorder in ranks.recorders.values()] == [True, False]
+    assert set(ranks.recorders["trainer1"].phases) == {"data", "compute", "lock", "update", "evaluate", "wait"}
+    assert set(ranks.recorders["trainer2"].phases) == {"data", "compute", "lock", "update", "wait"}
+
+
+@pytest.mark.parametrize("name", ["hogwild", "reference"])
+def test_a_loss_that_is_no_number_ends_the_run_with_its_cure(name: str) -> None:
+    changes = {"learning_rate": 10.0, "momentum": 0.99} | ({"trainers": 1} if name == "hogwild" else {})
+    with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\)") as caught:
+        carry_out(name, **changes)
+    assert "momentum" in str(caught.value)

@@ -1,0 +1,112 @@
+"""Hogwild! in real processes: one set of weights for all, every variant, and what quick promises."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.config import Config
+from engine.data.datasets import load
+from engine.data.images import shared
+from engine.data.nets import mnist_net
+from engine.data.weights import bind, flat_weights
+from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.tally import Tally
+from engine.metrics import PHASES
+from engine.registry import experiment, method
+from engine.runtime import fork_server
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from tests.experiments import plain_sgd, trainer_functions
+
+Team = Callable[[Config], tuple[Ranks, MemorySink]]
+SHORT: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "threads_per_rank": 1, "seed": 3}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _preloaded() -> None:
+    fork_server.start()
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    def make(config: Config) -> tuple[Ranks, MemorySink]:
+        sink = MemorySink()
+        return Ranks(config.roles, ("cpu",) * len(config.roles), config.threads(), config.seed, tmp_path, sink, config.start_method), sink
+
+    return make
+
+
+def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Return the shared weights as this process sees them at the end, and as each rank saw them."""
+    weights = shared(flat_weights(mnist_net(config.seed)))
+    ranks.run(trainer_functions.train_and_keep_weights, config, load(config.dataset), weights, Tally.shared_counts(config.trainers))
+    return weights, [torch.load(ranks.folder / f"{role}.pt") for role in config.roles]
+
+
+@pytest.mark.parametrize("lock", [False, True], ids=["free", "locked"])
+def test_every_process_ends_with_the_same_weights(team: Team, lock: bool) -> None:
+    config = HogwildConfig.check(SHORT | {"trainers": 3, "lock": lock})
+    ours, theirs = train(config, team(config)[0])
+    assert not torch.equal(ours, flat_weights(mnist_net(config.seed)))
+    assert all(torch.equal(ours, weights) for weights in theirs)
+
+
+def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(team: Team) -> None:
+    config = HogwildConfig.check(SHORT | {"trainers": 1, "learning_rate": 0.05, "momentum": 0.9})
+    ranks, sink = team(config)
+    ours, _ = train(config, ranks)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    losses, weights = plain_sgd.train("digits", seed=3, epochs=2, batch_size=100, learning_rate=0.05, momentum=0.9)
+    torch.set_num_threads(threads)
+    net = mnist_net(0)
+    bind(net, ours)
+    assert sink.values("train/loss") == losses
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
+
+
+def test_quick_reaches_what_it_promises(team: Team) -> None:
+    quick = experiment("hogwild").preset("quick")
+    config = experiment("hogwild").configure("quick")
+    ranks, sink = team(config)
+    method("hogwild")(config, ranks)
+    assert sink.values("test/accuracy")[-1] >= quick.expects["test/accuracy"]
+    assert sink.values("test/accuracy")[0] < sink.values("test/accuracy")[-1]
+    assert sink.progress == (2 * 30 * 1437, 2 * 30 * 1437, "samples")
+    assert ranks.execution_time_s is not None
+    for phases in sink.phases().values():
+        assert set(phases) <= set(PHASES)
+        assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02)
+
+
+def test_the_tutorial_variant_shares_one_model_too(team: Team) -> None:
+    config = HogwildConfig.check(SHORT | {"trainers": 2, "epochs": 3, "learning_rate": 0.05, "momentum": 0.9, "variant": "tutorial", "start_method": "spawn"})
+    ranks, sink = team(config)
+    method("hogwild")(config, ranks)
+    assert sink.values("test/accuracy")[-1] > 60
+    assert len(sink.values("train/loss", 0)) == len(sink.values("train/loss", 1)) == 45
+    assert {"data", "compute", "update", "wait", "other"} <= set(sink.phases()[1])
+
+
+@pytest.mark.long
+def test_quick_keeps_its_promise_over_ten_seeds(team: Team) -> None:
+    for name in ("hogwild", "reference"):
+        floor = experiment(name).preset("quick").expects["test/accuracy"]
+        for seed in range(10):
+            config = experiment(name).configure("quick", {"seed": seed, "evaluate_every": 0})
+            ranks, sink = team(config)
+            method(name)(config, ranks)
+            assert sink.values("test/accuracy")[-1] >= floor, f"{name}, seed {seed}"
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("mnist")
+def test_two_trainers_learn_mnist_in_ten_passes(team: Team) -> None:
+    preset = experiment("hogwild").preset("tuned")
+    config = experiment("hogwild").configure("tuned")
+    ranks, sink = team(config)
+    method("hogwild")(config, ranks)
+    assert sink.values("test/accuracy")[-1] >= preset.expects["test/accuracy"]
