@@ -98,7 +98,9 @@ def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(run
     assert run_of(runner, possible).status == "starting"
 
 
-def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(runner: Runner, store: Store, queue: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(
+    runner: Runner, store: Store, queue: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = queue()
     runner.step()
     worker = paper(runner).submitted[run_id]
