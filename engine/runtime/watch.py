@@ -1,0 +1,191 @@
+"""The worker's loop over its ranks: listen, let them through barriers, notice the dead, write what came in."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from pickle import UnpicklingError
+
+from engine.errors import EngineError, RankFailed, StoreBusy
+from engine.recorder import Point
+from engine.runtime.members import Member
+from engine.runtime.processes import describe_exit
+from engine.runtime.rank import Done, Failed, Go, Hello, Meeting
+from engine.runtime.recording import Flush
+from engine.runtime.sink import Sink
+from engine.runtime.telemetry import Telemetry
+from engine.store.clock import now
+from engine.store.records import RankBatch
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 0.25
+"""At least this often the run's heartbeat, its progress and all that came in are written."""
+EAGER_S = 1.5
+"""So long after the start everything is written at once, so that a person sees the first step soon."""
+BLAME_S = 0.3
+"""So long the worker listens after a failure, in case an earlier one is still on its way."""
+
+
+class StopRequested(EngineError):
+    """A person or the system asked the run to stop."""
+
+
+class Watch:
+    """The worker's loop over its ranks: listen, let them through barriers, notice the dead, write."""
+
+    def __init__(self, members: Sequence[Member], sink: Sink, folder: Path, began: float, stop_requested: Callable[[], bool]) -> None:
+        self.members = members
+        self.sink = sink
+        self.folder = folder
+        self.began = began
+        self.stop_requested = stop_requested
+        self.telemetry = Telemetry([member.pid for member in members])
+        self.zero: float | None = None
+        """The moment (monotonic, s) at which all ranks were ready."""
+        self.execution_time_s: float | None = None
+        self.written_at = 0.0
+        self.unwritten: list[RankBatch] = []
+
+    def until_done(self) -> None:
+        """Return when all ranks are done; raise the first failure or StopRequested."""
+        try:
+            while any(member.open for member in self.members):
+                self._listen()
+                self._let_through()
+                self._blame()
+                if self.stop_requested():
+                    raise StopRequested("The run was asked to stop.")
+                self._write_if_due()
+            self._finish()
+        finally:
+            self._write(final=True)
+
+    def _listen(self, timeout_s: float = 0.1) -> None:
+        by_channel = {member.channel: member for member in self.members if member.open}
+        for ready in wait(list(by_channel), timeout_s):
+            assert isinstance(ready, Connection)
+            self._receive(by_channel[ready])
+
+    def _receive(self, member: Member) -> None:
+        try:
+            message = member.channel.recv()
+        except (EOFError, OSError, UnpicklingError):
+            self._left(member)
+            return
+        member.heard_at = now()
+        match message:
+            case Flush():
+                member.inbox.append(message)
+                member.latest = message
+                if message.points:
+                    member.passes = message.points[-1][4]
+            case Hello():
+                member.preloaded = message.preloaded
+            case Meeting():
+                member.waits_at = message.name
+                member.state = "ready" if message.name == "ready" else member.state
+            case Done():
+                member.done_at, member.state = message.at, "done"
+            case Failed():
+                member.failure = RankFailed(member.role, message.sentence, message.traceback)
+                member.failed_at, member.state = message.at, "failed"
+
+    def _left(self, member: Member) -> None:
+        """The rank closed its channel: right when it is done, a failure otherwise."""
+        member.open = False
+        member.process.join(timeout=5.0)
+        if member.done_at is not None or member.failure is not None:
+            return
+        code = member.process.exitcode
+        how = "closed its channel but did not exit" if code is None else describe_exit(code)
+        sentence = f"{member.role} (rank {member.plan.index}, pid {member.pid}) {how} before its work was done."
+        member.failure = RankFailed(member.role, sentence, _tail(self.folder / "logs" / f"{member.role}.log"))
+        member.failed_at, member.state = time.monotonic(), "failed"
+
+    def _let_through(self) -> None:
+        waiting = {member.waits_at for member in self.members}
+        if len(waiting) > 1 or (name := waiting.pop()) is None:
+            return
+        go = Go(name, time.monotonic())
+        if name == "ready" and self.zero is None:
+            self.zero = go.at
+            self.sink.running(go.at - self.began)
+        for member in self.members:
+            member.waits_at = None
+            member.state = "running"
+            with suppress(OSError):  # it died this moment; its end of file is next
+                member.channel.send(go)
+
+    def _blame(self) -> None:
+        """Raise the first failure, after a moment in which an earlier one may still come in."""
+        if not any(member.failure for member in self.members):
+            return
+        deadline = time.monotonic() + BLAME_S
+        while (left := deadline - time.monotonic()) > 0 and any(member.open for member in self.members):
+            self._listen(left)
+        failed = [member for member in self.members if member.failure]
+        first = min(failed, key=lambda member: member.failed_at)
+        assert first.failure is not None
+        raise first.failure
+
+    def _write_if_due(self) -> None:
+        since_start = time.monotonic() - (self.zero or time.monotonic())
+        eager = since_start < EAGER_S and any(flush.points for member in self.members for flush in member.inbox)
+        if eager or time.monotonic() - self.written_at >= HEARTBEAT_S:
+            self._write()
+
+    def _write(self, final: bool = False) -> None:
+        self.unwritten += [batch for member in self.members if (batch := member.take())]
+        samples = []
+        if self.telemetry.due() or final:
+            samples = self.telemetry.sample()
+            for member in self.members:
+                member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
+        done = sum(member.latest.progress[0] for member in self.members)
+        total = sum(member.latest.progress[1] for member in self.members)
+        unit = self.members[0].latest.progress[2] if self.members else ""
+        self.written_at = time.monotonic()
+        try:
+            self.sink.write(self.unwritten, self._run_points(done, unit, bool(samples), final), (done, total, unit), samples)
+            self.unwritten = []
+            self.sink.ranks([member.row() for member in self.members])
+        except StoreBusy as error:
+            # What was recorded is kept here and written with the next batch: a busy database costs time, not points.
+            log.warning("%s", error)
+            if final:
+                raise
+
+    def _run_points(self, done: int, unit: str, due: bool, final: bool) -> list[Point]:
+        """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
+        if self.zero is None:
+            return []
+        elapsed = max((member.latest.progress_at for member in self.members), default=0.0) - self.zero
+        passes = max((member.passes for member in self.members if member.passes is not None), default=None)
+        here = time.monotonic() - self.zero
+        points = []
+        if due and done and elapsed > 0:
+            points.append(Point(f"perf/{unit}_per_second", done, done / elapsed, here, passes))
+        if final:
+            if self.execution_time_s is not None:
+                points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))
+            points.append(Point("perf/startup_time_s", done, self.zero - self.began, here, passes))
+            points.append(Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes))
+        return points
+
+    def _finish(self) -> None:
+        ends = [member.done_at for member in self.members if member.done_at is not None]
+        if self.zero is not None and ends:
+            self.execution_time_s = max(ends) - self.zero
+
+
+def _tail(path: Path, size: int = 4000) -> str:
+    """Return the end of a log, empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
