@@ -39,11 +39,11 @@ def columns(runs: Sequence[RunRow]) -> dict[str, Any]:
     """Return how each column of the table is shown."""
     shown: dict[str, Any] = {
         "run": st.column_config.NumberColumn("Run", width=60, format="%d", pinned=True),
-        "title": st.column_config.TextColumn("What", width="medium"),
-        "owner": st.column_config.TextColumn("Owner", width="small"),
+        "title": st.column_config.TextColumn("What", width=200),
+        "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width="small"),
         "progress": st.column_config.ProgressColumn("Progress", min_value=0, max_value=1, format="percent", width="small"),
-        "launched": st.column_config.DatetimeColumn("Launched", format="distance", width="small"),
+        "launched": st.column_config.DatetimeColumn("Launched", format="distance", width=120),
         "execution": st.column_config.NumberColumn("Execution (s)", format="%.2f", help=metric(APART[0]).help),
         "startup": st.column_config.NumberColumn("Start-up (s)", format="%.2f", help=metric(APART[1]).help),
         "tags": st.column_config.ListColumn("Tags"),

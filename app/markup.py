@@ -32,13 +32,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
     return f'<div class="pl-scroll"><table class="pl-table" aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def bar(share: float, label: str) -> str:
-    """Return a progress bar of a share from 0 to 1."""
+def bar(share: float, label: str, *, is_over: bool = False) -> str:
+    """Return a progress bar of a share from 0 to 1; one that is over moves no more and is grey."""
     percent = max(0.0, min(1.0, share)) * 100
-    return (
-        f'<div class="pl-bar" role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" aria-label="{escape(label)}">'
-        f'<div style="width:{percent:.1f}%"></div></div>'
-    )
+    kind = "pl-bar pl-over" if is_over else "pl-bar"
+    says = f'role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" aria-label="{escape(label)}"'
+    return f'<div class="{kind}" {says}><div style="width:{percent:.1f}%"></div></div>'
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -8,7 +8,7 @@ from app import parts
 from app.durations import duration, since
 from app.markup import as_text, bar, when
 from engine.store import Reader
-from engine.store.records import ALIVE, RunRow
+from engine.store.records import ALIVE, ENDED, RunRow
 
 
 def row(run: RunRow, reader: Reader) -> None:
@@ -25,7 +25,7 @@ def row(run: RunRow, reader: Reader) -> None:
 def _progress(run: RunRow) -> str:
     if run.status == "queued" or (run.progress >= 1 and run.status == "finished"):
         return ""
-    return bar(run.progress, f"Progress of run {run.id}")
+    return bar(run.progress, f"Progress of run {run.id}", is_over=run.status in ENDED)
 
 
 def _words(run: RunRow, reader: Reader) -> list[str]:

@@ -57,7 +57,7 @@ def machine(run: Run, reader: Reader) -> None:
 
 def log(run: Run, reader: Reader) -> None:
     """Show the logs of the worker and of each rank."""
-    sources = [source for source, _ in reader.logs(run.id)]
+    sources = sorted((source for source, _ in reader.logs(run.id)), key=lambda source: (source != "worker", source))
     if sources:
         live.log_view(run.id, sources, active=run.active)
     else:
@@ -142,5 +142,7 @@ SECTIONS = {"Ranks": ranks, "Machine": machine, "Log": log, "Events": events, "C
 def section(run: Run, reader: Reader) -> None:
     """Show the section chosen; the choice stands in the address."""
     names = list(SECTIONS)
-    chosen = st.segmented_control("Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed")
+    chosen = st.segmented_control(
+        "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True
+    )
     SECTIONS[chosen or names[0]](run, reader)

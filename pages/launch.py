@@ -14,8 +14,8 @@ with reading() as reader:
     runner_banner(reader)
 
 st.title("Launch", anchor=False)
-choosing.complaints()
 experiment, preset = choosing.chosen()
+choosing.complaints()
 if is_first_visit:
     first_visit()
 choosing.cards(experiment.name)

@@ -13,9 +13,10 @@ MOST = 2_000
 USUAL = ["dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed"]
 
 st.title("Results", anchor=False)
+filters = st.container(horizontal=True, vertical_alignment="bottom")
 with reading() as reader:
     owners = reader.owners()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with filters:
         search = st.text_input("Search", key="search", placeholder="name, owner, experiment, tag", bind="query-params", width=260)
         of = st.multiselect("Experiment", EXPERIMENTS, key="of", bind="query-params", placeholder="all", width=200)
         by = st.multiselect("Owner", owners, key="by", placeholder="everyone", width=200)
@@ -28,12 +29,15 @@ if not runs:
     nothing = "No run matches these filters." if search or of or by or status else "No run has been launched yet; the results of every run will stand here."
     parts.empty(nothing, "Launch one", "launch")
     st.stop()
-settings = st.multiselect("Settings shown", board.setting_names(runs), default=[name for name in USUAL if name in board.setting_names(runs)], key="settings")
+with filters, st.popover("Columns"):
+    known = board.setting_names(runs)
+    settings = st.multiselect("Settings shown", known, default=[name for name in USUAL if name in known], key="settings")
 chosen = st.dataframe(
     board.table(runs, settings),
     column_config=board.columns(runs),
     hide_index=True,
-    height="auto",
+    height=min(20, len(runs) + 1) * 35 + 3,
+    placeholder="",
     key="results",
     on_select="rerun",
     selection_mode="single-row",

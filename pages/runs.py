@@ -25,7 +25,7 @@ st.title("Runs", anchor=False)
 def listing() -> None:
     """Show the runs, and again whenever one of them has news."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        group = st.segmented_control("Show", list(GROUPS), key="show", default="all", required=True, bind="query-params")
+        group = st.segmented_control("Show", list(GROUPS), key="show", default="all", required=True, bind="query-params", wrap=True)
         search = st.text_input("Search", key="find", placeholder="name, owner, experiment, tag", bind="query-params", width=260)
         mine = st.toggle("Only mine", key="mine", bind="query-params", disabled=person.name() is None)
     with reading(lambda: live.pulse(-1)) as reader:

@@ -23,7 +23,7 @@ function begin(element) {
   function offer(sources) {
     const chosen = source.value;
     source.replaceChildren(...sources.map((name) => new Option(name, name)));
-    source.value = sources.includes(chosen) ? chosen : sources.includes("worker") && sources.length === 1 ? "worker" : sources[0];
+    source.value = sources.includes(chosen) ? chosen : sources[0];
     if (source.value !== chosen) restart();
   }
 

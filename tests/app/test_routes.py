@@ -1,0 +1,152 @@
+import json
+from typing import Any
+
+import pytest
+
+from app import identity
+from app.series import FIRST_POINTS
+from app.vendor import PLOTLY_URL
+from engine.home import Home
+from engine.store import Store
+from engine.store.records import Status
+from tests.app import labs
+from tests.app.browsing import BASE, Client
+
+Lab = dict[Status, int]
+
+
+@pytest.fixture
+def client(home: Home) -> Client:
+    """Speak to our routes behind the guard, as a browser on this machine would."""
+    return Client()
+
+
+def series(client: Client, run_id: int, **query: Any) -> dict[str, Any]:
+    answer = client.get("/api/series", params={"run": run_id, **query})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_health_of_an_empty_home_is_well_but_has_no_runner(client: Client) -> None:
+    answer = client.get("/healthz")
+    assert answer.status_code == 200
+    assert answer.json() | {"version": ""} == {"console": "parallab", "version": "", "store": "ok", "runner": "absent"}
+
+
+def test_a_token_changes_with_every_write_to_its_run(client: Client, lab: Lab, home: Home) -> None:
+    before = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
+    with Store.open(home) as store:
+        store.set_note(lab["finished"], "well done", by="Ada")
+    after = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
+    assert [status for status in lab if before[status] != after[status]] == ["finished"]
+    assert client.get("/api/token").json()["token"] == max(after.values())
+
+
+def test_series_come_once_and_then_only_what_is_new(client: Client, lab: Lab, home: Home) -> None:
+    first = series(client, lab["running"])
+    loss = [curve for curve in first["series"] if curve["metric"] == "train/loss"]
+    assert [(curve["role"], len(curve["values"])) for curve in loss] == [("trainer1", 100), ("trainer2", 100)]
+    assert series(client, lab["running"], after=first["last_id"], version=first["version"]) == {"version": first["version"], "unchanged": True}
+    with Store.open(home) as store:
+        labs.record(store, lab["running"], steps=5, first=101)
+    news = series(client, lab["running"], after=first["last_id"], version=first["version"])
+    assert [curve["steps"] for curve in news["series"] if curve["metric"] == "train/loss"] == [[101, 102, 103, 104, 105]] * 2
+    assert [curve["total"] for curve in news["series"] if curve["metric"] == "train/loss"] == [105, 105]
+    assert news["active"]
+
+
+def test_a_nan_travels_as_a_gap(client: Client, lab: Lab) -> None:
+    answer = client.get("/api/series", params={"run": lab["finished"], "metrics": "train/loss"})
+    curve = json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["series"][0]
+    assert curve["values"][curve["steps"].index(50)] is None
+
+
+def test_a_long_series_is_thinned_and_says_of_how_many(client: Client, lab: Lab, home: Home) -> None:
+    with Store.open(home) as store:
+        labs.record(store, lab["running"], steps=3_000, first=101)
+    curve = series(client, lab["running"], metrics="train/loss")["series"][0]
+    assert len(curve["values"]) <= FIRST_POINTS
+    assert curve["total"] == 3_100
+    assert (curve["steps"][0], curve["steps"][-1]) == (1, 3_100)
+
+
+def test_an_ended_run_says_that_nothing_more_comes(client: Client, lab: Lab) -> None:
+    assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {"queued", "starting", "running", "stopping"}
+
+
+def test_a_log_is_read_on_by_its_offset(client: Client, lab: Lab, home: Home) -> None:
+    query = {"run": lab["running"], "source": "worker"}
+    first = client.get("/api/log", params=query).json()
+    assert first["text"] == "first line\nsecond line\n"
+    with (home.run_folder(lab["running"]) / "logs" / "worker.log").open("a") as log:
+        log.write("third line\nhalf a li")
+    assert client.get("/api/log", params=query | {"offset": first["end"]}).json()["text"] == "third line\n"
+
+
+def test_a_long_log_begins_with_a_whole_line_near_its_end(client: Client, lab: Lab, home: Home) -> None:
+    path = home.run_folder(lab["running"]) / "logs" / "worker.log"
+    path.write_text("".join(f"line {number:07d}\n" for number in range(60_000)))
+    tail = client.get("/api/log", params={"run": lab["running"], "source": "worker"}).json()
+    assert tail["text"].startswith("line ")
+    assert tail["text"].endswith("line 0059999\n")
+    assert tail["start"] > 0
+    assert tail["end"] == tail["size"] == path.stat().st_size
+
+
+def test_a_log_is_downloaded_whole(client: Client, lab: Lab) -> None:
+    answer = client.get("/api/log", params={"run": lab["failed"], "source": "worker", "download": 1})
+    assert answer.text == "first line\nsecond line\n"
+    assert answer.headers["content-disposition"] == f'attachment; filename="run-{lab["failed"]}-worker.log"'
+
+
+def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, home: Home) -> None:
+    (home.path / "secret").write_text("secret\n")
+    with Store.open(home) as store:
+        store.add_log(lab["running"], "evil", "../../secret")
+    answer = client.get("/api/log", params={"run": lab["running"], "source": "evil"})
+    assert answer.status_code == 404
+    assert "does not lie in the run's folder" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "word"),
+    [
+        ("/api/series?run=99", 404, "No run has the id 99"),
+        ("/api/series?run=abc", 400, "run must be a whole number, got 'abc'"),
+        ("/api/series", 400, "run must be a whole number"),
+        ("/api/series?run=1&after=-3", 400, "after must be a whole number"),
+        ("/api/log?run=1&source=nothing", 404, "no log named 'nothing'. Known: worker"),
+        ("/api/log?run=99&source=worker", 404, "No run has the id 99"),
+    ],
+)
+def test_nonsense_is_answered_by_a_sentence(client: Client, lab: Lab, address: str, status: int, word: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == status
+    assert word in answer.json()["error"]
+
+
+def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read(client: Client, home: Home) -> None:
+    answer = client.post("/api/name", json={"name": " Ada "}, headers={"origin": BASE})
+    assert identity.read(home, answer.cookies[identity.COOKIE]) == "Ada"
+    assert identity.take_over(home, answer.json()["proof"]) == "Ada"
+    set_cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in set_cookie
+    assert "samesite=lax" in set_cookie
+
+
+@pytest.mark.parametrize("body", [b"name=Ada", b"[]", b"{}", b"nonsense", b'{"name": 3}', b'{"name": ""}'])
+def test_a_name_that_is_none_is_refused(client: Client, body: bytes) -> None:
+    answer = client.post("/api/name", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_form_of_another_kind_sets_no_name(client: Client) -> None:
+    assert client.post("/api/name", data={"name": "Ada"}).status_code == 422
+
+
+def test_plotly_is_served_for_ever_under_its_version(client: Client) -> None:
+    answer = client.get(PLOTLY_URL)
+    assert "immutable" in answer.headers["cache-control"]
+    assert "plotly.js" in answer.text[:200]
