@@ -1,0 +1,215 @@
+"""Every page opens, whatever the store holds."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.parts import PAGES
+from engine.home import ROOT, Home
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.store.records import Status
+from tests.app import labs
+
+SECTIONS = ("Ranks", "Machine", "Log", "Events", "Config", "Environment", "Notes")
+STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
+
+
+def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
+    """Open a page through the frame, as a link does."""
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=30)
+    if page != "launch":
+        test = test.switch_page(str(PAGES[page]))
+    for name, value in (query or {}).items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def said(test: AppTest) -> str:
+    """Return all plain words on the page."""
+    kinds = (test.title, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.text)
+    return " ".join(str(element.value) for kind in kinds for element in kind)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_on_an_empty_home(home: Home, page: str) -> None:
+    test = opened(page)
+    assert not test.exception
+    assert not test.error
+    assert test.title[0].value
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_on_a_full_lab(home: Home, lab: dict[Status, int], page: str) -> None:
+    test = opened(page)
+    assert not test.exception
+    assert not test.error
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], status: Status) -> None:
+    test = opened("run", {"run": str(lab[status])})
+    assert not test.exception
+    assert not test.error
+    assert test.title[0].value.startswith(f"Run {lab[status]}")
+    assert f"{status}" in said(test)
+    can_cancel = any(button.label == "Cancel" for button in test.button)
+    assert can_cancel == (status in ("queued", "starting", "running"))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, int], section: str) -> None:
+    test = opened("run", {"run": str(lab["finished"]), "section": section})
+    assert not test.exception
+    assert test.button_group(key="section").value == section
+
+
+NO_RUN = [("99", "No run has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("9" * 30, "ends in its number")]
+
+
+@pytest.mark.parametrize(("wanted", "word"), NO_RUN)
+def test_a_link_to_no_run_is_a_sentence(home: Home, lab: dict[Status, int], wanted: str, word: str) -> None:
+    test = opened("run", {"run": wanted})
+    assert not test.exception
+    assert word in said(test).replace("\\", "")
+
+
+def test_an_empty_lab_is_offered_a_quick_run_that_says_what_it_reaches(home: Home) -> None:
+    test = opened("launch")
+    assert any(button.label == "Run quick Hogwild!" for button in test.button)
+    least = experiment("hogwild").preset("quick").expects["test/accuracy"]
+    assert f"at least {least:g}" in said(test).replace("\\", "")
+
+
+def test_a_link_fills_the_form(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "tuned", "set": ["trainers:3", "learning_rate:0.25", "lock:true", "variant:engine"]})
+    assert test.number_input(key="form.hogwild.trainers").value == 3
+    assert test.number_input(key="form.hogwild.learning_rate").value == 0.25
+    assert test.number_input(key="form.hogwild.epochs").value == experiment("hogwild").configure("tuned").model_dump()["epochs"]
+    assert test.toggle(key="form.hogwild.lock").value is True
+
+
+def test_nonsense_in_a_link_is_said_and_the_rest_is_used(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quik", "set": ["trainers:many", "epochs:3", "evil"]})
+    assert not test.exception
+    words = " ".join(warning.value for warning in test.warning).replace("\\", "")
+    assert "Did you mean 'quick'?" in words
+    assert "trainers must be a whole number" in words
+    assert test.number_input(key="form.hogwild.epochs").value == 3
+
+
+def test_a_broken_rule_stands_beside_its_field_and_bars_the_launch(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    assert not test.button(key="launch").disabled
+    test.number_input(key="form.hogwild.trainers").set_value(99).run()
+    assert any("trainers must be at most 64" in text.value.replace("\\", "") for text in test.markdown)
+    assert test.button(key="launch").disabled
+
+
+def test_another_preset_fills_the_form_anew(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.button_group(key="preset.hogwild").set_value("published").run()
+    assert test.number_input(key="form.hogwild.trainers").value == 4
+    assert test.query_params["preset"] == "published"
+
+
+def test_another_experiment_brings_its_own_form(home: Home) -> None:
+    test = opened("launch")
+    test.button(key="choose-reference").click().run()
+    assert not test.exception
+    assert "Reference: settings" in [heading.value for heading in test.subheader]
+
+
+def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home) -> None:
+    test = opened("launch")
+    test.button(key="launch").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        assert reader.count() == 0
+
+
+def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.session_state["person"] = "Ada"
+    test.number_input(key="form.hogwild.seed").set_value(5).run()
+    test.button(key="launch").click().run()
+    with Reader.open(home) as reader:
+        run = reader.run(1)
+    assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == ("Ada", "queued", None, 5, "digits")
+
+
+def test_a_cancel_asks_before_it_is_ordered(home: Home, lab: dict[Status, int]) -> None:
+    test = opened("run", {"run": str(lab["running"])})
+    test.button(key=f"cancel-{lab['running']}").click().run()
+    assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == ["Cancel the run", "Let it go on"]
+    with Reader.open(home) as reader:
+        assert reader.run(lab["running"]).status == "running"
+
+
+def test_a_launch_into_a_busy_store_is_a_sentence(home: Home, lab: dict[Status, int]) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.session_state["person"] = "Ada"
+    with sqlite3.connect(home.database, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        test.button(key="launch").click().run()
+        other.execute("ROLLBACK")
+    other.close()
+    assert not test.exception
+    assert len(test.error) == 1
+    with Reader.open(home) as reader:
+        assert reader.count() == len(lab)
+
+
+def test_a_runs_note_and_tags_are_kept(home: Home, lab: dict[Status, int]) -> None:
+    run_id = lab["finished"]
+    test = opened("run", {"run": str(run_id), "section": "Notes"})
+    test.text_input(key=f"tags-{run_id}").set_value("best, for the paper").run()
+    test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
+    test.button(key=f"save-{run_id}").click().run()
+    with Reader.open(home) as reader:
+        run = reader.run(run_id)
+    assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
+
+
+def test_a_persons_name_is_never_read_as_markup(home: Home) -> None:
+    with Store.open(home) as store:
+        labs.add(store, "![x](http://evil.example/x.png)<img src=x>")
+    for page, query in (("runs", {}), ("run", {"run": "1"}), ("run", {"run": "1", "section": "Events"}), ("results", {})):
+        test = opened(page, query)
+        assert not test.exception
+        html = " ".join(str(element.proto.body) for element in test.get("html"))
+        assert "<img" not in html
+        assert "![x](http" not in " ".join(element.value for element in test.markdown)
+
+
+def test_a_dead_runner_is_said_while_runs_wait(home: Home, lab: dict[Status, int]) -> None:
+    assert "runner is not running" in said(opened("runs"))
+    assert "runner is not running" in said(opened("run", {"run": str(lab["queued"])}))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_store_that_is_too_new_is_said_in_a_sentence(home: Home, lab: dict[Status, int], page: str) -> None:
+    with sqlite3.connect(home.database) as database:
+        newer = "SELECT migration_set, 'of a later year', applied_at FROM _sqlite_migrations LIMIT 1"
+        database.execute(f"INSERT INTO _sqlite_migrations (migration_set, name, applied_at) {newer}")
+    database.close()
+    test = opened(page, {"run": str(lab["finished"])} if page == "run" else {})
+    assert not test.exception
+    assert "newer" in said(test)
+
+
+def test_no_page_loads_torch_or_sql() -> None:
+    script = f"""
+import sys
+from streamlit.testing.v1 import AppTest
+for page in {[str(path) for path in PAGES.values()]!r}:
+    AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=30).switch_page(page).run()
+print(sorted(set(sys.modules) & {{"torch", "torchvision"}}))
+"""
+    answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert answer.stdout.strip() == "[]", answer.stderr
