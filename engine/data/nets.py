@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that torch's own texts use)
 
-TEST_BATCH = 1000
-"""Images tested at a time: large enough to be fast, and fixed, so that sums are the same each time."""
+TEST_BATCH = 125
+"""Images tested at a time; fixed, so that sums are the same each time. Of 1,000 the convolutions leave the cache: a quarter slower."""
 
 
 class MnistNet(nn.Module):
@@ -52,12 +52,11 @@ def evaluate(net: nn.Module, images: Tensor, labels: Tensor) -> Score:
     """Return the net's score on a whole test set, dropout off; the net's mode is as before afterwards."""
     was_training = net.training
     net.eval()
-    loss = torch.zeros((), dtype=torch.float64)
-    right = 0
+    losses, hits = [], []  # they stay on the device until the end: reading one would wait for it
     with torch.inference_mode():
         for some, truth in zip(torch.split(images, TEST_BATCH), torch.split(labels, TEST_BATCH), strict=True):
             scores = net(some)
-            loss += F.nll_loss(scores, truth, reduction="sum").cpu()
-            right += int((scores.argmax(1) == truth).sum())
+            losses.append(F.nll_loss(scores, truth, reduction="sum"))
+            hits.append((scores.argmax(1) == truth).sum())
     net.train(was_training)
-    return Score(float(loss) / len(labels), 100 * right / len(labels))
+    return Score(sum(torch.stack(losses).tolist()) / len(labels), 100 * sum(torch.stack(hits).tolist()) / len(labels))

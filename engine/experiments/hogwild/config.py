@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
         "published": Preset("MNIST as published: 4 trainers, 10 epochs each, which makes 40 passes over the data.", _PUBLISHED),
         "tuned": Preset(
             "MNIST in 10 passes by 2 trainers, with a step size chosen for few passes.",
-            _PUBLISHED | {"trainers": 2, "epochs": 5, "learning_rate": 0.02, "momentum": 0.9},
+            _PUBLISHED | {"trainers": 2, "epochs": 5, "learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",

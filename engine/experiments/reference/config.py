@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
     config=ReferenceConfig,
     presets={
         "published": Preset("MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5.", _PUBLISHED),
-        "tuned": Preset("MNIST in 10 passes, with a step size chosen for few passes.", _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.9}),
+        "tuned": Preset("MNIST in 10 passes, with a step size chosen for few passes.", _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.8}),
         "quick": Preset(
             "The bundled digits: needs no network and ends in seconds.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
