@@ -1,0 +1,110 @@
+"""A real console on a free port, and Debian's Chromium to drive it; without one the tests are skipped, in CI they fail."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from engine.home import ROOT, Home
+
+START_S = 40.0
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+class Console:
+    """The console of one home, started as a person starts it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.port = _free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        with (self.home.path / "console.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port)],
+                cwd=ROOT,
+                env=os.environ | {"PARALLAB_HOME": str(self.home.path)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(self._answers, START_S, "the console answers")
+
+    def stop(self) -> None:
+        """End the server as Ctrl-C does, and wait for it."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait(timeout=20)
+            self._process = None
+
+    def health(self) -> dict[str, str]:
+        """Return what /healthz says."""
+        found: dict[str, str] = httpx.get(f"{self.address}/healthz", timeout=5).json()
+        return found
+
+    def _answers(self) -> bool:
+        try:
+            return self.health()["store"] == "ok"
+        except (httpx.HTTPError, ValueError):
+            return False
+
+
+@pytest.fixture
+def console(home: Home) -> Iterator[Console]:
+    """Serve the test's home."""
+    served = Console(home)
+    served.start()
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """Open a browser that knows nothing yet. A page can be told that its tab is hidden: `window.tabHidden = true` and the event."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path / "browser", executable_path=_chromium(), headless=True, args=FLAGS, viewport={"width": 1300, "height": 1400}
+        )
+        context.set_default_timeout(30_000)
+        context.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
+        yield context.pages[0]
+        context.close()
+
+
+def wait_until(holds: Callable[[], bool], deadline_s: float, what: str) -> None:
+    """Wait until something holds; fail with its name past the deadline."""
+    end = time.monotonic() + deadline_s
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail(f"Within {deadline_s:g} s it was not so that {what}.")
+        time.sleep(0.05)
+
+
+def _chromium() -> str:
+    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if found:
+        return found
+    line = "No Chromium was found (apt install chromium); the browser tests need one."
+    if os.environ.get("CI"):
+        pytest.fail(line)
+    pytest.skip(line)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
