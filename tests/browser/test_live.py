@@ -1,0 +1,131 @@
+"""What moves by itself: curves that keep their zoom, questions that end with the run and rest in a hidden tab."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from engine.home import Home
+from engine.store import Store
+from tests.app import labs
+from tests.browser.conftest import Console, wait_until
+
+pytestmark = pytest.mark.browser
+LOSS = "[data-metric='train/loss']"
+
+
+@pytest.fixture
+def store(home: Home, console: Console) -> Iterator[Store]:
+    """Write to the console's store as the worker of run 1 does; this process is that worker."""
+    with Store.open(home) as opened:
+        labs.drive(opened, home, labs.add(opened, "Ada"), "running")
+        yield opened
+
+
+@pytest.fixture
+def asked(page: Page) -> list[str]:
+    """Collect the questions that the page asks of our routes."""
+    addresses: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/api/" in request.url:
+            addresses.append(request.url)
+
+    page.on("request", note)
+    return addresses
+
+
+def points(page: Page) -> int:
+    return int(page.locator(LOSS).evaluate("plot => plot.data.filter(trace => trace.showlegend !== false)[0].y.length"))
+
+
+def test_a_zoom_and_its_node_outlive_new_points(console: Console, page: Page, store: Store) -> None:
+    page.goto(f"{console.address}/run?run=1")
+    plot = page.locator(LOSS)
+    plot.locator(".nsewdrag").wait_for()
+    plot.evaluate("plot => { plot.marked = true; }")
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 120, steps=5)
+    page.mouse.up()
+    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, 5, "the drag zoomed")
+    zoomed = plot.evaluate("plot => [plot.layout.xaxis.range, plot.layout.yaxis.range]")
+    before = points(page)
+    labs.record(store, 1, steps=60, first=101)
+    wait_until(lambda: points(page) == before + 60, 10, "the new points were drawn")
+    assert plot.evaluate("plot => [plot.layout.xaxis.range, plot.layout.yaxis.range]") == zoomed
+    assert plot.evaluate("plot => plot.marked === true")
+
+
+def test_a_long_curve_is_thinned_in_the_browser_too_and_says_so(console: Console, page: Page, store: Store) -> None:
+    page.goto(f"{console.address}/run?run=1")
+    page.locator(LOSS).locator(".nsewdrag").wait_for()
+    for part in range(3):
+        labs.record(store, 1, steps=1_500, first=101 + part * 1_500)
+        wait_until(lambda seen=part: _last_step(page) == 100 + (seen + 1) * 1_500, 15, "the last point was drawn")  # type: ignore[misc]
+    expect(page.locator(".pl-panel", has=page.locator(LOSS)).locator(".pl-caption")).to_contain_text("of 9,200 points", timeout=10_000)
+    assert points(page) <= 2_000
+
+
+def _last_step(page: Page) -> int:
+    return int(page.locator(LOSS).evaluate("plot => plot.data[0].x.at(-1)"))
+
+
+def test_the_page_follows_a_run_to_its_end_and_then_asks_nothing_more(console: Console, page: Page, store: Store, asked: list[str]) -> None:
+    page.goto(f"{console.address}/run?run=1")
+    expect(page.get_by_text("50% done")).to_be_visible()
+    labs.record(store, 1, steps=100, first=101)
+    store.write(1, [], progress=(9_600, 12_800, "samples"))
+    expect(page.get_by_text("75% done")).to_be_visible(timeout=5_000)
+    store.end(1, "finished", "All ranks ended their work.", execution_time_s=3.0)
+    expect(page.get_by_text("All ranks ended their work.")).to_be_visible(timeout=5_000)
+    page.wait_for_timeout(1_500)
+    asked.clear()
+    page.wait_for_timeout(3_000)
+    assert asked == []
+
+
+def test_a_hidden_tab_asks_nothing_and_catches_up_when_it_is_seen(console: Console, page: Page, store: Store, asked: list[str]) -> None:
+    page.goto(f"{console.address}/run?run=1")
+    expect(page.get_by_text("50% done")).to_be_visible()
+    page.locator(LOSS).locator(".nsewdrag").wait_for()
+    page.evaluate("() => { window.tabHidden = true; document.dispatchEvent(new Event('visibilitychange')); }")
+    page.wait_for_timeout(500)
+    asked.clear()
+    before = points(page)
+    labs.record(store, 1, steps=20, first=101)
+    page.wait_for_timeout(2_500)
+    assert asked == []
+    page.evaluate("() => { window.tabHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    wait_until(lambda: points(page) == before + 20, 5, "the points of the meantime were drawn")
+
+
+def test_a_run_without_news_is_asked_about_once_a_second_and_sends_no_points(console: Console, page: Page, store: Store, asked: list[str]) -> None:
+    answers: list[str] = []
+    page.on("response", lambda response: answers.append(response.text()) if "/api/series" in response.url else None)
+    page.goto(f"{console.address}/run?run=1")
+    page.locator(LOSS).locator(".nsewdrag").wait_for()
+    page.wait_for_timeout(10_500)
+    asked.clear()
+    answers.clear()
+    page.wait_for_timeout(4_000)
+    assert 4 <= len(asked) <= 12
+    assert answers
+    assert all("unchanged" in answer for answer in answers)
+
+
+def test_the_log_follows_finds_and_offers_its_file(console: Console, page: Page, store: Store, home: Home) -> None:
+    page.goto(f"{console.address}/run?run=1&section=Log")
+    text = page.locator(".pl-log-text")
+    expect(text).to_contain_text("second line")
+    with (home.run_folder(1) / "logs" / "worker.log").open("a") as log:
+        log.write("third <b>line</b>\n")
+    expect(text).to_contain_text("third <b>line</b>", timeout=5_000)
+    page.get_by_role("searchbox", name="Find").fill("THIRD")
+    expect(text).not_to_contain_text("second")
+    expect(text.locator("mark")).to_have_text("third")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.path().read_text() == "first line\nsecond line\nthird <b>line</b>\n"

@@ -1,0 +1,55 @@
+"""The main path by hand: launch, watch, reload, restart, find again."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Console
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+RUN_MS = 90_000
+
+
+def test_a_first_visit_launches_quick_hogwild_watches_it_and_finds_it_again_after_a_restart(console: Console, page: Page) -> None:
+    page.goto(console.address)
+    page.get_by_role("button", name="Run quick Hogwild!").click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.get_by_role("button", name="Save and launch").click()
+
+    page.wait_for_url("**/run?run=1")
+    page.locator("[data-drawn*='train/loss|0'][data-drawn*='train/loss|1']").wait_for(state="attached", timeout=RUN_MS)
+    expect(page.get_by_text("finished", exact=True)).to_be_visible(timeout=RUN_MS)
+    expect(page.get_by_text("All ranks ended their work.")).to_be_visible()
+    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
+
+    page.reload()
+    expect(page.get_by_text("finished", exact=True)).to_be_visible()
+    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
+
+    console.stop()
+    console.start()
+    page.goto(f"{console.address}/results")
+    cells = page.get_by_test_id("stDataFrame").locator("table")
+    expect(cells).to_contain_text("finished")
+    expect(cells).to_contain_text("Ada")
+    box = page.get_by_test_id("stDataFrame").locator("canvas").first.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 16, box["y"] + 35 + 17)
+    page.wait_for_url("**/run?run=1")
+    expect(page.get_by_role("heading", name="Run 1: Hogwild!, quick")).to_be_visible()
+
+    page.get_by_role("button", name="Clone").click()
+    expect(page.get_by_text("Launches as Ada.")).to_be_visible()
+    assert "experiment=hogwild" in page.url
+
+
+def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:1000")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.get_by_role("button", name="Save and launch").click()
+    expect(page.get_by_text("running", exact=True).first).to_be_visible(timeout=RUN_MS)
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel the run").click()
+    expect(page.get_by_text("cancelled", exact=True).first).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Cancelled by Ada.")).to_be_visible()
