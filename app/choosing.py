@@ -8,7 +8,8 @@ from app import forms, live
 from app.diagram import diagram
 from app.links import Wish, read_link
 from app.markup import as_text
-from engine.registry import Experiment, experiment, experiments
+from engine.metrics import metric
+from engine.registry import Experiment, Preset, experiment, experiments
 
 FIRST = ("hogwild", "quick")
 """What a first visit is offered: it needs no network and ends within half a minute."""
@@ -79,10 +80,16 @@ def presets(found: Experiment, current: str | None) -> None:
     st.segmented_control("Preset", [*found.presets, CUSTOM], key=key, required=True, on_change=_preset_changed, args=(found.name,))
     if current:
         preset = found.presets[current]
-        expects = [f"{name} at least {value:g}" for name, value in preset.expects.items()]
-        st.caption(as_text(" ".join([preset.sentence, preset.takes, f"Reaches: {', '.join(expects)}." if expects else ""])))
+        st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))
     else:
         st.caption("Every setting at its default.")
+
+
+def reaches(preset: Preset) -> str:
+    """Return what a run of the preset reaches at least, as a sentence; empty where nothing was stated."""
+    known = {name: metric(name) for name in preset.expects}
+    stated = [f"a {known[name].label.lower()} of at least {value:g} {known[name].unit}".strip() for name, value in preset.expects.items()]
+    return f"It reaches {' and '.join(stated)}." if stated else ""
 
 
 def _card(one: Experiment, is_current: bool, wide: bool) -> None:

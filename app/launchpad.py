@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app import person
-from app.choosing import FIRST
+from app.choosing import FIRST, reaches
 from app.launching import Order, order
 from app.links import as_path, changes_of, launch_query
 from app.markup import as_text
@@ -23,10 +23,9 @@ def first_visit() -> None:
     """Offer a run that ends within half a minute and needs nothing."""
     found = experiment(FIRST[0])
     preset = found.preset(FIRST[1])
-    expects = "".join(f" It reaches {name} of at least {value:g}." for name, value in preset.expects.items())
     with st.container(border=True):
         st.subheader("Start here", anchor=False)
-        st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes}{expects}"))
+        st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes} {reaches(preset)}"))
         if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit"):
             order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
 

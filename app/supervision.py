@@ -5,8 +5,10 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import psutil
 from starlette.concurrency import run_in_threadpool
 
+from app.sockets import send_at_once
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.runner import ensure_running, runner_process
@@ -18,13 +20,20 @@ LOOK_S = 3.0
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
     """Watch over the runner while the block runs; the runner itself outlives it."""
-    watch = asyncio.create_task(_watch(Home.find()))
+    work = asyncio.gather(_watch(Home.find()), _hurry())
     try:
         yield
     finally:
-        watch.cancel()
+        work.cancel()
         with suppress(asyncio.CancelledError):
-            await watch
+            await work
+
+
+async def _hurry() -> None:
+    """Have answers leave at once, as soon as the server listens (it begins to after the start of this block)."""
+    with suppress(OSError, psutil.Error):
+        while not await run_in_threadpool(send_at_once):
+            await asyncio.sleep(0.1)
 
 
 async def _watch(home: Home) -> None:

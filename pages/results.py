@@ -10,6 +10,7 @@ from engine.registry import EXPERIMENTS
 from engine.store.records import Status
 
 MOST = 2_000
+ROW_PX = 33
 USUAL = ["dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed"]
 
 st.title("Results", anchor=False)
@@ -36,7 +37,8 @@ chosen = st.dataframe(
     board.table(runs, settings),
     column_config=board.columns(runs),
     hide_index=True,
-    height=min(20, len(runs) + 1) * 35 + 3,
+    height=min(21, len(runs) + 1) * ROW_PX + 2,
+    row_height=ROW_PX,
     placeholder="",
     key="results",
     on_select="rerun",
