@@ -1,6 +1,5 @@
 """Parts that several pages show: a status, the runner's banner, facts, an empty page, a cancel that asks first."""
 
-from html import escape
 from typing import Literal
 
 import streamlit as st
@@ -108,8 +107,3 @@ def clone_button(run: Run | RunRow) -> None:
             clone(run)
         except EngineError as error:
             st.error(as_text(str(error)))
-
-
-def plain(text: str) -> str:
-    """Return text of a person or a run as HTML that shows it as it stands."""
-    return escape(text)
