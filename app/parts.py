@@ -52,8 +52,10 @@ def title_of(run: Run | RunRow) -> str:
 def runner_banner(reader: Reader) -> None:
     """Say so where no runner is alive; the console itself starts it again, never a page."""
     row = reader.runner()
-    if row is None or not is_alive(row.process):
-        st.warning("The runner is not running, so queued runs wait. The console starts it within a few seconds; if this stays, its log says why.")
+    if row is None:
+        st.warning("No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or `python -m engine serve` starts one.")
+    elif not is_alive(row.process):
+        st.warning("The runner died, so queued runs wait. The console starts it again within a few seconds; if this stays, its log says why.")
     elif row.stopping:
         st.warning("The runner was asked to stop: it takes no new runs and ends once its last run has ended.")
 

@@ -1,4 +1,4 @@
-"""Keeps a runner alive while the console serves: looked for at the start and every few seconds, started where none is."""
+"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped stays so."""
 
 import asyncio
 import logging
@@ -11,7 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from app.sockets import send_at_once
 from engine.errors import EngineError
 from engine.home import Home
+from engine.runtime.processes import is_alive
 from engine.runtime.runner import ensure_running, runner_process
+from engine.store import Reader
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -37,14 +39,23 @@ async def _hurry() -> None:
 
 
 async def _watch(home: Home) -> None:
+    act = start
     while True:
         try:
-            await run_in_threadpool(look, home)
+            await run_in_threadpool(act, home)
+            act = look
         except (EngineError, OSError) as error:
             log.warning("The runner could not be looked after: %s", error)
         await asyncio.sleep(LOOK_S)
 
 
-def look(home: Home) -> bool:
+def start(home: Home) -> bool:
     """Start a runner where none is alive; return whether one was started."""
     return runner_process(home) is None and ensure_running(home)
+
+
+def look(home: Home) -> bool:
+    """Start a runner where one has died; return whether one was started. One that was stopped signs off, and stays stopped."""
+    with Reader.open(home) as reader:
+        row = reader.runner()
+    return row is not None and not is_alive(row.process) and ensure_running(home)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from bench.measuring import alternate, ratio, save
-from engine.data.nets import MnistNet
+from engine.data.nets import mnist_net
 from engine.runtime.recording import ChannelRecorder
 
 STEPS = 400
@@ -42,7 +42,7 @@ def recorder_calls(recorder: ChannelRecorder, step: int, loss: float) -> None:
 def training_step_us() -> float:
     """Return the CPU microseconds of one training step of the MNIST net, batch 64, one thread."""
     torch.set_num_threads(1)
-    net = MnistNet().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    net = mnist_net(0)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.5)
     images, labels = torch.randn(64, 1, 28, 28), torch.randint(10, (64,))
     start = time.process_time()

@@ -33,6 +33,8 @@ STOP_DEADLINE_S = 8.0
 MAX_STARTS = 3
 """How often a run whose worker died before it began is put back into the queue."""
 SPARE_RETRY_S = 5.0
+TAKE_S = 0.5
+"""So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment."""
 
 _started: list[subprocess.Popen[bytes]] = []
 """Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
@@ -78,7 +80,7 @@ def serve(home: Home) -> None:
     home.create()
     log_to_stdout()
     try:
-        with FileLock(home.runner_lock).acquire(timeout=0), Store.open(home) as store:
+        with FileLock(home.runner_lock).acquire(timeout=TAKE_S), Store.open(home) as store:
             launcher = LocalLauncher(home)
             try:
                 Runner(home, store, launcher, machine()).until_stopped()

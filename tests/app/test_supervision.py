@@ -1,15 +1,30 @@
+import os
+import signal
 import socket
 
 from app.sockets import send_at_once
-from app.supervision import look
+from app.supervision import look, start
 from engine.home import Home
-from engine.runtime.runner import runner_process
+from engine.runtime.processes import is_alive
+from engine.runtime.runner import is_running, runner_process
+from engine.store import Store
 from tests.browser.conftest import wait_until
 
 
-def test_a_look_starts_a_runner_where_none_is_alive_and_only_there(home: Home) -> None:
-    assert look(home)
+def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -> None:
+    assert start(home)
     wait_until(lambda: runner_process(home) is not None, 20, "the runner is alive")
+    assert not start(home)
+    assert not look(home)
+    first = runner_process(home)
+    assert first is not None
+    os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(first), 10, "the runner is dead")
+    assert look(home)
+    wait_until(lambda: runner_process(home) not in (None, first), 20, "the next runner is alive")
+    with Store.open(home) as store:
+        store.ask_runner_to_stop()
+    wait_until(lambda: runner_process(home) is None and not is_running(home), 20, "the runner has stopped")
     assert not look(home)
 
 
