@@ -1,10 +1,11 @@
 """One flat buffer is the net's weights and gradients, and an optimizer over it does what it does to each alone."""
 
+import pytest
 import torch
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import mnist_net
-from engine.data.weights import bind, flat_weights
+from engine.data.weights import FlatSgd, bind, flat_weights
 
 
 def test_every_weight_lies_in_the_buffer_once() -> None:
@@ -36,16 +37,18 @@ def test_two_nets_on_one_buffer_see_each_others_writes() -> None:
     assert second.conv1.bias.tolist() == [7.0] * 10
 
 
-def test_a_flat_step_is_the_plain_step_bit_for_bit() -> None:
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_a_flat_step_is_torchs_step_bit_for_bit(momentum: float) -> None:
     flat_net, plain = mnist_net(4), mnist_net(4).to(memory_format=torch.channels_last)
-    flat = bind(flat_net, flat_weights(flat_net))
-    optimizers = torch.optim.SGD([flat], lr=0.1, momentum=0.9), torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    weights = flat_weights(flat_net)
+    gradient = bind(flat_net, weights)
+    ours, theirs = FlatSgd(weights, gradient, 0.1, momentum), torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
     for step in range(5):
         images, labels = torch.randn(13, 1, 28, 28), torch.randint(10, (13,))
-        for net, optimizer in zip((flat_net, plain), optimizers, strict=True):
+        gradient.zero_()
+        theirs.zero_grad()
+        for net, optimizer in ((flat_net, ours), (plain, theirs)):
             torch.manual_seed(step)
-            optimizer.zero_grad(set_to_none=net is plain)
             nll_loss(net(images), labels).backward()
             optimizer.step()
-    for ours, theirs in zip(flat_net.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    assert all(torch.equal(a, b) for a, b in zip(flat_net.parameters(), plain.parameters(), strict=True))

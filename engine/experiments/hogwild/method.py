@@ -10,14 +10,13 @@ Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does forever, as
 import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
-from torch.optim import SGD
 
 from engine.data.batches import Batches
 from engine.data.datasets import load
 from engine.data.devices import usable
 from engine.data.images import ImageSet, shared
 from engine.data.nets import evaluate, mnist_net
-from engine.data.weights import bind, flat_weights
+from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
@@ -48,9 +47,8 @@ def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
 
 def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
     net, record = mnist_net(config.seed), rank.recorder
-    flat = bind(net, weights)  # from here on the net's weights are the shared ones
-    optimizer = SGD([flat], lr=config.learning_rate, momentum=config.momentum)
-    update = Update(optimizer, rank, locked=config.lock)
+    gradient = bind(net, weights)  # from here on the net's weights are the shared ones
+    update = Update(FlatSgd(weights, gradient, config.learning_rate, config.momentum), rank, locked=config.lock)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
     tally = Tally(rank, config, counts, data.size)
     torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
@@ -60,7 +58,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
             with record.phase("data"):
                 images, labels = batches.take(positions)
             with record.phase("compute"):
-                optimizer.zero_grad(set_to_none=False)
+                gradient.zero_()
                 loss = nll_loss(net(images), labels)
                 loss.backward()  # type: ignore[no-untyped-call]
                 value = loss.item()

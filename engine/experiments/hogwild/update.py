@@ -1,15 +1,22 @@
 """The one write of Hogwild!: a step on weights that others read and write at the same time."""
 
+from typing import Any, Protocol
+
 import torch
-from torch.optim import SGD
 
 from engine.runtime.ranks import Rank
+
+
+class Optimizer(Protocol):
+    """What can step: ours on flat weights, or torch's."""
+
+    def step(self) -> Any: ...
 
 
 class Update:
     """A trainer's optimizer step on the shared weights, with a lock round it where the config asks for one."""
 
-    def __init__(self, optimizer: SGD, rank: Rank, *, locked: bool) -> None:
+    def __init__(self, optimizer: Optimizer, rank: Rank, *, locked: bool) -> None:
         self._step = optimizer.step
         self._record = rank.recorder
         self._lock = rank.lock("weights") if locked else None

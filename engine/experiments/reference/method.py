@@ -14,7 +14,7 @@ from engine.data.datasets import load
 from engine.data.devices import usable
 from engine.data.images import ImageSet
 from engine.data.nets import evaluate, mnist_net
-from engine.data.weights import bind, flat_weights
+from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
 from engine.recorder import Recorder
@@ -31,8 +31,8 @@ def run(config: ReferenceConfig, ranks: Ranks) -> None:
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
     net, record = mnist_net(config.seed), rank.recorder
-    flat = bind(net, weights)
-    optimizer = torch.optim.SGD([flat], lr=config.learning_rate, momentum=config.momentum)
+    gradient = bind(net, weights)
+    optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
     torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
     step = samples = 0
@@ -42,7 +42,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
             with record.phase("data"):
                 images, labels = batches.take(positions)
             with record.phase("compute"):
-                optimizer.zero_grad(set_to_none=False)
+                gradient.zero_()
                 loss = nll_loss(net(images), labels)
                 loss.backward()  # type: ignore[no-untyped-call]
                 value = loss.item()
