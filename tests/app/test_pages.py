@@ -187,9 +187,9 @@ def test_a_persons_name_is_never_read_as_markup(home: Home) -> None:
         assert "![x](http" not in " ".join(element.value for element in test.markdown)
 
 
-def test_a_dead_runner_is_said_while_runs_wait(home: Home, lab: dict[Status, int]) -> None:
-    assert "runner is not running" in said(opened("runs"))
-    assert "runner is not running" in said(opened("run", {"run": str(lab["queued"])}))
+def test_a_missing_runner_is_said_while_runs_wait(home: Home, lab: dict[Status, int]) -> None:
+    assert "No runner serves this lab" in said(opened("runs"))
+    assert "No runner serves this lab" in said(opened("run", {"run": str(lab["queued"])}))
 
 
 @pytest.mark.parametrize("page", PAGES)
