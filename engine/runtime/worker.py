@@ -7,6 +7,7 @@ It is the only writer of that run's measurements.
 import argparse
 import logging
 import os
+import select
 import signal
 import sys
 import time
@@ -62,9 +63,8 @@ def main() -> None:
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["PARALLAB_HOME"] = str(home.path)
-    _load_readers()
-    if not fork_server.wait_until_loaded():
-        log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
+    if not _a_run_waits():
+        _warm_up()
     with Store.open(home) as store:
         surroundings = environment()
         with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
@@ -74,12 +74,19 @@ def main() -> None:
             carry_out(store, home, int(line), surroundings, StopSwitch())
 
 
-def _load_readers() -> None:
-    """Import the data sets' readers before a person waits for them; one that is broken fails only the runs that need it."""
+def _a_run_waits() -> bool:
+    """Say whether a run's id is there already: then only what that run needs is worth loading."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def _warm_up() -> None:
+    """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs that need it."""
     try:
         preload()
     except Exception:
         log.exception("a data set's reader could not be imported; the doctor command says what is missing")
+    if not fork_server.wait_until_loaded():
+        log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
 
 
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
