@@ -16,7 +16,7 @@ install: $(VENV)/.installed ## Make .venv and install what Parallab needs
 install-dev: $(VENV)/.installed-dev
 
 run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it (PORT=8502 for another port)
-	@exec $(BIN)/python -m streamlit run app/asgi.py --server.port $(PORT)
+	@$(BIN)/python -m app.port $(PORT) && exec $(BIN)/python -m streamlit run app/asgi.py --server.port $(PORT)
 
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
