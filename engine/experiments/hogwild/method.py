@@ -15,6 +15,7 @@ from engine.data.batches import Batches
 from engine.data.datasets import load
 from engine.data.devices import usable
 from engine.data.images import ImageSet, shared
+from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
 from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.experiments.hogwild.config import HogwildConfig
@@ -46,6 +47,7 @@ def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
 
 
 def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
+    keep_freed_memory()
     net, record = mnist_net(config.seed), rank.recorder
     gradient = bind(net, weights)  # from here on the net's weights are the shared ones
     update = Update(FlatSgd(weights, gradient, config.learning_rate, config.momentum), rank, locked=config.lock)

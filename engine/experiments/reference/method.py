@@ -13,6 +13,7 @@ from engine.data.batches import Batches
 from engine.data.datasets import load
 from engine.data.devices import usable
 from engine.data.images import ImageSet
+from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
 from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.errors import RunFailed
@@ -30,6 +31,7 @@ def run(config: ReferenceConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
+    keep_freed_memory()
     net, record = mnist_net(config.seed), rank.recorder
     gradient = bind(net, weights)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
