@@ -107,5 +107,5 @@ def _answer(home: Home, runner: ProcessIdentity | None, stopped: bool, left: Seq
         return f"No runner serves {home.path}.{waiting}"
     if not stopped:
         return f"The runner was asked to end and still waits for {', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
-    again = " An open console has started another one: end the console first." if is_running(home) else ""
+    again = " Another one was started meanwhile." if is_running(home) else ""
     return f"The runner has ended.{again}{waiting}"
