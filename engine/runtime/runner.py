@@ -33,6 +33,8 @@ STOP_DEADLINE_S = 8.0
 MAX_STARTS = 3
 """How often a run whose worker died before it began is put back into the queue."""
 SPARE_RETRY_S = 5.0
+SPARE_CORES = 2
+"""What a spare keeps busy while it loads: the worker and its fork server."""
 TAKE_S = 0.5
 """So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment."""
 
@@ -208,8 +210,8 @@ class Runner:
         return started
 
     def _keep_spare(self, holders: list[Run]) -> None:
-        """Prepare a spare while a core is free for it: loading torch beside a full machine would falsify its runs' times."""
-        if time.monotonic() - self.spare_at < SPARE_RETRY_S or free_cores(holders, self.machine) < 1:
+        """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the run's times."""
+        if time.monotonic() - self.spare_at < SPARE_RETRY_S or (holders and free_cores(holders, self.machine) < SPARE_CORES):
             return
         if any(run.status == "starting" for run in holders):
             return

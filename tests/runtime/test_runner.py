@@ -22,8 +22,10 @@ class PaperLauncher:
     cancelled: list[tuple[int, bool]] = field(default_factory=list)
     warm: bool = True
     next_pid: int = 10_000_000  # above any pid that Linux hands out
+    reserved: int = 0
 
     def reserve(self) -> ProcessIdentity:
+        self.reserved += 1
         return replace(me(), pid=self.next_pid, started_ticks=1)
 
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
@@ -148,6 +150,17 @@ def test_a_run_of_an_earlier_boot_is_lost_even_where_its_pid_is_in_use(runner: R
     runner.step()
     assert run_of(runner, run_id).status == "lost"
     assert "restarted" in run_of(runner, run_id).cause
+
+
+@pytest.mark.parametrize(("cores", "spares"), [(3, 0), (2, 1)])
+def test_a_spare_loads_beside_a_run_only_on_free_cores(runner: Runner, store: Store, queue: Callable[..., int], cores: int, spares: int) -> None:
+    run_id = queue(cores=cores)
+    runner.step()
+    store.begin(run_id, paper(runner).submitted[run_id], {})
+    store.mark_running(run_id, 0.1)
+    paper(runner).reserved = 0
+    runner.step()
+    assert paper(runner).reserved == spares
 
 
 def test_a_new_runner_takes_over_live_workers_and_their_slots(runner: Runner, queue: Callable[..., int]) -> None:
