@@ -206,7 +206,7 @@ class Runner:
             worker = self.launcher.reserve()
             if self.store.claim(head.id, worker, gpus):
                 self.launcher.submit(worker, head.id)
-                started.append(replace(head, gpus=gpus))
+                started.append(replace(head, gpus=gpus, status="starting"))
         return started
 
     def _keep_spare(self, holders: list[Run]) -> None:
