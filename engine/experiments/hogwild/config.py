@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",
             {"dataset": "digits", "trainers": 2, "epochs": 30, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5, "threads_per_rank": 1},
-            expects={"test/accuracy": 96.0},
+            expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
             "The published set-up built as the published code is: Python started anew for each trainer, images read one by one.",

@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             "The bundled digits: needs no network and ends in seconds.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
-            expects={"test/accuracy": 96.0},
+            expects={"test/accuracy": 95.0},
         ),
     },
     axis="threads_per_rank",
