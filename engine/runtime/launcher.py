@@ -59,7 +59,9 @@ class LocalLauncher:
 
     @property
     def warm(self) -> bool:
-        """Whether a spare has torch loaded and waits."""
+        """Whether a spare has torch loaded and waits. Asked each second, it also reaps workers that ended."""
+        for child in self._children.values():
+            child.poll()
         spare = self._live_spare()
         if spare and not spare.ready:
             spare.ready = _says_ready(spare.process.stdout)

@@ -198,6 +198,7 @@ def test_a_killed_runner_takes_its_spare_worker_with_it(served: Home) -> None:
     wait(lambda: _warm(served), 60)
     first = runner_process(served)
     assert first is not None
+    wait(lambda: not [child for child in psutil.Process(first.pid).children() if child.status() == psutil.STATUS_ZOMBIE], 10)  # ended workers are reaped
     spares = [child for child in psutil.Process(first.pid).children() if "engine.worker" in " ".join(child.cmdline())]
     sessions = [identity(spare.pid) for spare in spares]
     assert sessions
