@@ -11,9 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from app.sockets import send_at_once
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.processes import is_alive
-from engine.runtime.runner import ensure_running, runner_process
-from engine.store import Reader
+from engine.runtime.runner import ensure_running, has_died, runner_process
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -56,6 +54,4 @@ def start(home: Home) -> bool:
 
 def look(home: Home) -> bool:
     """Start a runner where one has died; return whether one was started. One that was stopped signs off, and stays stopped."""
-    with Reader.open(home) as reader:
-        row = reader.runner()
-    return row is not None and not is_alive(row.process) and ensure_running(home)
+    return has_died(home) and ensure_running(home)

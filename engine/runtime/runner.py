@@ -38,17 +38,20 @@ SPARE_CORES = 2
 TAKE_S = 0.5
 """So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment."""
 
+LAST_BREATH_S = 2.0
+"""What a dead runner's threads, or a child between fork and exec, may still hold its lock."""
+
 _started: list[subprocess.Popen[bytes]] = []
 """Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
 
 
-def is_running(home: Home) -> bool:
-    """Say whether a runner serves this home."""
+def is_running(home: Home, within_s: float = 0.0) -> bool:
+    """Say whether a runner serves this home; one that has just died holds its lock for another moment, which `within_s` waits out."""
     if not home.runner_lock.exists():
         return False
     lock = FileLock(home.runner_lock)
     try:
-        with lock.acquire(timeout=0):
+        with lock.acquire(timeout=within_s):
             return False
     except Timeout:
         return True
@@ -61,7 +64,7 @@ def ensure_running(home: Home) -> bool:
     """
     home.create()
     _started[:] = [process for process in _started if process.poll() is None]
-    if is_running(home):
+    if is_running(home, within_s=LAST_BREATH_S if has_died(home) else 0.0):
         return False
     with home.runner_log.open("ab") as output:
         process = subprocess.Popen(
@@ -75,6 +78,13 @@ def ensure_running(home: Home) -> bool:
         )
     _started.append(process)
     return True
+
+
+def has_died(home: Home) -> bool:
+    """Say whether the store names a runner that is no more: it was killed, for one that ends signs off."""
+    with Reader.open(home) as reader:
+        row = reader.runner()
+    return row is not None and not is_alive(row.process)
 
 
 def serve(home: Home) -> None:

@@ -1,11 +1,15 @@
 import os
 import signal
 import socket
+import threading
+from dataclasses import replace
+
+from filelock import FileLock
 
 from app.sockets import send_at_once
 from app.supervision import look, start
 from engine.home import Home
-from engine.runtime.processes import is_alive
+from engine.runtime.processes import is_alive, me
 from engine.runtime.runner import is_running, runner_process
 from engine.store import Store
 from tests.browser.conftest import wait_until
@@ -26,6 +30,22 @@ def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -
         store.ask_runner_to_stop()
     wait_until(lambda: runner_process(home) is None and not is_running(home), 20, "the runner has stopped")
     assert not look(home)
+
+
+def test_a_dead_runner_whose_lock_lingers_is_started_again_at_once(home: Home) -> None:
+    """What a kill leaves for a moment: a thread of the dead, or a child it was about to start, still holds the lock."""
+    with Store.open(home) as store:
+        store.register_runner(replace(me(), started_ticks=1), cores=1, gpus=0)
+    lock = FileLock(home.runner_lock, thread_local=False)
+    lock.acquire()
+    release = threading.Timer(0.5, lock.release)
+    release.start()
+    assert look(home)
+    release.join()
+    wait_until(lambda: runner_process(home) is not None, 20, "the runner is alive")
+    with Store.open(home) as store:
+        store.ask_runner_to_stop()
+    wait_until(lambda: not is_running(home), 20, "the runner has stopped")
 
 
 def test_connections_to_a_listening_socket_send_at_once() -> None:
