@@ -14,6 +14,8 @@ from pydantic.fields import FieldInfo
 from engine.errors import ConfigError, Problem, UnknownName
 
 ADVANCED: dict[str, Any] = {"advanced": True}
+SERVERS = ("ps", "agent", "master")
+"""Roles that serve the others: they compute on one thread, and are not counted among the ranks that share the cores."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -43,7 +45,8 @@ class Config(BaseModel):
 
     def threads(self, cores: int | None = None) -> int:
         """Return the threads of one rank on a machine of `cores` (default: this one's)."""
-        return self.threads_per_rank or max(1, (cores or os.cpu_count() or 1) // len(self.roles))
+        computing = sum(role not in SERVERS for role in self.roles)
+        return self.threads_per_rank or max(1, (cores or os.cpu_count() or 1) // computing)
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> Self:

@@ -44,6 +44,9 @@ class Recorder(Protocol):
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase stops the outer one's clock."""
 
+    def spend(self, name: str, seconds: float) -> None:
+        """Add seconds to a phase outside any block (negative ones take away); for the driving thread, which knows better afterwards."""
+
     def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> AbstractContextManager[None]:
         """Record the block's start and end."""
 
@@ -78,6 +81,9 @@ class MemoryRecorder:
             yield
         finally:
             self.phases[name] += time.perf_counter() - start
+
+    def spend(self, name: str, seconds: float) -> None:
+        self.phases[name] += seconds
 
     @contextmanager
     def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:

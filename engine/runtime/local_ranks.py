@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +25,16 @@ class LocalRanks:
     seed: int = 0
     folder: Path = field(default_factory=lambda: Path(mkdtemp(prefix="parallab-")))
     recorders: dict[str, MemoryRecorder] = field(default_factory=dict)
+    resume_from: Path | None = None
+    events: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def devices(self) -> tuple[str, ...]:
         """The device of each rank."""
         return (self.device,) * len(self.roles)
 
-    def run(self, function: Callable[..., None], *shared: Any) -> None:
-        """Call `function(rank, *shared)` once per role; raise the first failure."""
+    def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
+        """Call `function(rank, *shared)` once per role; raise the first failure. No thread can be killed, so `expendable` says nothing."""
         self._barrier = threading.Barrier(len(self.roles))
         self._locks: dict[str, threading.Lock] = {}
         self._failures: list[BaseException] = []
@@ -53,7 +55,19 @@ class LocalRanks:
     def _rank(self, index: int, role: str) -> Rank:
         self.recorders[role] = MemoryRecorder()
         device = torch.device(self.device)
-        return Rank(index, role, len(self.roles), device, self.seed + index, self.recorders[role], self.folder, self._meet, locks=self._lock)
+        return Rank(
+            index,
+            role,
+            len(self.roles),
+            device,
+            self.seed + index,
+            self.recorders[role],
+            self.folder,
+            self._meet,
+            locks=self._lock,
+            say=lambda kind, detail: self.events.append((kind, detail)),
+            resume_from=self.resume_from,
+        )
 
     def _carry_out(self, function: Callable[..., None], rank: Rank, shared: tuple[Any, ...]) -> None:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from engine.config import Config
+from engine.config import SERVERS, Config
 from engine.errors import DeviceError
 from engine.store.records import Demand
 
@@ -53,7 +53,8 @@ def demand(config: Config, machine: Machine) -> Demand:
         raise DeviceError("device is 'cuda', but this machine shows no NVIDIA GPU. Choose device auto or cpu, or mend the driver (see the doctor command).")
     if config.device == "mps" and platform.system() != "Darwin":
         raise DeviceError("device is 'mps', which only Apple machines have. Choose device auto or cpu.")
-    return Demand(min(ranks * threads, machine.cores), gpus, ranks, threads)
+    cores = sum(1 if role in SERVERS else threads for role in config.roles)
+    return Demand(min(cores, machine.cores), gpus, ranks, threads)
 
 
 def gpu_load() -> dict[int, dict[str, float]]:

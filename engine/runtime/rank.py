@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,6 +44,14 @@ class Meeting:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A rank has something to say that belongs among the run's events."""
+
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class Done:
     """A rank's function returned, at this moment of the monotonic clock."""
 
@@ -67,7 +75,7 @@ class Go:
     at: float
 
 
-Message = Hello | Flush | Meeting | Done | Failed
+Message = Hello | Flush | Meeting | Said | Done | Failed
 
 
 class Meetings(Protocol):
@@ -94,10 +102,20 @@ class Rank:
     """Starts the recorder's clock."""
     locks: Callable[[str], AbstractContextManager[Any]] | None = None
     """Where locks come from, other than files."""
+    departed: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.uint8))
+    """uint8 [world] in shared memory: the worker sets a rank's entry when that rank is gone while the others go on."""
+    say: Callable[[str, str], None] = lambda kind, detail: None
+    """Adds to the run's events: what happened (a few words) and a sentence."""
+    resume_from: Path | None = None
+    """The checkpoint that this run goes on from."""
 
     def ready(self) -> None:
         """Say that this rank is set up and wait until all are; execution time and phases count from here. Call once."""
         self.start(self.meet("ready"))
+
+    def gone(self) -> list[int]:
+        """Return the indices of the ranks that died while this run goes on without them."""
+        return [index for index, flag in enumerate(self.departed.tolist()) if flag]
 
     def barrier(self, name: str) -> None:
         """Wait until every rank has come to the barrier of this name. A round trip through the worker: once an epoch, not once a step."""
@@ -133,6 +151,9 @@ class RankPlan:
     seed: int
     folder: Path
     visible_gpus: str
+    departed: torch.Tensor
+    time_before_s: float
+    resume_from: Path | None
     parent_pid: int | None
     """The worker, where it is the parent itself (spawn); None under a fork server, which dies with the worker."""
 
@@ -154,7 +175,20 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
 
     send(Hello(os.getpid(), fork_server.has_loaded()))
     recorder = ChannelRecorder(send)
-    rank = Rank(plan.index, plan.role, plan.world, torch.device(plan.device), plan.seed, recorder, plan.folder, meet, recorder.start)
+    rank = Rank(
+        plan.index,
+        plan.role,
+        plan.world,
+        torch.device(plan.device),
+        plan.seed,
+        recorder,
+        plan.folder,
+        meet,
+        lambda zero: recorder.start(zero, plan.time_before_s),
+        departed=plan.departed,
+        say=lambda kind, detail: send(Said(kind, detail)),
+        resume_from=plan.resume_from,
+    )
     try:
         function(rank, *shared)
     except BaseException as error:

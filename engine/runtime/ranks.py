@@ -5,13 +5,15 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 import torch.multiprocessing as mp
 
+from engine.config import SERVERS
 from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.members import Member
 from engine.runtime.processes import end_processes
@@ -40,40 +42,50 @@ class Ranks:
     stop_requested: Callable[[], bool] = lambda: False
     began: float = field(default_factory=time.monotonic)
     """The moment (monotonic, s) at which the worker took the run; start-up counts from here."""
+    resume_from: Path | None = None
+    """The checkpoint that this run goes on from."""
+    time_before_s: float = 0.0
+    """The training time that the checkpoint stands for; a resumed run's points count from there."""
     execution_time_s: float | None = None
     members: list[Member] = field(default_factory=list)
 
-    def run(self, function: Callable[..., None], *shared: Any) -> None:
+    def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
         """Call `function(rank, *shared)` in one process per role and wait for all.
 
         `function` stands at a module's top level; `shared` is pickled, tensors in shared memory go by handle (under 50 of them).
+        Ranks whose roles are `expendable` may be killed and the others go on (`rank.gone()` tells them), as long as one of them is left;
+        one that outstays all others is ended. What a rank raises is a failure, whoever it is.
         Raises RankFailed with the first failure, StopRequested when the run was asked to stop; no rank is left alive either way.
         """
         if self.stop_requested():
             raise StopRequested("The run was asked to stop.")
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         context = mp.get_context(self.start_method)
+        departed = torch.zeros(len(self.roles), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
         try:
             self.members = []
             for index, role in enumerate(self.roles):
-                self.members.append(self._start(context, self._plan(index, role), function, shared))
+                self.members.append(self._start(context, self._plan(index, role, departed), function, shared))
             self.sink.ranks([member.row() for member in self.members])
-            watch = Watch(self.members, self.sink, self.folder, self.began, self.stop_requested)
+            watch = Watch(self.members, self.sink, self.folder, self.began, self.stop_requested, departed, expendable, self.time_before_s)
             watch.until_done()
             self.execution_time_s = watch.execution_time_s
         finally:
             self._end_all()
 
-    def _plan(self, index: int, role: str) -> RankPlan:
+    def _plan(self, index: int, role: str, departed: torch.Tensor) -> RankPlan:
         return RankPlan(
             index,
             role,
             len(self.roles),
             self.devices[index],
-            self.threads,
+            1 if role in SERVERS else self.threads,
             self.seed + index,
             self.folder,
             self.visible_gpus,
+            departed,
+            self.time_before_s,
+            self.resume_from,
             os.getpid() if self.start_method == "spawn" else None,
         )
 

@@ -76,19 +76,24 @@ class ChannelRecorder:
         self._progress = (0, 0, "samples")
         self._progress_at = 0.0
         self._zero = time.monotonic()
+        self._before_s = 0.0
         self._blocks: dict[str, _Phase] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._flush_until_closed, name="recorder", daemon=True)
         self._thread.start()
 
-    def start(self, zero: float) -> None:
-        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is set-up."""
+    def start(self, zero: float, before_s: float = 0.0) -> None:
+        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is set-up.
+
+        Points of a resumed run count time from `before_s`, the training time of the run it goes on from.
+        """
         self._zero = zero
+        self._before_s = before_s
         self.seconds.clear()
         self.since = time.perf_counter()
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
-        now = time.monotonic() - self._zero
+        now = time.monotonic() - self._zero + self._before_s
         self._last_step = step
         points = self._points
         if len(points) + len(values) > self._capacity:
@@ -102,6 +107,9 @@ class ChannelRecorder:
         if block is None:
             block = self._blocks[name] = _Phase(self, name)
         return block
+
+    def spend(self, name: str, seconds: float) -> None:
+        self.seconds[name] += seconds
 
     @contextmanager
     def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:
@@ -123,10 +131,10 @@ class ChannelRecorder:
         self._progress_at = time.monotonic()
 
     def close(self) -> None:
-        """Add the phase `other` (the remainder of the execution time) and send what is left."""
+        """Add the phase `other` (the remainder of the execution time) and send what is left; `serve` is other threads' time."""
         if self.since:
             elapsed = time.monotonic() - self._zero
-            self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()))
+            self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()) + self.seconds.get("serve", 0.0))
         self._closing.set()
         self._thread.join()
         self._flush()

@@ -2,17 +2,19 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from pickle import UnpicklingError
 
+from torch import Tensor
+
 from engine.errors import EngineError, RankFailed, StoreBusy
 from engine.recorder import Point
 from engine.runtime.members import Member
 from engine.runtime.processes import describe_exit
-from engine.runtime.rank import Done, Failed, Go, Hello, Meeting
+from engine.runtime.rank import Done, Failed, Go, Hello, Meeting, Said
 from engine.runtime.recording import Flush
 from engine.runtime.sink import Sink
 from engine.runtime.telemetry import Telemetry
@@ -25,6 +27,8 @@ HEARTBEAT_S = 0.25
 """At least this often the run's heartbeat, its progress and all that came in are written."""
 EAGER_S = 1.5
 """So long after the start everything is written at once, so that a person sees the first step soon."""
+OUTSTAY_S = 5.0
+"""So long an expendable rank may go on after all others are done."""
 BLAME_S = 0.3
 """So long the worker listens after a failure, in case an earlier one is still on its way."""
 
@@ -36,12 +40,26 @@ class StopRequested(EngineError):
 class Watch:
     """The worker's loop over its ranks: listen, let them through barriers, notice the dead, write."""
 
-    def __init__(self, members: Sequence[Member], sink: Sink, folder: Path, began: float, stop_requested: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        sink: Sink,
+        folder: Path,
+        began: float,
+        stop_requested: Callable[[], bool],
+        departed: Tensor,
+        expendable: Collection[str] = (),
+        time_before_s: float = 0.0,
+    ) -> None:
         self.members = members
         self.sink = sink
         self.folder = folder
         self.began = began
         self.stop_requested = stop_requested
+        self.departed = departed
+        self.expendable = expendable
+        self.time_before_s = time_before_s
+        self.outstayed_since: float | None = None
         self.telemetry = Telemetry([member.pid for member in members])
         self.zero: float | None = None
         """The moment (monotonic, s) at which all ranks were ready."""
@@ -52,7 +70,7 @@ class Watch:
     def until_done(self) -> None:
         """Return when all ranks are done; raise the first failure or StopRequested."""
         try:
-            while any(member.open for member in self.members):
+            while self._goes_on():
                 self._listen()
                 self._let_through()
                 self._blame()
@@ -62,6 +80,18 @@ class Watch:
             self._finish()
         finally:
             self._write(final=True)
+
+    def _goes_on(self) -> bool:
+        """Say whether there is someone to wait for; an expendable rank that outstays the others is not waited for long."""
+        here = [member for member in self.members if member.open]
+        if not here or any(member.role not in self.expendable for member in here) or len(self.expendable) == len(self.members):
+            return bool(here)
+        self.outstayed_since = self.outstayed_since or time.monotonic()
+        if time.monotonic() - self.outstayed_since < OUTSTAY_S:
+            return True
+        for member in here:
+            self.sink.event("rank left behind", f"{member.role} had not ended {OUTSTAY_S:.0f} s after the ranks it worked for; it was ended.")
+        return False
 
     def _listen(self, timeout_s: float = 0.1) -> None:
         by_channel = {member.channel: member for member in self.members if member.open}
@@ -87,6 +117,8 @@ class Watch:
             case Meeting():
                 member.waits_at = message.name
                 member.state = "ready" if message.name == "ready" else member.state
+            case Said():
+                self.sink.event(message.kind, message.detail)
             case Done():
                 member.done_at, member.state = message.at, "done"
             case Failed():
@@ -102,18 +134,30 @@ class Watch:
         code = member.process.exitcode
         how = "closed its channel but did not exit" if code is None else describe_exit(code)
         sentence = f"{member.role} (rank {member.plan.index}, pid {member.pid}) {how} before its work was done."
+        if self._can_do_without(member):
+            member.state = "failed"
+            self.departed[member.plan.index] = 1
+            self.sink.event("rank lost", f"{sentence} The others go on.")
+            return
         member.failure = RankFailed(member.role, sentence, _tail(self.folder / "logs" / f"{member.role}.log"))
         member.failed_at, member.state = time.monotonic(), "failed"
 
+    def _can_do_without(self, member: Member) -> bool:
+        """Say whether the others go on: the rank is expendable, training has begun, and another of its kind is left."""
+        others = [other for other in self.members if other.role in self.expendable and other is not member]
+        return member.role in self.expendable and self.zero is not None and any(other.open or other.done_at for other in others)
+
     def _let_through(self) -> None:
-        waiting = {member.waits_at for member in self.members}
-        if len(waiting) > 1 or (name := waiting.pop()) is None:
+        waiting = {member.waits_at for member in self.members if not self.departed[member.plan.index]}
+        if len(waiting) != 1 or (name := waiting.pop()) is None:
             return
         go = Go(name, time.monotonic())
         if name == "ready" and self.zero is None:
             self.zero = go.at
             self.sink.running(go.at - self.began)
         for member in self.members:
+            if self.departed[member.plan.index]:
+                continue
             member.waits_at = None
             member.state = "running"
             with suppress(OSError):  # it died this moment; its end of file is next
@@ -162,9 +206,9 @@ class Watch:
         """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
         if self.zero is None:
             return []
-        elapsed = max((member.latest.progress_at for member in self.members), default=0.0) - self.zero
+        elapsed = max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
         passes = max((member.passes for member in self.members if member.passes is not None), default=None)
-        here = time.monotonic() - self.zero
+        here = time.monotonic() - self.zero + self.time_before_s
         points = []
         if due and done and elapsed > 0:
             points.append(Point(f"perf/{unit}_per_second", done, done / elapsed, here, passes))
@@ -178,7 +222,7 @@ class Watch:
     def _finish(self) -> None:
         ends = [member.done_at for member in self.members if member.done_at is not None]
         if self.zero is not None and ends:
-            self.execution_time_s = max(ends) - self.zero
+            self.execution_time_s = max(ends) - self.zero + self.time_before_s
 
 
 def _tail(path: Path, size: int = 4000) -> str:
