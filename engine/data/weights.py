@@ -24,10 +24,15 @@ def bind(net: nn.Module, weights: Tensor) -> Tensor:
     Gradients add up in that vector: zero it before each backward pass, and never set a gradient to None, which would cut the tie.
     """
     gradient = torch.zeros_like(weights)
+    bind_to(net, weights, gradient)
+    return gradient
+
+
+def bind_to(net: nn.Module, weights: Tensor, gradient: Tensor) -> None:
+    """Make every parameter of `net` a view of `weights` and its gradient a view of `gradient`, both vectors laid out alike."""
     for (parameter, view), (_, gradient_view) in zip(_views(net, weights), _views(net, gradient), strict=True):
         parameter.data = view
         parameter.grad = gradient_view
-    return gradient
 
 
 class FlatSgd:
@@ -39,14 +44,14 @@ class FlatSgd:
     def __init__(self, weights: Tensor, gradient: Tensor, learning_rate: float, momentum: float) -> None:
         self._weights = weights
         self._gradient = gradient
-        self._velocity = torch.zeros_like(weights)
-        self._learning_rate = learning_rate
+        self.velocity = torch.zeros_like(weights)
+        self.learning_rate = learning_rate
         self._momentum = momentum
 
     def step(self) -> None:
         """v <- momentum * v + gradient; weights <- weights - learning_rate * v, one addition per weight."""
-        self._velocity.mul_(self._momentum).add_(self._gradient)
-        self._weights.add_(self._velocity, alpha=-self._learning_rate)
+        self.velocity.mul_(self._momentum).add_(self._gradient)
+        self._weights.add_(self.velocity, alpha=-self.learning_rate)
 
 
 def _views(net: nn.Module, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:

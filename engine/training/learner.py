@@ -1,0 +1,59 @@
+"""A net as two vectors: its state (weights, then batch-norm's running statistics) and what a gradient step sends.
+
+Both vectors may lie anywhere, so a transport can lend memory that others read and write.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from engine.data.weights import bind_to, flat_weights
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Learner:
+    """One trainer's copy of the net.
+
+    `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a copy of the
+    statistics as the last mini-batch left them. A net without batch-norm has B = 0.
+    """
+
+    def __init__(self, net: nn.Module, loss: Loss, state: Tensor | None = None, message: Tensor | None = None, device: torch.device | None = None) -> None:
+        first = flat_state(net).to(device or "cpu")
+        self.net = net
+        self.loss = loss
+        self.state = first if state is None else state.copy_(first)
+        self.message = torch.zeros_like(first) if message is None else message.zero_()
+        self.parameters = sum(parameter.numel() for parameter in net.parameters())
+        self.weights, self.statistics = self.state[: self.parameters], self.state[self.parameters :]
+        self.gradient = self.message[: self.parameters]
+        bind_to(net, self.weights, self.gradient)
+        bind_statistics(net, self.statistics)
+        net.train()
+
+    def step(self, inputs: Tensor, targets: Tensor) -> float:
+        """Compute the gradient of one mini-batch into `message` and return its loss (a plain number, NaN included)."""
+        self.gradient.zero_()
+        loss = self.loss(self.net(inputs), targets)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if len(self.statistics):
+            self.message[self.parameters :].copy_(self.statistics)
+        return loss.item()
+
+
+def flat_state(net: nn.Module) -> Tensor:
+    """Return a copy of all weights and running statistics of `net` as one float32 vector [P + B]."""
+    statistics = [buffer.reshape(-1) for buffer in net.buffers() if buffer.is_floating_point()]
+    return torch.cat([flat_weights(net), *statistics])
+
+
+def bind_statistics(net: nn.Module, flat: Tensor) -> None:
+    """Make every running statistic of `net` a view of `flat` [B]. Counters of batches (whole numbers) stay the net's own."""
+    start = 0
+    for module in net.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_floating_point():
+                setattr(module, name, flat[start : start + buffer.numel()].view(buffer.shape))
+                start += buffer.numel()

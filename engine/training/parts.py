@@ -1,0 +1,49 @@
+"""How the training set is cut into one part a trainer."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Partition = Literal["contiguous", "shuffled", "dirichlet"]
+
+
+def parts(labels: Tensor, count: int, partition: Partition, *, alpha: float = 1.0, seed: int = 0) -> list[Tensor]:
+    """Return `count` vectors of positions, disjoint, which together cover all of `labels` [N]; none is empty while count <= N.
+
+    contiguous: stretches as they lie, the last takes the remainder. shuffled: the same of a random order.
+    dirichlet: of each label, shares drawn from a symmetric Dirichlet distribution; a small `alpha` gives each part few labels
+    (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
+    """
+    random = torch.Generator().manual_seed(seed)
+    if partition == "contiguous":
+        return _stretches(torch.arange(len(labels)), count)
+    if partition == "shuffled":
+        return _stretches(torch.randperm(len(labels), generator=random), count)
+    return _by_label(labels.cpu(), count, alpha, random)
+
+
+def _stretches(order: Tensor, count: int) -> list[Tensor]:
+    size = len(order) // count
+    return [order[index * size : (index + 1) * size if index < count - 1 else None] for index in range(count)]
+
+
+def _by_label(labels: Tensor, count: int, alpha: float, random: torch.Generator) -> list[Tensor]:
+    found: list[list[Tensor]] = [[] for _ in range(count)]
+    for label in labels.unique():  # type: ignore[no-untyped-call]
+        own = (labels == label).nonzero().flatten()
+        own = own[torch.randperm(len(own), generator=random)]
+        shares = torch._standard_gamma(torch.full((count,), float(alpha)), generator=random).clamp_min(1e-30)
+        ends = (shares.cumsum(0) / shares.sum() * len(own)).round().long().tolist()
+        for index, piece in enumerate(torch.tensor_split(own, ends[:-1])):
+            found[index].append(piece)
+    return _none_empty([torch.cat(pieces).sort().values for pieces in found])
+
+
+def _none_empty(found: list[Tensor]) -> list[Tensor]:
+    """Give each empty part one sample of the largest."""
+    for index, part in enumerate(found):
+        if not len(part):
+            largest = max(range(len(found)), key=lambda other: len(found[other]))
+            found[index], found[largest] = found[largest][-1:], found[largest][:-1]
+    return found

@@ -1,0 +1,98 @@
+"""The settings that the data-parallel experiments share. Torch-free."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from engine.config import ADVANCED, Config, RuleBroken
+from engine.data.catalogue import DatasetName, data_set
+
+MS = ADVANCED | {"unit": "ms"}
+
+
+class TrainingConfig(Config):
+    """What every data-parallel experiment takes: trainers, optimizer, transport, and knobs that slow or kill a trainer."""
+
+    trainers: int = Field(4, ge=1, le=64, description="Trainer processes; each computes gradients on its own part of the data.")
+    batch_size: int = Field(64, ge=1, le=60_000, description="Samples in one trainer's mini-batch.", json_schema_extra={"unit": "samples"})
+    dataset: DatasetName = Field("mnist", description="What is learned; digits is bundled and small, synthetic is random, for timing.")
+    variant: Literal["engine", "tutorial"] = Field(
+        "engine", description="engine: one flat buffer each way, persistent processes. tutorial: built as the published code is, at its cost."
+    )
+    schedule: Literal["constant", "linear"] = Field(
+        "constant", description="The learning rate over the run: constant, or falling in a line to 0 at its end.", json_schema_extra=ADVANCED
+    )
+    transport: Literal["rpc", "gloo", "shared_memory"] = Field(
+        "rpc", description="How gradients and weights travel: torch's RPC, gloo's messages, or memory that the processes share (one machine only)."
+    )
+    timeout_s: float = Field(
+        60.0,
+        ge=1,
+        le=3600,
+        description="So long a trainer may be silent: then a synchronous run fails and names it, an asynchronous one goes on without it.",
+        json_schema_extra=ADVANCED | {"unit": "s"},
+    )
+    checkpoint_every_s: float = Field(
+        30.0,
+        ge=0,
+        le=86_400,
+        description="Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none.",
+        json_schema_extra=ADVANCED | {"unit": "s"},
+    )
+    sleep_ms: float = Field(
+        0.0,
+        ge=0,
+        le=60_000,
+        description="Every trainer sleeps so long in each step, as if its gradient took longer without needing a core.",
+        json_schema_extra=MS,
+    )
+    slow_trainer: int = Field(0, ge=0, le=64, description="The number of one trainer that is slower than the others; 0 for none.", json_schema_extra=ADVANCED)
+    slow_sleep_ms: float = Field(100.0, ge=0, le=60_000, description="So long the slow trainer sleeps in each step, instead of sleep_ms.", json_schema_extra=MS)
+    kill_trainer: int = Field(0, ge=0, le=64, description="The number of one trainer that is killed on its way; 0 for none.", json_schema_extra=ADVANCED)
+    kill_at_step: int = Field(
+        50, ge=1, le=1_000_000, description="The step of its own at which that trainer is killed.", json_schema_extra=ADVANCED | {"unit": "steps"}
+    )
+
+    @property
+    def trainer_roles(self) -> tuple[str, ...]:
+        return tuple(f"trainer{number}" for number in range(1, self.trainers + 1))
+
+    def sleep_s(self, number: int) -> float:
+        """Return the seconds that trainer `number` (from 1) sleeps in each step."""
+        return (self.slow_sleep_ms if number == self.slow_trainer else self.sleep_ms) / 1000
+
+    @model_validator(mode="after")
+    def _names_trainers_that_exist(self) -> Self:
+        for field in ("slow_trainer", "kill_trainer"):
+            if getattr(self, field) > self.trainers:
+                raise RuleBroken(field, f"{field} must be at most trainers ({self.trainers}), got {getattr(self, field)}.")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        if self.device == "mps":
+            raise RuleBroken("device", "device must be auto, cpu or cuda here, got 'mps': an Apple GPU can't be shared by several processes. Choose cpu.")
+        return self
+
+    @model_validator(mode="after")
+    def _starts_as_the_tutorial_does(self) -> Self:
+        if self.variant != "tutorial":
+            return self
+        if self.start_method != "spawn":
+            raise RuleBroken(
+                "start_method",
+                f"start_method must be spawn for variant tutorial, since its slow start is part of what it shows, got '{self.start_method}'. "
+                "Choose spawn or variant engine.",
+            )
+        if self.device == "cuda":
+            raise RuleBroken("device", "device must be auto or cpu for variant tutorial, got 'cuda'. Choose cpu or variant engine.")
+        return self
+
+
+def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
+    """Raise RuleBroken where a trainer would get no sample, or a mini-batch is larger than the whole set."""
+    size = data_set(dataset).train
+    if trainers > size:
+        raise RuleBroken("trainers", f"trainers must be at most the {size:,} training samples of {dataset}, got {trainers}: each needs a sample.")
+    if batch_size > size:
+        raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {dataset}, got {batch_size}.")
