@@ -7,7 +7,7 @@ from typing import Literal
 from engine.errors import UnknownName
 from engine.home import Home
 
-DatasetName = Literal["mnist", "digits", "synthetic"]
+DatasetName = Literal["mnist", "fashion_mnist", "digits", "synthetic"]
 State = Literal["at hand", "missing", "damaged"]
 
 
@@ -24,6 +24,13 @@ class DataSet:
     """What must lie in the data folder, with sizes in bytes; empty where nothing must."""
 
 
+def _idx_files(folder: str) -> tuple[tuple[str, int], ...]:
+    """Return the four files of a data set of MNIST's shape, with sizes in bytes: a head, then a byte a pixel or label."""
+    parts = (("train", 60_000), ("t10k", 10_000))
+    kinds = (("images-idx3", 16, 784), ("labels-idx1", 8, 1))
+    return tuple((f"{folder}/raw/{part}-{kind}-ubyte", head + count * size) for part, count in parts for kind, head, size in kinds)
+
+
 DATA_SETS: dict[str, DataSet] = {
     found.name: found
     for found in (
@@ -33,12 +40,15 @@ DATA_SETS: dict[str, DataSet] = {
             "70,000 handwritten digits of 28x28 pixels; found in the data folder, or downloaded there on first use (12 MB).",
             train=60_000,
             test=10_000,
-            files=(
-                ("MNIST/raw/train-images-idx3-ubyte", 16 + 60_000 * 784),
-                ("MNIST/raw/train-labels-idx1-ubyte", 8 + 60_000),
-                ("MNIST/raw/t10k-images-idx3-ubyte", 16 + 10_000 * 784),
-                ("MNIST/raw/t10k-labels-idx1-ubyte", 8 + 10_000),
-            ),
+            files=_idx_files("MNIST"),
+        ),
+        DataSet(
+            "fashion_mnist",
+            "Fashion-MNIST",
+            "70,000 pieces of clothing of 28x28 pixels, of ten kinds; found in the data folder, or downloaded there on first use (31 MB).",
+            train=60_000,
+            test=10_000,
+            files=_idx_files("FashionMNIST"),
         ),
         DataSet("digits", "Digits", "1,797 real 8x8 digits that come with scikit-learn, scaled to 28x28; needs no network.", train=1_437, test=360),
         DataSet("synthetic", "Synthetic", "Random images with random labels: nothing to learn, for timing alone; needs no network.", train=8_192, test=1_024),

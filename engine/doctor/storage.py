@@ -112,15 +112,20 @@ def runner(home: Home) -> Finding:
 
 
 def data_sets(home: Home) -> Finding:
-    """Look for the data sets that a first run asks for."""
-    from engine.data.catalogue import damaged_files, state
+    """Look for the data sets: digits must be there, no download may be damaged, and MNIST is what a first run asks for."""
+    from engine.data.catalogue import DATA_SETS, damaged_files, state
 
     if find_spec("sklearn") is None:
         return Finding("data sets", "fail", "digits ships inside scikit-learn, which is missing.", "Install what is written: make install.")
+    downloads = [found for found in DATA_SETS.values() if found.files]
+    for found in downloads:
+        if damaged := damaged_files(found.name, home):
+            sizes = f"{found.title} is damaged, these files have the wrong size: {', '.join(map(str, damaged))}."
+            return Finding("data sets", "fail", sizes, "Delete them; the next run that needs them gets them again.")
+    there = " and ".join(["digits", *(found.title for found in downloads if state(found.name, home) == "at hand")])
+    missing = " and ".join(found.title for found in downloads if state(found.name, home) != "at hand")
+    sentence = f"At hand: {there}. Not in {home.data}, so downloaded by the first run that needs it: {missing or 'nothing'}."
     if state("mnist", home) == "at hand":
-        return Finding("data sets", "ok", f"digits, and MNIST in {home.data}.")
-    if damaged := damaged_files("mnist", home):
-        sizes = f"MNIST is damaged, these files have the wrong size: {', '.join(map(str, damaged))}."
-        return Finding("data sets", "fail", sizes, "Delete them; the next run that needs them gets them again.")
-    cure = "Without a network: copy the folder MNIST from another machine and name the folder above it in PARALLAB_DATA."
-    return Finding("data sets", "warn", f"digits is there; MNIST is not in {home.data} and will be downloaded by the first run that needs it.", cure)
+        return Finding("data sets", "ok", sentence)
+    cure = "Without a network: copy the folder MNIST (or FashionMNIST) from another machine and name the folder above it in PARALLAB_DATA."
+    return Finding("data sets", "warn", sentence, cure)

@@ -16,7 +16,7 @@ def test_json_tells_presets_and_the_bounds_of_settings(parallab: Parallab) -> No
     hogwild = next(found for found in told if found["name"] == "hogwild")
     assert hogwild["presets"]["published"]["settings"]["trainers"] == 4
     assert (hogwild["settings"]["trainers"]["least"], hogwild["settings"]["trainers"]["most"]) == (1, 64)
-    assert hogwild["settings"]["dataset"]["choices"] == ["mnist", "digits", "synthetic"]
+    assert hogwild["settings"]["dataset"]["choices"] == ["mnist", "fashion_mnist", "digits", "synthetic"]
 
 
 def test_one_experiment_is_told_in_full(parallab: Parallab) -> None:

@@ -16,8 +16,8 @@ def _data_in_the_home(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     monkeypatch.delenv("PARALLAB_DATA", raising=False)
 
 
-def lay_mnist(home: Home, missing_bytes: int = 0) -> None:
-    for path, size in data_set("mnist").files:
+def lay_mnist(home: Home, missing_bytes: int = 0, name: str = "mnist") -> None:
+    for path, size in data_set(name).files:
         file = home.data / path
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb") as opened:
@@ -33,6 +33,12 @@ def test_mnist_is_at_hand_once_its_four_files_lie_there(home: Home) -> None:
     lay_mnist(home)
     assert state("mnist", home) == "at hand"
     assert damaged_files("mnist", home) == []
+
+
+def test_each_download_lies_in_a_folder_of_its_own(home: Home) -> None:
+    lay_mnist(home, name="fashion_mnist")
+    assert (state("mnist", home), state("fashion_mnist", home)) == ("missing", "at hand")
+    assert {path.parent for path in home.data.rglob("*ubyte")} == {home.data / "FashionMNIST" / "raw"}
 
 
 def test_a_file_of_another_size_is_damage_not_data(home: Home) -> None:

@@ -129,6 +129,7 @@ def test_shared_memory_that_is_not_mounted_is_a_failure_on_linux(tmp_path: Path)
 def test_a_missing_mnist_is_a_warning_and_a_damaged_one_a_failure(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARALLAB_DATA", str(home.path / "data"))
     assert data_sets(home).state == "warn"
+    assert "MNIST and Fashion-MNIST" in data_sets(home).sentence
     raw = home.data / "MNIST" / "raw"
     raw.mkdir(parents=True)
     (raw / "train-images-idx3-ubyte").write_bytes(b"short")

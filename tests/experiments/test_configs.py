@@ -22,7 +22,7 @@ from engine.registry import experiment
         ({"momentum": 1}, "momentum", "momentum must be less than 1"),
         ({"learning_rate": 0}, "learning_rate", "learning_rate must be greater than 0"),
         ({"epochs": 1.5}, "epochs", "epochs must be a whole number (allowed: 1 to 1000), got 1.5."),
-        ({"dataset": "cifar"}, "dataset", "dataset must be one of 'mnist', 'digits' or 'synthetic', got 'cifar'."),
+        ({"dataset": "cifar"}, "dataset", "dataset must be one of 'mnist', 'fashion_mnist', 'digits' or 'synthetic', got 'cifar'."),
     ],
 )
 def test_a_broken_rule_is_told_beside_its_field(values: dict[str, Any], field: str, sentence: str) -> None:

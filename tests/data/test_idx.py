@@ -1,4 +1,4 @@
-"""MNIST that is missing, damaged or comes over a network: a real server on loopback, real files."""
+"""MNIST and Fashion-MNIST that are missing, damaged or come over a network: a real server on loopback, real files."""
 
 import gzip
 import hashlib
@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from torchvision.datasets import MNIST
+from torchvision.datasets import MNIST, FashionMNIST
 
 from engine.data.catalogue import at_hand, data_set
 from engine.data.datasets import read
@@ -25,8 +25,12 @@ HEADS = {
     "t10k-images-idx3-ubyte": struct.pack(">4i", 2051, 10_000, 28, 28),
     "t10k-labels-idx1-ubyte": struct.pack(">2i", 2049, 10_000),
 }
-"""Each file's first bytes; all else in it is zero here, which makes it small to send."""
+"""Each file's first bytes, the same for both sets; all else in it repeats a byte or two here, which makes it small to send."""
 SIZES = {Path(path).name: size for path, size in data_set("mnist").files}
+GREY = b"\x00\x66"
+"""What training images are filled with: half of their pixels 0, half 0.4 of white."""
+LOADERS = {"mnist": MNIST, "fashion_mnist": FashionMNIST}
+PACKED_MB = {"mnist": "11.6", "fashion_mnist": "30.9"}
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -44,26 +48,34 @@ def _data_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PARALLAB_DATA", raising=False)
 
 
+@pytest.fixture(params=LOADERS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Name a data set; a test that does not ask for it works on both at once or on MNIST."""
+    return str(request.param)
+
+
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MNIST, "mirrors", ["http://127.0.0.1:9/"])  # the discard port: nobody listens
+    for loader in LOADERS.values():
+        monkeypatch.setattr(loader, "mirrors", ["http://127.0.0.1:9/"])  # the discard port: nobody listens
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Serve blank images in MNIST's format from a folder, and make torchvision's loader ask there."""
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[Path]:
+    """Serve dull images in MNIST's format from a folder, and make torchvision's loader ask there."""
     folder = tmp_path / "mirror"
     folder.mkdir()
     resources = []
-    for name, head in HEADS.items():
-        packed = gzip.compress(head + bytes(SIZES[name] - len(head)), compresslevel=1)
-        (folder / f"{name}.gz").write_bytes(packed)
-        resources.append((f"{name}.gz", hashlib.md5(packed, usedforsecurity=False).hexdigest()))
+    for file, head in HEADS.items():
+        content = head + (GREY if file.startswith("train-images") else b"\0\0") * (SIZES[file] // 2)
+        packed = gzip.compress(content[: SIZES[file]], compresslevel=1)
+        (folder / f"{file}.gz").write_bytes(packed)
+        resources.append((f"{file}.gz", hashlib.md5(packed, usedforsecurity=False).hexdigest()))
     with QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        monkeypatch.setattr(MNIST, "mirrors", [f"http://127.0.0.1:{server.server_port}/"])
-        monkeypatch.setattr(MNIST, "resources", resources)
+        monkeypatch.setattr(LOADERS[name], "mirrors", [f"http://127.0.0.1:{server.server_port}/"])
+        monkeypatch.setattr(LOADERS[name], "resources", resources)
         yield folder
         server.shutdown()
         thread.join()
@@ -73,43 +85,46 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def blank(home: Home) -> Callable[..., Path]:
     """Return what lays one of MNIST's files, blank but for its head, and others as they should be."""
 
-    def lay(name: str = "", head: bytes = b"", size: int | None = None, fill: bytes = b"\0") -> Path:
+    def lay(file: str = "", head: bytes = b"", size: int | None = None, fill: bytes = b"\0") -> Path:
         raw = home.data / "MNIST" / "raw"
         raw.mkdir(parents=True, exist_ok=True)
         for each, proper in HEADS.items():
-            start, length = (head, size or SIZES[each]) if each == name else (proper, SIZES[each])
-            (raw / each).write_bytes(start + (fill if each == name else b"\0") * (length - len(start)))
-        return raw / name
+            start, length = (head, size or SIZES[each]) if each == file else (proper, SIZES[each])
+            (raw / each).write_bytes(start + (fill if each == file else b"\0") * (length - len(start)))
+        return raw / file
 
     return lay
 
 
-def test_a_download_lands_whole_and_happens_once(home: Home, mirror: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_download_lands_whole_and_happens_once(home: Home, mirror: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        pixels = read("mnist", home)
+        pixels = read(name, home)
     assert len(pixels.train_labels) == 60_000
-    assert at_hand("mnist", home)
-    assert any(re.fullmatch(r"Downloading MNIST: \d\.\d of 11\.6 MB", line) for line in caplog.messages)
-    assert not list(home.data.glob(".mnist-*")), "the download's own folder is left behind"
+    assert [other for other in LOADERS if at_hand(other, home)] == [name]
+    progress = rf"Downloading {data_set(name).title}: \d+\.\d of {re.escape(PACKED_MB[name])} MB"
+    assert any(re.fullmatch(progress, line) for line in caplog.messages)
+    assert not list(home.data.glob(f".{name}-*")), "the download's own folder is left behind"
     for file in mirror.iterdir():
         file.unlink()
-    assert len(read("mnist", home).test_labels) == 10_000
+    assert len(read(name, home).test_labels) == 10_000
+    fixed_or_of_the_training_part = {"mnist": (0.1307, 0.3081), "fashion_mnist": (0.2, 0.2)}[name]
+    assert (pixels.mean, pixels.deviation) == pytest.approx(fixed_or_of_the_training_part, rel=1e-9)
 
 
-def test_a_download_cut_short_leaves_nothing_that_looks_like_data(home: Home, mirror: Path) -> None:
+def test_a_download_cut_short_leaves_nothing_that_looks_like_data(home: Home, mirror: Path, name: str) -> None:
     whole = mirror / "t10k-images-idx3-ubyte.gz"
     whole.write_bytes(whole.read_bytes()[:1000])
     with pytest.raises(DataError, match="could not be downloaded"):
-        read("mnist", home)
+        read(name, home)
     assert not list(home.data.rglob("*ubyte*"))
 
 
 @pytest.mark.usefixtures("no_network")
-def test_without_network_the_error_says_three_ways_out(home: Home) -> None:
+def test_without_network_the_error_says_three_ways_out(home: Home, name: str) -> None:
     with pytest.raises(DataError) as caught:
-        read("mnist", home)
+        read(name, home)
     sentence = str(caught.value)
-    assert str(home.data / "MNIST" / "raw") in sentence
+    assert sentence.startswith(f"{data_set(name).title} is not in {home.data / LOADERS[name].__name__ / 'raw'}")
     for cure in ("PARALLAB_DATA", "choose dataset digits", "Put its four files"):
         assert cure in sentence
     assert "\n" not in sentence
