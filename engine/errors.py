@@ -12,7 +12,8 @@ EngineError
 │   └── WrongStatus       the run's status does not allow that command
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
-    └── RankFailed        one rank of it raised, was killed or left
+    ├── RankFailed        one rank of it raised, was killed or left
+    └── PeerLost          a rank lost another one; that one's own end is the cause, if it has one
 
 A message is a full sentence that names the thing, the value, the rule and the cure.
 """
@@ -84,6 +85,10 @@ class RunnerError(EngineError):
 
 class RunFailed(EngineError):
     """A run ended badly."""
+
+
+class PeerLost(RunFailed):
+    """Another rank does not answer; where that rank failed too, its failure is the one that counts."""
 
 
 class RankFailed(RunFailed):

@@ -61,7 +61,7 @@ class ImageSet:
 
 def shared_images(pixels: PixelSet) -> ImageSet:
     """Return the set normalized, in shared memory; raises DataError where that is too small."""
-    _check_room(pixels.name, 4 * (pixels.train_pixels.numel() + pixels.test_pixels.numel()))
+    check_room(f"Data set {pixels.name}", 4 * (pixels.train_pixels.numel() + pixels.test_pixels.numel()))
     return ImageSet(
         pixels.name,
         _normalized(pixels.train_pixels, pixels.mean, pixels.deviation),
@@ -91,13 +91,13 @@ def _normalized(pixels: Tensor, mean: float, deviation: float) -> Tensor:
     return images
 
 
-def _check_room(name: str, needed: int) -> None:
-    """Raise DataError where shared memory is too small: past its end a process gets no error but SIGBUS."""
+def check_room(name: str, needed: int) -> None:
+    """Raise DataError where shared memory has no room for `needed` bytes of `name`: past its end a process gets no error but SIGBUS."""
     if not SHARED_MEMORY.is_dir():
         return
     free = shutil.disk_usage(SHARED_MEMORY).free
     if free < needed:
         raise DataError(
-            f"Data set {name} needs {needed / 1e6:.0f} MB of shared memory, but {SHARED_MEMORY} has {free / 1e6:.0f} MB free. "
+            f"{name} needs {needed / 1e6:.0f} MB of shared memory, but {SHARED_MEMORY} has {free / 1e6:.0f} MB free. "
             "End what uses it, or enlarge it (in a container: --shm-size=1g)."
         )

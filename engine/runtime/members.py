@@ -29,6 +29,8 @@ class Member:
     done_at: float | None = None
     failure: RankFailed | None = None
     failed_at: float = 0.0
+    echo: bool = False
+    """Whether its failure is only that it lost another rank."""
     memory_mb: float | None = None
     cpu_percent: float | None = None
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from engine.errors import EngineError
+from engine.errors import EngineError, PeerLost
 from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.processes import die_with_parent
@@ -65,6 +65,8 @@ class Failed:
     sentence: str
     traceback: str
     at: float
+    echo: bool = False
+    """Whether it only lost another rank, whose own end is the cause."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         function(rank, *shared)
     except BaseException as error:
         traceback.print_exc()
-        _end(recorder, send, Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic()))
+        _end(recorder, send, Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)))
         sys.stderr.flush()
         os._exit(1)  # a broken rank must not hang in its threads' or libraries' exit handlers
     _end(recorder, send, Done(time.monotonic()))

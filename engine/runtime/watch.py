@@ -29,6 +29,8 @@ EAGER_S = 1.5
 """So long after the start everything is written at once, so that a person sees the first step soon."""
 OUTSTAY_S = 5.0
 """So long an expendable rank may go on after all others are done."""
+ECHO_S = 3.0
+"""So long where all that is known is that ranks lost another one, whose own end is not known yet."""
 BLAME_S = 0.3
 """So long the worker listens after a failure, in case an earlier one is still on its way."""
 
@@ -123,7 +125,7 @@ class Watch:
                 member.done_at, member.state = message.at, "done"
             case Failed():
                 member.failure = RankFailed(member.role, message.sentence, message.traceback)
-                member.failed_at, member.state = message.at, "failed"
+                member.failed_at, member.state, member.echo = message.at, "failed", message.echo
 
     def _left(self, member: Member) -> None:
         """The rank closed its channel: right when it is done, a failure otherwise."""
@@ -167,11 +169,14 @@ class Watch:
         """Raise the first failure, after a moment in which an earlier one may still come in."""
         if not any(member.failure for member in self.members):
             return
-        deadline = time.monotonic() + BLAME_S
-        while (left := deadline - time.monotonic()) > 0 and any(member.open for member in self.members):
-            self._listen(left)
+        began = time.monotonic()
+        while any(member.open for member in self.members):
+            heard = any(member.failure and not member.echo for member in self.members)
+            if (left := began + (BLAME_S if heard else ECHO_S) - time.monotonic()) <= 0:
+                break
+            self._listen(min(left, BLAME_S))
         failed = [member for member in self.members if member.failure]
-        first = min(failed, key=lambda member: member.failed_at)
+        first = min(failed, key=lambda member: (member.echo, member.failed_at))
         assert first.failure is not None
         raise first.failure
 

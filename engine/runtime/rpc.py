@@ -1,0 +1,180 @@
+"""All of torch.distributed.rpc: join, ask, serve, leave, each with a deadline. TensorPipe is in maintenance mode, so nothing else may call it.
+
+Ranks meet through a file and talk over the loopback interface alone: RPC runs whatever function it is sent.
+"""
+
+import os
+import resource
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed import rpc
+from torch.futures import Future
+
+from engine.errors import PeerLost, RunFailed
+from engine.runtime.exchange import PATIENCE, Answer, Exchange, Request, Service
+from engine.runtime.rank import Rank
+
+THREADS = 2
+"""Threads that handle calls. Handlers never wait, and more of them only fight for Python's lock: 2 take a third more pushes than 4."""
+START_S = 60.0
+SHUTDOWN_S = 5.0
+_joined = 0
+DeviceMaps = dict[str, dict[torch.device, torch.device]]
+"""By role: which device of ours goes to which of theirs; without an entry, only tensors of the CPU may travel."""
+
+
+@contextmanager
+def joined(rank: Rank, timeout_s: float, device_maps: DeviceMaps | None = None) -> Iterator[None]:
+    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed past the deadline.
+
+    On the way out a rank leaves when all that still live have come to leave, and within `SHUTDOWN_S` whatever the others do.
+    """
+    global _joined
+    if _joined == 0:
+        _within(START_S, lambda: _join(rank, timeout_s, device_maps or {}), f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.")
+    _joined += 1
+    try:
+        yield
+    finally:
+        _joined -= 1
+        if _joined == 0:
+            _leave(rank)
+
+
+def _join(rank: Rank, timeout_s: float, device_maps: DeviceMaps) -> None:
+    os.environ["TP_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    raise_open_files()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that TensorPipe is in maintenance mode
+        options = rpc.TensorPipeRpcBackendOptions(
+            num_worker_threads=THREADS,
+            rpc_timeout=PATIENCE * timeout_s,
+            init_method=f"file://{rank.folder / 'rendezvous'}",
+            device_maps=device_maps,  # type: ignore[arg-type]
+        )
+        rpc.init_rpc(rank.role, rank=rank.index, world_size=rank.world, rpc_backend_options=options)  # type: ignore[no-untyped-call]
+
+
+def raise_open_files() -> None:
+    """Let this process open as many files as it may: each pair of RPC ranks holds several sockets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _leave(rank: Rank) -> None:
+    def leave() -> None:
+        rpc.shutdown(graceful=False)
+
+    _attempt(SHUTDOWN_S, leave)
+
+
+def _within(seconds: float, act: Callable[[], None], sentence: str) -> None:
+    """Call `act` and raise its failure, or RunFailed with `sentence` where it takes longer."""
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            act()
+        except BaseException as failure:
+            failures.append(failure)
+
+    if not _attempt(seconds, attempt):
+        raise RunFailed(sentence)
+    if failures:
+        raise RunFailed(f"{sentence.rstrip('.')}: {failures[0]}.") from failures[0]
+
+
+def _attempt(seconds: float, act: Callable[[], None]) -> bool:
+    """Call `act` in a thread; return whether it ended in time. What hangs past that ends with the process."""
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+# ---- the exchange over RPC -----------------------------------------------------------------------------------------
+
+_served: list["_Served"] = []
+"""What this process serves; filled before any client can ask."""
+
+
+class _Served:
+    def __init__(self, service: Service, exchange: Exchange) -> None:
+        self.service = service
+        self._wire = exchange.wire_type
+        self._device = exchange.client_device
+        self._sent: tuple[int, int] | None = None
+        self._copy: Tensor | None = None
+
+    def packed(self, version: int, vector: Tensor) -> Tensor:
+        """Return a copy that nobody writes to: TensorPipe reads it after the handler has returned. Those who wait for one version share one."""
+        key = (version, vector.data_ptr())
+        if self._sent != key or self._copy is None:
+            self._copy, self._sent = vector.detach().to(self._device, self._wire, copy=True), key
+        return self._copy
+
+
+@rpc.functions.async_execution  # type: ignore[untyped-decorator]
+def _receive(request: tuple[int, ...], vector: Tensor | None) -> Future[Any]:
+    """Hand a question to the service; its future is answered when the handler responds, and no thread waits for that."""
+    future: Future[Any] = Future()
+    served = _served[0]
+
+    def send(answer: Answer, reply: Tensor | None) -> None:
+        future.set_result((tuple(answer), None if reply is None else served.packed(answer.version, reply)))
+
+    try:
+        served.service.handle(Request(*request), vector, send)
+    except BaseException as failure:
+        if not future.done():
+            future.set_result((None, str(failure)))  # set_exception arrives as a result that can't be told from one
+    return future
+
+
+class RpcLine:
+    """A client's line: one RPC a question."""
+
+    def __init__(self, exchange: Exchange, device: torch.device) -> None:
+        self.outgoing = torch.zeros(exchange.size, device=device)
+        self.incoming = torch.zeros(exchange.size, device=device)
+        self._wire = exchange.wire_type
+        self._server = exchange.server_role
+
+    def ask(self, request: Request, *, send: bool = True) -> Answer:
+        vector = self.outgoing.to(self._wire) if send else None
+        try:
+            answer, reply = rpc.rpc_sync(self._server, _receive, args=(tuple(request), vector))
+        except RuntimeError as error:
+            raise PeerLost(f"{self._server} did not answer: {str(error).splitlines()[0]}") from error
+        if answer is None:
+            raise PeerLost(f"{self._server} failed: {reply}")
+        if reply is not None:
+            self.incoming.copy_(reply)
+        return Answer(*answer)
+
+
+@contextmanager
+def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
+    """Answer the exchange's questions by RPC for the block."""
+    _served[:] = [_Served(service, exchange)]
+    try:
+        with joined(rank, exchange.timeout_s):
+            yield
+    finally:
+        _served.clear()
+
+
+@contextmanager
+def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
+    """Open this rank's line for the block; its vectors are on the rank's GPU where the server has one too, on the CPU otherwise."""
+    theirs = torch.device(exchange.server_device)
+    direct = rank.device.type == theirs.type == "cuda"
+    with joined(rank, exchange.timeout_s, {exchange.server_role: {rank.device: theirs}} if direct else None):
+        yield RpcLine(exchange, rank.device if direct else torch.device("cpu"))
