@@ -8,6 +8,7 @@ import streamlit as st
 from app import figures, heading, live, person
 from app.asking import command
 from app.durations import absolute, ago
+from app.histograms import histograms
 from app.markup import number, table, when
 from engine.store import Reader, Store
 from engine.store.records import Run
@@ -136,12 +137,21 @@ def _value(value: object) -> str:
     return escape(str(value)) if value not in ("", None) else "not known"
 
 
-SECTIONS = {"Ranks": ranks, "Machine": machine, "Log": log, "Events": events, "Config": config, "Environment": environment, "Notes": notes}
+SECTIONS = {
+    "Ranks": ranks,
+    "Histograms": histograms,
+    "Machine": machine,
+    "Log": log,
+    "Events": events,
+    "Config": config,
+    "Environment": environment,
+    "Notes": notes,
+}
 
 
 def section(run: Run, reader: Reader) -> None:
     """Show the section chosen; the choice stands in the address."""
-    names = list(SECTIONS)
+    names = [name for name in SECTIONS if name != "Histograms" or reader.has_histograms(run.id)]
     chosen = st.segmented_control(
         "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True
     )

@@ -1,4 +1,4 @@
-"""Every metric by name: its label, its unit and which way is better. Torch-free."""
+"""Every metric and histogram by name: its label, its unit and which way is better. Torch-free."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -30,6 +30,16 @@ METRICS = {
         Metric("perf/startup_time_s", "Start-up time", "s", "min", "From the worker taking the run to all ranks ready.", live=False),
         Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
+        Metric("theory/omega", "Sparsity Ω", "weights", None, "The most weights that one sample touches; the theorem wants it small.", live=False),
+        Metric("theory/delta", "Sparsity Δ", "", None, "The largest share (0 to 1) of samples that touch one weight; the theorem wants it small.", live=False),
+        Metric(
+            "theory/rho",
+            "Sparsity ρ",
+            "",
+            None,
+            "The largest share (0 to 1) of samples that have a weight in common with one sample; the theorem wants it small.",
+            live=False,
+        ),
         Metric("perf/points_dropped", "Points dropped", "points", "min", "Points that did not fit a rank's buffer.", live=False),
     )
 }
@@ -38,6 +48,32 @@ METRICS = {
 def metric(name: str) -> Metric:
     """Return what is known of a metric; an unknown one is shown by its name."""
     return METRICS.get(name) or Metric(name, name)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How one histogram is shown; `metric` is the metric, if any, that records the same numbers one by one."""
+
+    name: str
+    label: str
+    unit: str = ""
+    counted: str = "values"
+    """What a bucket counts, in the plural."""
+    help: str = ""
+    metric: str = ""
+
+
+HISTOGRAMS = {
+    histogram.name: histogram
+    for histogram in (
+        Histogram("staleness", "Staleness", "updates", "pushes", "Updates that others made between a trainer's fetch and its push.", "perf/staleness"),
+    )
+}
+
+
+def histogram(name: str) -> Histogram:
+    """Return what is known of a histogram; an unknown one is shown by its name, beside the metric `perf/<name>` where a run has it."""
+    return HISTOGRAMS.get(name) or Histogram(name, name.replace("_", " ").capitalize(), metric=f"perf/{name}")
 
 
 PHASES = ("compute", "communicate", "wait", "update", "data", "evaluate", "lock", "other", "serve")

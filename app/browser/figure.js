@@ -33,6 +33,7 @@ function begin(element) {
 }
 
 function paint(trace, colour, theme) {
+  if (trace.type === "heatmap") return { ...trace, colorscale: heatOf(theme) };
   if (colour === undefined || colour === null) return trace;
   const value = theme.colours[colour % theme.colours.length];
   return { ...trace, marker: { ...trace.marker, color: value }, line: { ...trace.line, color: value } };

@@ -28,9 +28,28 @@ function themeOf(element) {
   };
 }
 
+// From few to many: colours between the ground and the text, with the theme's first colour in the middle.
+function heatOf(theme) {
+  const [colour] = theme.colours;
+  return [[0, mixed(theme.ground, colour, 0.16)], [0.45, colour], [1, mixed(colour, theme.text, 0.68)]];
+}
+
+function mixed(one, other, share) {
+  const [from, to] = [one, other].map(channels);
+  return `rgb(${from.map((value, index) => Math.round(value + (to[index] - value) * share)).join(",")})`;
+}
+
+function channels(colour) {
+  const brush = document.createElement("canvas").getContext("2d");
+  brush.fillStyle = colour;
+  brush.fillRect(0, 0, 1, 1);
+  return [...brush.getImageData(0, 0, 1, 1).data].slice(0, 3);
+}
+
 function themedLayout(theme, layout) {
   const axis = { gridcolor: theme.faint, zerolinecolor: theme.faint, linecolor: theme.faint, automargin: true, fixedrange: false };
-  const { xaxis = {}, yaxis = {}, legend = {}, ...rest } = layout;
+  const { legend = {}, ...rest } = layout;
+  const axes = new Set(["xaxis", "yaxis", ...Object.keys(rest).filter((name) => /^[xy]axis\d+$/.test(name))]);
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
@@ -40,8 +59,7 @@ function themedLayout(theme, layout) {
     margin: { l: 44, r: 14, t: 8, b: 40 },
     ...rest,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)", ...legend },
-    xaxis: { ...axis, ...xaxis },
-    yaxis: { ...axis, ...yaxis },
+    ...Object.fromEntries([...axes].map((name) => [name, { ...axis, ...rest[name] }])),
   };
 }
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.recorder import Span
+from engine.store.heat import count_heat
 from engine.store.listing import Listing
-from engine.store.records import Event, MachineSample, RankRow, Run, RunnerRow, Series, Summary
+from engine.store.records import Event, Heat, MachineSample, RankRow, Run, RunnerRow, Series, Summary
 from engine.store.rows import RUN, as_run, as_runner, as_summary
 
 _POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
@@ -93,12 +94,20 @@ class Reader(Listing):
         columns = "rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer"
         return [(row[0], Span(*tuple(row)[1:])) for row in self.rows(f"SELECT {columns} FROM spans WHERE run_id = ? ORDER BY id LIMIT ?", [run_id, limit])]
 
+    def has_histograms(self, run_id: int) -> bool:
+        """Say whether any rank of a run has recorded a histogram."""
+        return self.row("SELECT 1 FROM histograms WHERE run_id = ? LIMIT 1", [run_id]) is not None
+
     def histograms(self, run_id: int) -> dict[tuple[int, str], dict[int, int]]:
         """Return the counts of each rank's histograms by bucket."""
         found: dict[tuple[int, str], dict[int, int]] = {}
         for row in self.rows("SELECT rank, name, bucket, count FROM histograms WHERE run_id = ? ORDER BY rank, name, bucket", [run_id]):
             found.setdefault((row["rank"], row["name"]), {})[row["bucket"]] = row["count"]
         return found
+
+    def heat(self, run_id: int, metric: str) -> Heat | None:
+        """Return how the points of a metric lie in time and value, over all ranks; None where the run has none."""
+        return count_heat(self, run_id, metric)
 
     def machine(self, run_id: int, after: str = "") -> list[MachineSample]:
         """Return the machine's numbers during a run, those later than `after`."""

@@ -185,6 +185,21 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """How many points of one metric, over all ranks, lie in each cell of time by value.
+
+    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from `lowest` + r * `row` to `lowest` + (r + 1) * `row`.
+    """
+
+    metric: str
+    column_s: float
+    row: float
+    lowest: float
+    counts: Mapping[tuple[int, int], int]
+    """By (column, row); a cell without points is absent. They add up to every finite point of the metric."""
+
+
+@dataclass(frozen=True)
 class MachineSample:
     """One number about the machine at one moment, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb', 1200.0)."""
 

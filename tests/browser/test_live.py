@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from engine.home import Home
-from engine.store import Store
+from engine.recorder import Point
+from engine.store import RankBatch, Store
 from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 
@@ -129,3 +130,24 @@ def test_the_log_follows_finds_and_offers_its_file(console: Console, page: Page,
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert download.value.path().read_text() == "first line\nsecond line\nthird <b>line</b>\n"
+
+
+def test_a_histogram_grows_with_its_run_on_the_same_node(console: Console, page: Page, store: Store) -> None:
+    def push(value: int, count: int) -> None:
+        points = [Point("perf/staleness", step, float(value), step / 50) for step in range(count)]
+        store.write(1, [RankBatch(0, points, histograms={("staleness", value): count})])
+
+    page.goto(f"{console.address}/run?run=1")
+    page.locator(LOSS).locator(".nsewdrag").wait_for()
+    expect(page.get_by_role("radio", name="Histograms")).to_have_count(0)
+    push(1, 10)
+    page.get_by_role("radio", name="Histograms").click()
+    bars, heat = page.locator(".pl-figure").first, page.locator(".pl-figure").last
+    heat.locator(".nsewdrag").wait_for(state="attached")
+    wait_until(lambda: bars.evaluate("plot => plot.data[0].y") == [10], 10, "the bar was drawn")
+    heat.evaluate("plot => { plot.marked = true; }")
+    push(3, 20)
+    wait_until(lambda: bars.evaluate("plot => plot.data[0].y") == [10, 20], 10, "the new bar was drawn")
+    wait_until(lambda: heat.evaluate("plot => plot.data[0].z.flat().reduce((sum, count) => sum + count, 0)") == 30, 10, "the heat holds every push")
+    assert heat.evaluate("plot => plot.marked === true")
+    assert heat.evaluate("plot => plot.data[0].colorscale.length") == 3
