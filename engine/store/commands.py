@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row, Writing
-from engine.store.records import ENDED, Demand, Status
+from engine.store.records import ENDED, RESUMED, Demand, Status
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
@@ -26,7 +26,7 @@ class Commands(Writing):
         name: str = "",
         parent_id: int | None = None,
     ) -> int:
-        """Queue a run and return its id; raises NoSuchRun for a parent that is not there."""
+        """Queue a run and return its id; `parent_id` names the run that it resumes. Raises NoSuchRun for a parent that is not there."""
         with self.change() as connection:
             if parent_id is not None:
                 self._status(parent_id)
@@ -38,6 +38,9 @@ class Commands(Writing):
             run_id = cursor.lastrowid
             assert run_id is not None
             self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+            if parent_id is not None:
+                self._note_event(parent_id, RESUMED, owner, f"as run {run_id}")
+                self.touch(parent_id)
         return run_id
 
     def request_cancel(self, run_id: int, *, by: str) -> Status:

@@ -31,6 +31,10 @@ class Reader(Listing):
             raise self.no_such_run(run_id)
         return as_run(row)
 
+    def resumed_as(self, run_id: int) -> list[int]:
+        """Return the runs that resume this one, oldest first."""
+        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE parent_id = ? ORDER BY id", [run_id])]
+
     def summaries(self, run_id: int) -> list[Summary]:
         """Return each metric of a run in a row, the whole run's before its ranks'."""
         return [as_summary(row) for row in self.rows("SELECT * FROM metrics WHERE run_id = ? ORDER BY name, coalesce(rank, -1)", [run_id])]

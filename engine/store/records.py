@@ -12,6 +12,9 @@ ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
 ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
 """A run of this status never changes its status again."""
 
+RESUMES, RESUMED = "resumes", "resumed"
+"""The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
+
 
 @dataclass(frozen=True)
 class ProcessIdentity:

@@ -26,7 +26,7 @@ _RUNS = """CREATE TABLE runs ( -- one execution of one config
     ranks INTEGER NOT NULL, -- processes it starts
     threads_per_rank INTEGER NOT NULL, -- CPU threads of each of them
     gpu_ids TEXT NOT NULL DEFAULT '[]', -- GPU indices that the runner gave, a JSON list
-    parent_id INTEGER REFERENCES runs (id) ON DELETE SET NULL, -- the run it was cloned from
+    parent_id INTEGER REFERENCES runs (id) ON DELETE SET NULL, -- the run that it resumes
     sweep_id INTEGER REFERENCES sweeps (id) ON DELETE SET NULL, -- the sweep it belongs to
     created_at TEXT NOT NULL, -- when it was queued
     claimed_at TEXT, -- when the runner last gave it a worker
@@ -147,7 +147,7 @@ _EVENTS = """CREATE TABLE events ( -- what happened to a run, when and by whom; 
     id INTEGER PRIMARY KEY, -- the order of events
     run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run
     at TEXT NOT NULL, -- when
-    kind TEXT NOT NULL, -- the new status, or tagged, untagged, noted, renamed and what the worker reports
+    kind TEXT NOT NULL, -- the new status, or tagged, untagged, noted, renamed, resumed and what the worker reports
     who TEXT NOT NULL, -- a person, runner or worker
     detail TEXT NOT NULL -- the rest in words, may be empty
 ) STRICT"""
@@ -215,6 +215,12 @@ def first_schema(db: Database) -> None:
     """Make every table, those too whose display comes later."""
     for statement in (*TABLES, *_INDEXES, _ENDS_ARE_LAST):
         db.execute(statement)
+
+
+@steps()
+def index_of_parents(db: Database) -> None:
+    """Find the runs that resume a run without a look at all others."""
+    db.execute("CREATE INDEX runs_parent ON runs (parent_id) WHERE parent_id IS NOT NULL")
 
 
 def applied(connection: sqlite3.Connection, path: Path) -> set[str]:

@@ -9,8 +9,9 @@ from engine.errors import WrongStatus
 from engine.recorder import Point
 from engine.store.claims import Claims
 from engine.store.clock import now
+from engine.store.lineage import take_over
 from engine.store.points import write_points
-from engine.store.records import MachineSample, ProcessIdentity, RankBatch, RankRow, Run
+from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.rows import RUN, as_run
 
 
@@ -33,6 +34,17 @@ class Store(Claims):
             connection.execute("UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ? WHERE id = ?", [at, at, text, run_id])
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
+
+    def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
+        """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no parent."""
+        with self.change() as connection:
+            (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
+            if parent_id is None or connection.execute("SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]).fetchone():
+                return False
+            take_over(connection, run_id, parent_id, step=step, time_s=time_s)
+            self._note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
+            self.touch(run_id)
+        return True
 
     def stop_requested_by(self, run_id: int) -> str:
         """Return who asked for the run's end, empty where nobody did."""

@@ -20,7 +20,7 @@ def test_a_run_comes_back_as_it_was_queued(store: Store, reader: Reader) -> None
     assert (run.experiment, run.owner, run.preset, run.name, run.status) == ("hogwild", "ada", "quick", "mine", "queued")
     assert (run.config, run.demand) == ({"lr": 0.1, "name": "é"}, Demand(4, 1, 2, 2))
     assert (run.worker, run.gpus, run.environment, run.tags, run.note, run.active) == (None, (), {}, (), "", True)
-    assert kinds(reader, first) == [("queued", "ada")]
+    assert kinds(reader, first) == [("queued", "ada"), ("resumed", "grace")]
 
 
 def test_a_queued_run_is_cancelled_at_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
@@ -95,7 +95,7 @@ def commands(store: Store) -> dict[str, Callable[[int], object]]:
         "note": lambda run_id: store.set_note(run_id, "x", by="ada"),
         "rename": lambda run_id: store.rename(run_id, "x", by="ada"),
         "event": lambda run_id: store.add_event(run_id, "x", "ada"),
-        "clone": lambda run_id: store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=run_id),
+        "resume": lambda run_id: store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=run_id),
         "write": lambda run_id: store.write(run_id, []),
         "ranks": lambda run_id: store.update_ranks(run_id, []),
         "log": lambda run_id: store.add_log(run_id, "worker", "logs/worker.log"),
