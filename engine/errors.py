@@ -4,6 +4,7 @@ EngineError
 ├── ConfigError           a setting breaks a rule
 │   └── UnknownName       no experiment, preset, setting or data set has that name
 ├── DataError             a data set can't be had or is damaged
+├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
 ├── DeviceError           a device was asked for that this machine or experiment can't give
 ├── StoreError            the store can't do what was asked
 │   ├── StoreBusy         another program held the database for longer than the time-out
@@ -53,6 +54,10 @@ class UnknownName(ConfigError):
 
 class DataError(EngineError):
     """A data set can't be had or is damaged."""
+
+
+class NoCheckpoint(EngineError):
+    """A run can't be resumed, since nothing is kept of it to go on from."""
 
 
 class DeviceError(EngineError):

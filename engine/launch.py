@@ -1,17 +1,28 @@
 """The one way into the queue, for pages and command line alike. Torch-free."""
 
+from engine.checkpoint import last_checkpoint
 from engine.config import Config
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
 from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.store import Store
+from engine.store import Reader, Run, Store
 
 PAGE_TIMEOUT_S = 2.0
 
 
-def launch(home: Home, name: str, config: Config, *, owner: str, preset: str | None = None, title: str = "", timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue a run of experiment `name` and return its id.
+def launch(
+    home: Home,
+    name: str,
+    config: Config,
+    *,
+    owner: str,
+    preset: str | None = None,
+    title: str = "",
+    timeout_s: float = PAGE_TIMEOUT_S,
+    parent_id: int | None = None,
+) -> int:
+    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes.
 
     Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
     """
@@ -20,7 +31,35 @@ def launch(home: Home, name: str, config: Config, *, owner: str, preset: str | N
         found.preset(preset)
     if not owner.strip():
         raise ConfigError([Problem("owner", "A run needs an owner: give a name of 1 to 60 characters.")])
+    asked = demand(config, machine())
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.add_run(
-            name, config.model_dump(mode="json"), owner=owner.strip()[:60], demand=demand(config, machine()), preset=preset, name=title.strip()[:120]
+            name, config.model_dump(mode="json"), owner=owner.strip()[:60], demand=asked, preset=preset, name=title.strip()[:120], parent_id=parent_id
         )
+
+
+def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed; return its id.
+
+    Raises NoSuchRun, WrongStatus where that run is still on or finished, NoCheckpoint, and what `launch` raises.
+    """
+    with Reader.open(home, timeout_s=timeout_s) as reader:
+        run = reader.run(run_id)
+    if refusal := why_not_resumable(home, run):
+        raise refusal
+    config = experiment(run.experiment).config.check(run.config)
+    return launch(home, run.experiment, config, owner=owner, preset=run.preset, title=run.name, timeout_s=timeout_s, parent_id=run_id)
+
+
+def why_not_resumable(home: Home, run: Run) -> EngineError | None:
+    """Return the error that an attempt to resume the run would raise, None where it can be resumed."""
+    no = f"Run {run.id} can't be resumed:"
+    if run.active:
+        return WrongStatus(f"{no} it is {run.status}. Cancel it first, or let it end.")
+    if run.status == "finished":
+        return WrongStatus(f"{no} it finished, so nothing of it is left to do. Launch another one.")
+    if not experiment(run.experiment).resumable:
+        return NoCheckpoint(f"{no} the experiment {run.experiment} keeps no checkpoints. Launch it anew.")
+    if last_checkpoint(home.run_folder(run.id)) is None:
+        return NoCheckpoint(f"{no} it left no checkpoint. Launch it anew, and set checkpoint_every_s to fewer seconds than pass before it may end.")
+    return None

@@ -49,6 +49,8 @@ class Experiment:
     flows: tuple[Flow, ...]
     source: str
     """The paper or tutorial, in one line."""
+    resumable: bool = False
+    """Whether its runs keep checkpoints (`checkpoint_every_s`), from which another run can go on."""
 
     def preset(self, name: str) -> Preset:
         """Return the preset of that name; raises UnknownName."""

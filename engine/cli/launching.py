@@ -1,4 +1,4 @@
-"""`run` and `submit`: put a run into the queue, and stay with it or not."""
+"""`run`, `submit` and `resume`: put a run into the queue, and stay with it or not."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,13 +10,16 @@ from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option
 from engine.cli.show import summary, summary_text
 from engine.cli.watch import Watch
 from engine.home import Home
-from engine.launch import launch
+from engine.launch import launch, resume
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader
 
 STORE_TIMEOUT_S = 30.0
 """A person at a command line would rather wait than type it again."""
+
+
+_no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner.")
 
 
 def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +62,7 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, se
 
 @click.command("submit", short_help="Put a run into the queue and return at once.")
 @_what_to_launch
-@click.option("--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner.")
+@_no_runner_option
 def submit_command(experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool, no_runner: bool) -> None:
     """Put a run into the queue and return at once; start a runner where none is alive."""
     home = Home.find()
@@ -69,7 +72,31 @@ def submit_command(experiment_name: str, preset: str | None, settings: Sequence[
     if as_json:
         print_json({"id": run_id})
     else:
-        click.echo(f"Run {run_id} is queued. Follow it: python -m engine logs {run_id} --follow")
+        click.echo(f"Run {run_id} is queued. {_follow(run_id)}")
+
+
+@click.command("resume", short_help="Go on with a run that was cancelled, lost or failed.")
+@click.argument("parent_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@_no_runner_option
+def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it goes on from that run's last checkpoint.
+
+    The new run has the old one's curves up to the checkpoint, and names it as its parent.
+    """
+    home = Home.find()
+    run_id = resume(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    if not no_runner:
+        ensure_running(home)
+    if as_json:
+        print_json({"id": run_id, "parent_id": parent_id})
+    else:
+        click.echo(f"Run {run_id} is queued and resumes run {parent_id}. {_follow(run_id)}")
+
+
+def _follow(run_id: int) -> str:
+    return f"Follow it: python -m engine logs {run_id} --follow"
 
 
 def _launch(home: Home, name: str, preset: str | None, settings: Sequence[str], title: str, owner: str) -> int:

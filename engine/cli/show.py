@@ -55,6 +55,7 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         **plain(run),
         **summary(reader, run_id),
         "pid": run.worker.pid if run.worker else None,
+        "resumed_as": reader.resumed_as(run_id),
         "queue_position": reader.queue_position(run_id) if run.status == "queued" else None,
         "ranks": reader.ranks(run_id),
         "summaries": reader.summaries(run_id),
@@ -79,7 +80,7 @@ def _value(value: float | str | None) -> str:
 
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
     run = reader.run(run_id)
-    blocks = [summary_text(found) if not run.active else _state(run), _facts(run)]
+    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found["resumed_as"])]
     if run.active and found["metrics"]:
         blocks.append(_metrics(found))
     if ranks := reader.ranks(run_id):
@@ -94,11 +95,13 @@ def _state(run: Run) -> str:
     return f"Run {run.id} is {run.status}{share}.{f' {run.cause}' if run.cause else ''}"
 
 
-def _facts(run: Run) -> str:
+def _facts(run: Run, resumed_as: Sequence[int]) -> str:
     facts = {
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
         "name": run.name,
         "owner": run.owner,
+        "resumes": f"run {run.parent_id}" if run.parent_id else "",
+        "resumed as": ", ".join(f"run {id}" for id in resumed_as),
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),

@@ -17,9 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from engine.checkpoint import take_checkpoint
 from engine.config import Config
 from engine.data.datasets import preload
-from engine.errors import EngineError, RankFailed
+from engine.errors import EngineError, NoCheckpoint, RankFailed
 from engine.home import Home
 from engine.registry import experiment
 from engine.runtime import fork_server
@@ -121,9 +122,22 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         _visible(run),
         switch.asked,
         began,
+        *_resumed(run, folder, store),
     )
     made.append(ranks)
     method(run.experiment)(config, ranks)
+
+
+def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
+    """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training time up to it."""
+    if run.parent_id is None:
+        return None, 0.0
+    taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
+    if taken is None:
+        raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew.")
+    path, found = taken
+    store.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
+    return path, found.time_s
 
 
 def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[Status, str, str]:
