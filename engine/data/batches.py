@@ -17,11 +17,18 @@ class Batches:
         self.labels = labels
         self.batch_size = batch_size
         self._random = torch.Generator().manual_seed(seed)
+        self.random_state = self._random.get_state()
+        """The state that the order of the epoch under way was drawn from."""
 
-    def epoch(self) -> Iterator[Tensor]:
-        """Yield the positions of each mini-batch of the next epoch; the last one may be smaller."""
+    def restore(self, random_state: Tensor) -> None:
+        """Let the next epoch be the one that was drawn from this state."""
+        self._random.set_state(random_state.cpu())
+
+    def epoch(self, first: int = 0) -> Iterator[Tensor]:
+        """Yield the positions of each mini-batch of the next epoch, from number `first` on; the last one may be smaller."""
+        self.random_state = self._random.get_state()
         order = torch.randperm(len(self.labels), generator=self._random).to(self.labels.device)
-        yield from torch.split(order, self.batch_size)
+        yield from torch.split(order, self.batch_size)[first:]
 
     def take(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images and labels at these positions."""

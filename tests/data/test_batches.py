@@ -34,3 +34,15 @@ def test_images_and_labels_of_a_batch_belong_together() -> None:
     for positions in ours.epoch():
         images, labels = ours.take(positions)
         assert images.flatten().tolist() == labels.tolist() == positions.tolist()
+
+
+def test_an_epoch_goes_on_from_any_of_its_batches_and_the_next_one_follows() -> None:
+    whole = batches()
+    list(whole.epoch())
+    order, state = list(whole.epoch()), whole.random_state
+    following = torch.cat(list(whole.epoch()))
+    for first in range(len(order) + 1):
+        later = batches(5)
+        later.restore(state)
+        assert torch.equal(torch.cat([*order[:first], *later.epoch(first)]), torch.cat(order))
+        assert torch.equal(torch.cat(list(later.epoch())), following)

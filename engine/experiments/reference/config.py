@@ -21,6 +21,18 @@ class ReferenceConfig(Config):
         1, ge=0, le=1000, description="Epochs between two tests of the model; 0 tests only at the end.", json_schema_extra=ADVANCED | {"unit": "epochs"}
     )
 
+    checkpoint_every_s: float = Field(
+        30.0,
+        ge=0,
+        le=86_400,
+        description="Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none.",
+        json_schema_extra=ADVANCED | {"unit": "s"},
+    )
+
+    def tests_after(self, epoch: int) -> bool:
+        """Say whether the model is tested after that epoch (counted from 1)."""
+        return epoch == self.epochs or (self.evaluate_every > 0 and epoch % self.evaluate_every == 0)
+
     @property
     def roles(self) -> tuple[str, ...]:
         return ("trainer1",)
@@ -52,4 +64,5 @@ EXPERIMENT = Experiment(
     axis="threads_per_rank",
     flows=(Flow("data", "trainer1", "mini-batches"), Flow("trainer1", "weights", "updates, one after the other")),
     source="Robbins and Monro: A Stochastic Approximation Method, 1951 (plain SGD, here with momentum)",
+    resumable=True,
 )

@@ -4,6 +4,7 @@ One role, `trainer1`. A Hogwild! run of one trainer does the same, bit for bit.
 """
 
 import math
+import time
 
 import torch
 from torch import Tensor
@@ -18,7 +19,9 @@ from engine.data.nets import evaluate, mnist_net
 from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
+from engine.experiments.reference.training import Training
 from engine.recorder import Recorder
+from engine.runtime.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.ranks import Rank, Ranks
 
 
@@ -37,10 +40,14 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
     torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
-    step = samples = 0
+    training = Training(weights, optimizer.velocity, batches)
+    if rank.resume_from:
+        training.restore(load_checkpoint(rank.resume_from))
+    checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s)
+    training.began = time.monotonic()
     rank.ready()
-    for epoch in range(1, config.epochs + 1):
-        for positions in batches.epoch():
+    while training.epoch <= config.epochs:
+        for positions in batches.epoch(training.taken):
             with record.phase("data"):
                 images, labels = batches.take(positions)
             with record.phase("compute"):
@@ -50,15 +57,20 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
                 value = loss.item()
             with record.phase("update"):
                 optimizer.step()
-            step, samples = step + 1, samples + len(labels)
-            record.log({"train/loss": value}, step=step, passes=samples / data.size)
-            record.progress(samples, config.epochs * data.size)
+            training.count(len(labels))
+            step, passes = training.step, training.samples / data.size
+            record.log({"train/loss": value}, step=step, passes=passes)
+            record.progress(training.samples, config.epochs * data.size)
             if not math.isfinite(value):
                 raise RunFailed(
                     f"{rank.role}'s loss became {value} at step {step}. Lower learning_rate ({config.learning_rate}) or momentum ({config.momentum})."
                 )
-        if epoch == config.epochs or (config.evaluate_every and epoch % config.evaluate_every == 0):
-            _test(net, data, record, step, samples / data.size)
+            if checkpoints.due():
+                state = training.state()
+                checkpoints.save(state, step=step, passes=passes, time_s=state["time_s"])
+        if config.tests_after(training.epoch):
+            _test(net, data, record, training.step, training.samples / data.size)
+        training.next_epoch()
 
 
 def _test(net: torch.nn.Module, data: ImageSet, record: Recorder, step: int, passes: float) -> None:

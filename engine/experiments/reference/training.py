@@ -1,0 +1,63 @@
+"""Where one process's training is: everything that a checkpoint must hold so that the training goes on as if it had never stopped."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.data.batches import Batches
+
+
+@dataclass
+class Training:
+    """What changes while training goes on; `weights` and `velocity` [P] are the very vectors that are trained."""
+
+    weights: Tensor
+    velocity: Tensor
+    batches: Batches
+    epoch: int = 1
+    taken: int = 0
+    """Mini-batches trained on in this epoch."""
+    step: int = 0
+    samples: int = 0
+    time_before_s: float = 0.0
+    """Training time of the runs that this one goes on from."""
+    began: float = field(default_factory=time.monotonic)
+
+    def count(self, samples: int) -> None:
+        """Note that one more mini-batch was trained on."""
+        self.taken, self.step, self.samples = self.taken + 1, self.step + 1, self.samples + samples
+
+    def next_epoch(self) -> None:
+        """Note that the epoch is over."""
+        self.epoch, self.taken = self.epoch + 1, 0
+
+    @property
+    def time_s(self) -> float:
+        """The training time so far; `began` is to be a moment shortly before all ranks were ready, so that no point recorded is later."""
+        return self.time_before_s + time.monotonic() - self.began
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as tensors and numbers, the random generators included."""
+        numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples", "time_s")}
+        return numbers | {"weights": self.weights, "velocity": self.velocity, "order": self.batches.random_state} | _random_states(self.weights.device)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to where `state` was taken."""
+        self.weights.copy_(state["weights"])
+        self.velocity.copy_(state["velocity"])
+        self.batches.restore(state["order"])
+        self.epoch, self.taken, self.step, self.samples = (int(state[name]) for name in ("epoch", "taken", "step", "samples"))
+        self.time_before_s = float(state["time_s"])
+        torch.set_rng_state(state["random"].cpu())
+        if "random_cuda" in state and self.weights.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.weights.device)
+
+
+def _random_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of the generators that dropout may draw from."""
+    found = {"random": torch.get_rng_state()}
+    return found | {"random_cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else found

@@ -1,0 +1,95 @@
+"""`resume`: what can't be resumed says why and how to mend it; what can goes on as a new run with one continuous curve."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from engine.home import Home
+from engine.launch import resume, why_not_resumable
+from engine.registry import experiment
+from engine.runtime.checkpoints import Checkpoints
+from engine.runtime.processes import me
+from engine.store import Demand, Reader, Status, Store
+from tests.cli.conftest import Parallab, wait
+
+SETTINGS = ("--preset", "quick", "--set", "device=cpu", "--set", "batch_size=100", "--set", "evaluate_every=0", "--set", "checkpoint_every_s=0.1")
+
+STEPS = 30 * 15
+
+
+@pytest.fixture
+def left(store: Store) -> Callable[..., int]:
+    """Queue a run and, unless it is to stay queued, take it to a status."""
+
+    def leave(status: Status, experiment_name: str = "reference") -> int:
+        config = experiment(experiment_name).configure("quick").model_dump(mode="json")
+        run_id = store.add_run(experiment_name, config, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
+        if status != "queued":
+            store.claim(run_id, me(), [])
+            store.begin(run_id, me(), {})
+            store.mark_running(run_id, 1.0)
+        if status in ("finished", "failed", "cancelled", "lost"):
+            store.end(run_id, status, "It ended.")
+        return run_id
+
+    return leave
+
+
+def save(home: Home, run_id: int) -> None:
+    folder = home.run_folder(run_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    assert Checkpoints(folder, 1.0).save({}, step=1200, passes=2.5, time_s=12.5)
+
+
+def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: Callable[..., int]) -> None:
+    cases = {
+        left("running"): "it is running. Cancel it first",
+        left("queued"): "it is queued",
+        left("finished"): "it finished",
+        left("cancelled", "hogwild"): "the experiment hogwild keeps no checkpoints",
+        left("cancelled"): "it left no checkpoint. Launch it anew, and set checkpoint_every_s",
+    }
+    with Reader.open(home) as reader:
+        for run_id, words in cases.items():
+            refusal = why_not_resumable(home, reader.run(run_id))
+            assert str(refusal).startswith(f"Run {run_id} can't be resumed: ")
+            assert words in str(refusal)
+    for run_id, words in ((99, "No run has the id 99"), (max(cases), "checkpoint_every_s")):
+        told = parallab("resume", str(run_id), "--no-runner")
+        assert (told.returncode, told.stdout) == (2, "")
+        assert words in told.stderr
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "lost"])
+def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(home: Home, left: Callable[..., int], status: Status) -> None:
+    run_id = left(status)
+    save(home, run_id)
+    assert resume(home, run_id, owner="bea") == run_id + 1
+    with Reader.open(home) as reader:
+        old, new = reader.run(run_id), reader.run(run_id + 1)
+    assert (new.config, new.preset, new.name, new.experiment) == (old.config, old.preset, old.name, old.experiment)
+    assert (new.parent_id, new.owner, new.status, old.status) == (run_id, "bea", "queued", status)
+
+
+def test_a_cancelled_run_goes_on_where_its_checkpoint_was(parallab: Parallab, home: Home, store: Store) -> None:
+    assert parallab("submit", "reference", *SETTINGS, "--set", "epochs=30").returncode == 0
+    with Reader.open(home) as reader:
+        wait(lambda: (home.run_folder(1) / "checkpoint.json").exists())
+        store.request_cancel(1, by="ada")
+        wait(lambda: not reader.run(1).active)
+        assert json.loads(parallab("resume", "1", "--json").stdout) == {"id": 2, "parent_id": 1}
+        wait(lambda: not reader.run(2).active)
+        run, events = reader.run(2), {event.kind: event.detail for event in reader.events(2)}
+        (loss,) = reader.series(2, ["train/loss"])
+    assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
+    at = json.loads((home.run_folder(1) / "checkpoint.json").read_text())["step"]
+    assert 0 < at < STEPS, "it was cancelled on its way"
+    assert events["resumes"] == f"run 1 at step {at:,}"
+    kept = loss.steps.index(at + 1)
+    assert loss.steps[:kept] == list(range(1, kept + 1)), "none twice; only what the killed rank had not yet sent may be missing"
+    assert loss.steps[kept:] == list(range(at + 1, STEPS + 1))
+    assert loss.times_s == sorted(loss.times_s)
+    assert "resumes     run 1" in parallab("show", "2").stdout
+    shown = json.loads(parallab("show", "1", "--json").stdout)
+    assert (shown["resumed_as"], shown["parent_id"]) == ([2], None)

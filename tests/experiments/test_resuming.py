@@ -1,0 +1,119 @@
+"""A run that was killed on its way and resumed ends as one that was not, bit for bit; real processes, killed wherever they are."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine import checkpoint
+from engine.checkpoint import last_checkpoint
+from engine.registry import experiment, method
+from engine.runtime import checkpoints, fork_server
+from engine.runtime.ranks import Ranks, StopRequested
+from engine.runtime.sink import MemorySink
+
+SETTINGS: dict[str, Any] = {"dataset": "digits", "epochs": 12, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "evaluate_every": 5, "threads_per_rank": 1}
+STEPS = 12 * 15
+METRICS = ("train/loss", "test/loss", "test/accuracy")
+
+
+@dataclass
+class KeptRanks(Ranks):
+    """Ranks that keep the weights they train, which lie in shared memory."""
+
+    weights: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def run(self, function: Any, *shared: Any, **options: Any) -> None:
+        self.weights = next(thing for thing in shared if isinstance(thing, Tensor))
+        super().run(function, *shared, **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+
+
+def train(folder: Path, *, until: int | None = None, every_s: float = 0.03, **more: Any) -> tuple[KeptRanks, dict[str, dict[int, float]]]:
+    """Carry out the reference, or kill it once a checkpoint has come to step `until`; return its ranks and its curves by step."""
+    config = experiment("reference").config.check(SETTINGS | {"checkpoint_every_s": every_s})
+
+    def stop() -> bool:
+        found = last_checkpoint(folder)
+        return until is not None and found is not None and found.step >= until
+
+    sink = MemorySink()
+    ranks = KeptRanks(config.roles, ("cpu",), 1, config.seed, folder, sink, stop_requested=stop, **more)
+    if until is None:
+        method("reference")(config, ranks)
+    else:
+        with pytest.raises(StopRequested):
+            method("reference")(config, ranks)
+    points = [point for batch in sink.batches for point in batch.points]
+    return ranks, {name: {point.step: point.value for point in points if point.name == name} for name in METRICS}
+
+
+def go_on(source: Path, target: Path, until: int | None) -> tuple[int, KeptRanks, dict[str, dict[int, float]]]:
+    """Resume what was killed in one folder in another; return the step it went on from, and what `train` returns."""
+    taken = checkpoint.take_checkpoint(source, target)
+    assert taken is not None
+    path, before = taken
+    step = int(checkpoints.load_checkpoint(path)["step"])
+    ranks, curves = train(target, until=until, resume_from=path, time_before_s=before.time_s)
+    assert min(curves["train/loss"]) == step + 1
+    return step, ranks, curves
+
+
+def test_a_run_killed_twice_and_resumed_twice_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole, curves = train(tmp_path / "whole", every_s=0)
+    assert len(curves["train/loss"]) == STEPS
+    train(tmp_path / "first", until=20)
+    _, _, on_the_way = go_on(tmp_path / "first", tmp_path / "second", 70)
+    step, ranks, to_the_end = go_on(tmp_path / "second", tmp_path / "third", None)
+    assert 70 <= step < STEPS, "it was killed on its way"
+    assert len(to_the_end["train/loss"]) == STEPS - step
+    for resumed in (on_the_way, to_the_end):
+        assert all(curves[metric][step] == value for metric in METRICS for step, value in resumed[metric].items())
+    assert torch.equal(ranks.weights, whole.weights)
+    before = last_checkpoint(tmp_path / "second")
+    assert before is not None
+    assert ranks.execution_time_s is not None
+    assert ranks.execution_time_s > before.time_s
+
+
+def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path) -> None:
+    ranks, _ = train(tmp_path, until=40)
+    assert isinstance(ranks.sink, MemorySink)
+    found = last_checkpoint(tmp_path)
+    assert found is not None
+    losses = [point for batch in ranks.sink.batches for point in batch.points if point.name == "train/loss"]
+    assert [point.step for point in losses if point.time_s <= found.time_s][: found.step] == list(range(1, found.step + 1))
+    assert found.passes == next(point.passes for point in losses if point.step == found.step)
+
+
+def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
+    assert (checkpoint.TENSORS, checkpoint.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
+    assert last_checkpoint(tmp_path) is None
+    (tmp_path / checkpoint.ABOUT).write_text("{half")
+    assert last_checkpoint(tmp_path) is None
+    assert checkpoints.Checkpoints(tmp_path, 1.0).save({"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25)
+    found = last_checkpoint(tmp_path)
+    assert found is not None
+    assert (found.step, found.passes, found.time_s) == (7, 0.5, 1.25)
+    (tmp_path / checkpoint.TENSORS).unlink()
+    assert last_checkpoint(tmp_path) is None
+
+
+def test_a_taken_checkpoint_outlives_the_run_it_came_from(tmp_path: Path) -> None:
+    kept = checkpoints.Checkpoints(tmp_path / "old", 1.0)
+    (tmp_path / "old").mkdir()
+    kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
+    checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "new")
+    taken = checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "new")  # as after a worker that died half-way
+    assert taken is not None
+    kept.save({"weights": torch.zeros(3)}, step=2, passes=1.0, time_s=2.0)
+    (tmp_path / "old" / checkpoint.TENSORS).unlink()
+    assert checkpoints.load_checkpoint(taken[0])["weights"].tolist() == [1.0, 1.0, 1.0]
+    assert checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "other") is None
