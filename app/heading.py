@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
+from app.lineage import lineage, resume_button
 from app.markup import as_text, bar, number, table, when
 from app.rows import time_left
 from engine.errors import EngineError
@@ -27,6 +28,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
         st.text(_cause(run, entry, reader), width="stretch")
+    lineage(run, reader)
     if run.active and run.status != "queued":
         st.html(bar(entry.progress, f"Progress of run {run.id}"))
     if run.error:
@@ -39,6 +41,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
 def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(permalink(run.id), language=None, wrap_lines=True)
+    resume_button(run)
     parts.clone_button(run)
     parts.cancel_button(run)
 
@@ -67,7 +70,9 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
 def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
     pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
-    on_for = run.execution_time_s if run.execution_time_s is not None else since(run.started_at, run.ended_at)
+    on_for = run.execution_time_s
+    if on_for is None and (here := since(run.started_at, run.ended_at)) is not None:
+        on_for = run.time_before_s + here
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
     pairs.append(("Ranks", str(run.demand.ranks)))

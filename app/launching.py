@@ -1,4 +1,4 @@
-"""From a filled form to a queued run: the name is asked where it is not known, then the run is queued and its page opened."""
+"""From a click to a queued run: the name is asked where it is not known, then the run is queued and its page opened."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from app.parts import go_to_run
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
-from engine.launch import launch
+from engine.launch import launch, resume
 
 _WAITS = "launch.waits"
 
@@ -25,24 +25,36 @@ class Order:
     title: str = ""
 
 
-def order(wanted: Order) -> None:
-    """Carry out a launch, or ask the name first and carry it out in the next script run."""
+@dataclass(frozen=True)
+class Resumption:
+    """One click on a run's Resume."""
+
+    run_id: int
+
+
+def order(wanted: Order | Resumption) -> None:
+    """Carry out a launch or a resumption, or ask the name first and carry it out in the next script run."""
     if person.name() is None:
         st.session_state[_WAITS] = wanted
-        person.ask("It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", "Save and launch")
+        button = "Save and launch" if isinstance(wanted, Order) else "Save and resume"
+        person.ask("It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
 
 
 def carry_out_waiting() -> None:
-    """Carry out the launch that waited for a name, once there is one."""
+    """Carry out what waited for a name, once there is one."""
     if person.name() is not None and (wanted := st.session_state.pop(_WAITS, None)):
         _launch(wanted)
 
 
-def _launch(wanted: Order) -> None:
+def _launch(wanted: Order | Resumption) -> None:
+    home, owner = Home.find(), person.whoever()
     try:
-        run_id = launch(Home.find(), wanted.experiment, wanted.config, owner=person.whoever(), preset=wanted.preset, title=wanted.title)
+        if isinstance(wanted, Order):
+            run_id = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title)
+        else:
+            run_id = resume(home, wanted.run_id, owner=owner)
     except EngineError as error:
         st.error(as_text(str(error)))
     else:

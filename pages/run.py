@@ -6,8 +6,10 @@ from app import live, parts
 from app.asking import reading
 from app.curves import curves
 from app.heading import heading
+from app.launching import carry_out_waiting
 from app.sections import section
 
+carry_out_waiting()
 wanted = st.query_params.get("run", "")
 
 

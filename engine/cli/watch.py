@@ -111,7 +111,7 @@ def progress_line(run: Run, loss: float | None = None, ahead: int = 0, now: date
     full = round(share * BAR_CELLS)
     parts = [f"{run.status} {'█' * full}{'░' * (BAR_CELLS - full)} {share:4.0%}", f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}"]
     if run.started_at and 0 < share < 1:
-        elapsed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)).total_seconds()
+        elapsed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)).total_seconds() + run.time_before_s
         parts.append(f"{duration(elapsed * (1 - share) / share)} left")
     if loss is not None:
         parts.append(f"train/loss {number(loss)}")

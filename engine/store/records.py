@@ -72,6 +72,7 @@ class RunRow:
     execution_time_s: float | None
     startup_time_s: float | None
     version: int
+    time_before_s: float
     config: Mapping[str, Any]
     last: Mapping[str, float] = field(default_factory=dict)
     """Last value of each metric (mean over ranks where only ranks recorded it)."""
@@ -116,6 +117,8 @@ class Run:
     progress_unit: str
     execution_time_s: float | None
     startup_time_s: float | None
+    time_before_s: float
+    """Training time of the runs that it goes on from; its execution time and its points count from there."""
     environment: Mapping[str, Any]
     version: int
     """The change token: grows with every write to the run, never shared by two runs."""

@@ -10,7 +10,7 @@ from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
-    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version"),
+    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 
@@ -29,7 +29,7 @@ def as_run(row: sqlite3.Row) -> Run:
     """Return a row of `RUN` as a record."""
     same = (
         "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
-        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version"
+        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s"
     )
     return Run(
         **{name: row[name] for name in same.split()},
@@ -81,4 +81,4 @@ def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
     """Return the time that the rest takes at the pace so far, None where there is no pace yet."""
     if row["status"] != "running" or not row["started_at"] or share <= 0:
         return None
-    return seconds_since(row["started_at"]) * (1 - share) / share
+    return float(row["time_before_s"] + seconds_since(row["started_at"])) * (1 - share) / share

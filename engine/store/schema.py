@@ -191,7 +191,9 @@ TABLES = (
     *(_SWEEPS, _RUNS, _PROGRESS, _RANKS, _METRICS, _POINTS, _PHASES, _SPANS, _HISTOGRAMS),
     *(_MACHINE_METRICS, _LOGS, _EVENTS, _TAGS, _NOTES, _RUNNER),
 )
-LATER: dict[str, str] = {}
+LATER: dict[str, str] = {
+    "runs.time_before_s": "the training time of the runs that it goes on from",
+}
 """Words of the columns that later steps add, by 'table.column'."""
 _INDEXES = (
     "CREATE UNIQUE INDEX runs_version ON runs (version)",
@@ -221,6 +223,12 @@ def first_schema(db: Database) -> None:
 def index_of_parents(db: Database) -> None:
     """Find the runs that resume a run without a look at all others."""
     db.execute("CREATE INDEX runs_parent ON runs (parent_id) WHERE parent_id IS NOT NULL")
+
+
+@steps()
+def time_before_a_resumption(db: Database) -> None:
+    """Let a resumed run count its time from where its parent's checkpoint was."""
+    db.execute("ALTER TABLE runs ADD COLUMN time_before_s REAL NOT NULL DEFAULT 0")
 
 
 def applied(connection: sqlite3.Connection, path: Path) -> set[str]:

@@ -42,6 +42,7 @@ class Store(Claims):
             if parent_id is None or connection.execute("SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]).fetchone():
                 return False
             take_over(connection, run_id, parent_id, step=step, time_s=time_s)
+            connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
             self._note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
             self.touch(run_id)
         return True

@@ -105,7 +105,17 @@ def test_both_runs_say_what_became_of_them(store: Store, reader: Reader, running
     run_id = running(parent_id=parent, owner="bea")
     assert reader.token(parent) > before, "its page has news"
     store.go_on_from_parent(run_id, step=1200, time_s=12.0)
+    assert (reader.run(run_id).time_before_s, reader.run(parent).time_before_s) == (12.0, 0.0)
     of_parent, of_child = reader.events(parent)[-1], reader.events(run_id)[-1]
     assert (of_parent.kind, of_parent.who, of_parent.detail) == (RESUMED, "bea", f"as run {run_id}")
     assert (of_child.kind, of_child.who, of_child.detail) == (RESUMES, "worker", f"run {parent} at step 1,200")
     assert (reader.resumed_as(parent), reader.resumed_as(run_id), reader.run(run_id).parent_id) == ([run_id], [], parent)
+
+
+def test_the_time_left_counts_what_the_parent_took(store: Store, reader: Reader, running: Running, parent: int) -> None:
+    run_id = running(parent_id=parent)
+    store.go_on_from_parent(run_id, step=12, time_s=3_000.0)
+    store.write(run_id, [], progress=(75, 100, "samples"))
+    left = reader.entry(run_id).time_left_s
+    assert left is not None
+    assert 1_000.0 <= left < 1_100.0

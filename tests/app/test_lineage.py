@@ -1,0 +1,90 @@
+"""Resuming from a run's page: the button where a run left a checkpoint, under the person's name, and the links both ways."""
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.home import Home
+from engine.registry import experiment
+from engine.runtime.machine import demand, machine
+from engine.runtime.processes import me
+from engine.store import Reader, Store
+from engine.store.records import Status
+from tests.app.test_pages import opened
+
+ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
+
+
+def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", saved: bool = True) -> int:
+    """Add a run that ended, with a checkpoint where asked; return its id."""
+    config = experiment(name).configure("quick")
+    with Store.open(home) as store:
+        run_id = store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
+        store.claim(run_id, me(), [])
+        store.begin(run_id, me(), {})
+        store.end(run_id, status, "It ended.")
+    if saved:
+        folder = home.run_folder(run_id)
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.pt").write_bytes(b"weights")
+        (folder / "checkpoint.json").write_text(ABOUT)
+    return run_id
+
+
+def links(test: AppTest) -> dict[str, str]:
+    """Return the page's links to runs: the words, and where each leads."""
+    html = " ".join(str(element.proto.body) for element in test.get("html"))
+    return {words: target for target, words in re.findall(r'<a href="([^"]+)">([^<]+)</a>', html)}
+
+
+def can_resume(test: AppTest) -> bool | None:
+    """Say whether Resume can be clicked; None where the page has no such button."""
+    return next((not button.disabled for button in test.button if button.label == "Resume"), None)
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "saved", "can"),
+    [
+        *((status, "reference", True, True) for status in ("cancelled", "failed", "lost")),
+        ("cancelled", "reference", False, False),
+        ("finished", "reference", True, None),
+        ("cancelled", "hogwild", True, None),
+    ],
+)
+def test_resume_is_offered_where_a_run_can_go_on(home: Home, status: Status, name: str, saved: bool, can: bool | None) -> None:
+    test = opened("run", {"run": str(ended(home, status, name=name, saved=saved))})
+    assert not test.exception
+    assert can_resume(test) is can
+
+
+def test_resume_queues_a_run_under_the_persons_name_and_both_are_linked(home: Home) -> None:
+    run_id = ended(home)
+    test = opened("run", {"run": str(run_id)})
+    test.session_state["person"] = "Bea"
+    test.button(key=f"resume-{run_id}").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        child = reader.run(run_id + 1)
+    assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (run_id, "Bea", "queued", "reference", "quick")
+    assert links(opened("run", {"run": str(run_id)})) == {f"resumed as run {child.id}": f"/run?run={child.id}"}
+    assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id}": f"/run?run={run_id}"}
+    with Store.open(home) as store:
+        store.go_on_from_parent(child.id, step=1200, time_s=12.5)
+    assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id} at step 1,200": f"/run?run={run_id}"}
+
+
+def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: Home) -> None:
+    run_id = ended(home)
+    test = opened("run", {"run": str(run_id)})
+    test.button(key=f"resume-{run_id}").click().run()
+    with Reader.open(home) as reader:
+        assert reader.count() == 1
+    test.session_state["person"] = "Bea"
+    test.run()
+    with Reader.open(home) as reader:
+        assert (reader.count(), reader.run(run_id + 1).owner) == (2, "Bea")
+
+
+def test_a_run_that_has_no_kin_shows_none(home: Home) -> None:
+    assert links(opened("run", {"run": str(ended(home))})) == {}
