@@ -8,6 +8,9 @@ from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
 from engine.registry import Experiment, Flow, Preset
 
+SPARSE_VALUES = 4_000_000
+"""The most values that a sparse training set may have: 12 bytes each, and a fifth more for the test set."""
+
 
 class HogwildConfig(Config):
     """SGD by several trainers on one set of shared weights."""
@@ -16,7 +19,7 @@ class HogwildConfig(Config):
     epochs: int = Field(
         10, ge=1, le=1000, description="Times that each trainer goes through the training set; all together they make trainers x epochs passes."
     )
-    batch_size: int = Field(64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"})
+    batch_size: int = Field(64, ge=1, le=60_000, description="Images (or sparse samples) in one mini-batch.", json_schema_extra={"unit": "samples"})
     learning_rate: float = Field(
         0.01,
         gt=0,
@@ -24,7 +27,14 @@ class HogwildConfig(Config):
         description="Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes NaN, lower it.",
     )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer keeps its own.")
-    dataset: DatasetName = Field("mnist", description="What is learned: mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing).")
+    model: Literal["mnist_net", "sparse_logistic"] = Field(
+        "mnist_net",
+        description="mnist_net: a dense net on images; it learns, but no theorem says so. "
+        "sparse_logistic: logistic regression on made, sparse samples, close to what the theorem is about; ignores the data set.",
+    )
+    dataset: DatasetName = Field(
+        "mnist", description="What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+    )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
         description="engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the published code is, at its cost.",
@@ -37,6 +47,23 @@ class HogwildConfig(Config):
         description="Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. Trainer1 does not train meanwhile.",
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
+    sparse_samples: int = Field(
+        20_000,
+        ge=100,
+        le=100_000,
+        description="Samples that sparse_logistic trains on; a fifth as many more are held out.",
+        json_schema_extra=ADVANCED | {"unit": "samples"},
+    )
+    sparse_features: int = Field(
+        2_000, ge=10, le=1_000_000, description="Features of sparse_logistic, with a weight each. More of them: fewer collisions.", json_schema_extra=ADVANCED
+    )
+    sparse_nonzeros: int = Field(
+        10,
+        ge=1,
+        le=1_000,
+        description="Features that each sample of sparse_logistic has; all others are zero. Fewer of them: fewer collisions.",
+        json_schema_extra=ADVANCED,
+    )
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -44,8 +71,13 @@ class HogwildConfig(Config):
 
     @property
     def max_gpus(self) -> int:
-        """One: its memory is what the trainers share. The tutorial variant has none."""
-        return 0 if self.variant == "tutorial" else 1
+        """One: its memory is what the trainers share. The tutorial variant and the sparse model have none."""
+        return 0 if self.variant == "tutorial" or self.model == "sparse_logistic" else 1
+
+    @property
+    def samples(self) -> int:
+        """The training samples that one pass goes through."""
+        return self.sparse_samples if self.model == "sparse_logistic" else data_set(self.dataset).train
 
     def tests_after(self, epoch: int) -> bool:
         """Say whether trainer1 tests after that epoch (counted from 1) while the others go on; the test at the end comes besides."""
@@ -53,9 +85,9 @@ class HogwildConfig(Config):
 
     @model_validator(mode="after")
     def _fits_the_data(self) -> Self:
-        size = data_set(self.dataset).train
-        if self.batch_size > size:
-            raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {self.dataset}, got {self.batch_size}.")
+        if self.batch_size > self.samples:
+            source = self.dataset if self.model == "mnist_net" else self.model
+            raise RuleBroken("batch_size", f"batch_size must be at most the {self.samples:,} training samples of {source}, got {self.batch_size}.")
         return self
 
     @model_validator(mode="after")
@@ -77,6 +109,32 @@ class HogwildConfig(Config):
                 "start_method",
                 f"start_method must be spawn for variant tutorial, since its slow start is part of what it shows, got '{self.start_method}'. "
                 "Choose spawn or variant engine.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_sparse_updates_sparse(self) -> Self:
+        if self.model != "sparse_logistic":
+            return self
+        if self.variant == "tutorial":
+            raise RuleBroken("variant", "variant must be engine for model sparse_logistic, which the published code does not have, got 'tutorial'.")
+        if self.device == "cuda":
+            raise RuleBroken("device", "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, got 'cuda'. Choose cpu.")
+        if self.momentum:
+            raise RuleBroken("momentum", f"momentum must be 0 for model sparse_logistic, since it would write every weight in each step, got {self.momentum}.")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> Self:
+        if self.model != "sparse_logistic":
+            return self
+        if self.sparse_nonzeros > self.sparse_features:
+            raise RuleBroken("sparse_nonzeros", f"sparse_nonzeros must be at most sparse_features ({self.sparse_features:,}), got {self.sparse_nonzeros}.")
+        if self.sparse_samples * self.sparse_nonzeros > SPARSE_VALUES:
+            raise RuleBroken(
+                "sparse_samples",
+                f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of shared memory, "
+                f"got {self.sparse_samples:,} x {self.sparse_nonzeros}.",
             )
         return self
 
@@ -102,6 +160,11 @@ EXPERIMENT = Experiment(
         "tutorial": Preset(
             "The published set-up built as the published code is: Python started anew for each trainer, images read one by one.",
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
+        ),
+        "sparse": Preset(
+            "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and no network is needed.",
+            {"model": "sparse_logistic", "trainers": 4, "epochs": 5, "batch_size": 10, "learning_rate": 5.0, "momentum": 0.0, "threads_per_rank": 1},
+            expects={"test/accuracy": 84.0},
         ),
     },
     axis="trainers",

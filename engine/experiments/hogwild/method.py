@@ -18,6 +18,7 @@ from engine.data.images import ImageSet, shared
 from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
 from engine.data.weights import FlatSgd, bind, flat_weights
+from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
@@ -30,6 +31,9 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
         from engine.experiments.hogwild import tutorial  # it alone imports torchvision, which takes a second
 
         tutorial.run(config, ranks)
+        return
+    if config.model == "sparse_logistic":
+        sparse.run(config, ranks)
         return
     device = usable(config.device, ranks.devices[0])
     data = load(config.dataset).to(device)
