@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 
 from app.launching import Resumption, order
-from app.markup import as_text
+from app.markup import as_text, run_link
 from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.home import Home
@@ -21,8 +21,8 @@ def lineage(run: Run, reader: Reader) -> None:
     after = reader.resumed_as(run.id)
     if not before and not after:
         return
-    said = [_link(f"resumes {before}", run.parent_id) if run.parent_id else escape(f"resumes {before}, which was deleted")] if before else []
-    said += [_link(f"resumed as run {run_id}", run_id) for run_id in after]
+    said = [run_link(f"resumes {before}", run.parent_id) if run.parent_id else escape(f"resumes {before}, which was deleted")] if before else []
+    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in after]
     st.html(f'<div class="pl-row">{"".join(f"<span>{part}</span>" for part in said)}</div>')
 
 
@@ -44,8 +44,3 @@ def resume_button(run: Run) -> None:
 def _promise(run: Run) -> str:
     found = last_checkpoint(Home.find().run_folder(run.id))
     return f"Queue a new run with these settings that goes on from {f'step {found.step:,}' if found else 'the last checkpoint'}, with the curves up to there."
-
-
-def _link(words: str, run_id: int) -> str:
-    """Return a link as HTML: one of Streamlit's to another run on the same page leaves the old run in the browser's address."""
-    return f'<a href="/run?run={run_id}">{escape(words)}</a>'

@@ -19,6 +19,11 @@ def when(text: str | None) -> str:
     return f'<time datetime="{escape(text)}" title="{absolute(text)}">{ago(text)}</time>' if text else "–"
 
 
+def run_link(words: str, run_id: int) -> str:
+    """Return a link to a run as HTML: one of Streamlit's, followed on the run page itself, leaves the old address in the browser."""
+    return f'<a href="/run?run={run_id}">{escape(words)}</a>'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
     cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)

@@ -7,6 +7,7 @@ from app.asking import reading
 from app.curves import curves
 from app.heading import heading
 from app.launching import carry_out_waiting
+from app.markup import run_link
 from app.sections import section
 
 carry_out_waiting()
@@ -41,4 +42,4 @@ else:
     for row in newest:
         with st.container(horizontal=True, vertical_alignment="center"):
             parts.status_badge(row.status)
-            st.page_link(parts.PAGES["run"], label=f"{row.id}: {parts.title_of(row)}", query_params={"run": str(row.id)})
+            st.html(run_link(f"{row.id}: {parts.title_of(row)}", row.id))

@@ -1,15 +1,18 @@
-// A plotly figure that is handed over whole; the node and its zoom outlive each new figure.
+// A plotly figure that is handed over whole; the node and its zoom outlive each new figure, and one that is the same is not drawn again.
 
 export default function ({ data, parentElement }) {
   const state = (parentElement.figure ??= begin(parentElement));
-  state.data = data;
-  state.draw();
+  const told = JSON.stringify(data);
+  if (told !== state.told) {
+    Object.assign(state, { data, told });
+    state.draw();
+  }
   return state.stop;
 }
 
 function begin(element) {
   const node = element.querySelector(".pl-figure");
-  const state = { data: null };
+  const state = { data: null, told: "" };
   state.draw = async () => {
     const Plotly = await loadPlotly(state.data.plotly);
     const theme = themeOf(element);

@@ -143,11 +143,16 @@ def test_a_histogram_grows_with_its_run_on_the_same_node(console: Console, page:
     push(1, 10)
     page.get_by_role("radio", name="Histograms").click()
     bars, heat = page.locator(".pl-figure").first, page.locator(".pl-figure").last
-    heat.locator(".nsewdrag").wait_for(state="attached")
-    wait_until(lambda: bars.evaluate("plot => plot.data[0].y") == [10], 10, "the bar was drawn")
+    expect(page.locator(".pl-figure:has(.nsewdrag)")).to_have_count(2)
+    wait_until(lambda: bars.evaluate("plot => plot.data?.[0].y") == [10], 10, "the bar was drawn")
     heat.evaluate("plot => { plot.marked = true; }")
     push(3, 20)
     wait_until(lambda: bars.evaluate("plot => plot.data[0].y") == [10, 20], 10, "the new bar was drawn")
     wait_until(lambda: heat.evaluate("plot => plot.data[0].z.flat().reduce((sum, count) => sum + count, 0)") == 30, 10, "the heat holds every push")
     assert heat.evaluate("plot => plot.marked === true")
     assert heat.evaluate("plot => plot.data[0].colorscale.length") == 3
+    heat.evaluate("plot => plot.on('plotly_afterplot', () => { plot.redrawn = true; })")
+    store.write(1, [], progress=(9_600, 12_800, "samples"))
+    expect(page.get_by_text("75% done")).to_be_visible(timeout=5_000)
+    page.wait_for_timeout(500)
+    assert heat.evaluate("plot => plot.redrawn") is None, "nothing was pushed, so nothing is drawn"
