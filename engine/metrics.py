@@ -30,6 +30,14 @@ METRICS = {
         Metric("perf/startup_time_s", "Start-up time", "s", "min", "From the worker taking the run to all ranks ready.", live=False),
         Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
+        Metric(
+            "perf/overwritten_updates",
+            "Overwritten updates",
+            "%",
+            "min",
+            "Estimate: of 1,000 sampled weights, those that right after a trainer's write differ from their value right before plus its own change. "
+            "Too high where another write came in between and nothing was lost.",
+        ),
         Metric("theory/omega", "Sparsity Ω", "weights", None, "The most weights that one sample touches; the theorem wants it small.", live=False),
         Metric("theory/delta", "Sparsity Δ", "", None, "The largest share (0 to 1) of samples that touch one weight; the theorem wants it small.", live=False),
         Metric(

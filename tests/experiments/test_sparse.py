@@ -13,6 +13,7 @@ from engine.data.sparse import sparse_problem
 from engine.errors import ConfigError, RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.overwrites import Overwrites
 from engine.experiments.hogwild.theory import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
@@ -75,7 +76,7 @@ def test_the_gradient_is_that_of_the_dense_loss() -> None:
 
 def test_a_step_writes_only_what_its_samples_touch() -> None:
     weights = torch.zeros(10)
-    step = sparse.SparseSgd(weights, 0.5)
+    step = sparse.SparseSgd(0.5, Overwrites(weights, 1, seed=0))
     step.aim(torch.tensor([[1, 3], [3, 7]]), torch.tensor([[1.0, 2.0], [4.0, -8.0]]))
     step.step()
     assert weights.tolist() == [0, -0.5, 0, -3, 0, 0, 0, 4, 0, 0]

@@ -1,11 +1,14 @@
 """What trainers do in tests; here because a rank's process must be able to import its function."""
 
+import time
+
 import torch
 from torch import Tensor
 
 from engine.data.images import ImageSet
 from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.overwrites import Overwrites
 from engine.runtime.ranks import Rank
 
 
@@ -14,3 +17,13 @@ def train_and_keep_weights(rank: Rank, config: HogwildConfig, data: ImageSet, we
     method._train(rank, config, data, weights, counts)
     rank.barrier("ended")
     torch.save(weights.clone(), rank.folder / f"{rank.role}.pt")
+
+
+def write_until_overwritten(rank: Rank, weights: Tensor, seen: Tensor) -> None:
+    """Add to all weights again and again until one of the trainers has seen another's write, for 20 s at most."""
+    overwrites = Overwrites(weights, 1, rank.seed)
+    rank.ready()
+    deadline = time.monotonic() + 20
+    while not seen.any() and time.monotonic() < deadline:
+        overwrites.write(lambda target: target.add_(1 + rank.index))
+        seen[rank.index] = overwrites.share() or 0.0

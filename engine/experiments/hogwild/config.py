@@ -47,6 +47,13 @@ class HogwildConfig(Config):
         description="Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. Trainer1 does not train meanwhile.",
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
+    overwrites_every: int = Field(
+        100,
+        ge=0,
+        le=100_000,
+        description="Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. Variant tutorial never does.",
+        json_schema_extra=ADVANCED | {"unit": "steps"},
+    )
     sparse_samples: int = Field(
         20_000,
         ge=100,

@@ -17,9 +17,10 @@ from engine.data.devices import usable
 from engine.data.images import ImageSet, shared
 from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
-from engine.data.weights import FlatSgd, bind, flat_weights
+from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.overwrites import Overwrites, WatchedSgd
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
 from engine.runtime.ranks import Rank, Ranks
@@ -54,7 +55,8 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
     keep_freed_memory()
     net, record = mnist_net(config.seed), rank.recorder
     gradient = bind(net, weights)  # from here on the net's weights are the shared ones
-    update = Update(FlatSgd(weights, gradient, config.learning_rate, config.momentum), rank, locked=config.lock)
+    overwrites = Overwrites(weights, config.overwrites_every, rank.seed)
+    update = Update(WatchedSgd(weights, gradient, config.learning_rate, config.momentum, overwrites), rank, locked=config.lock)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
     tally = Tally(rank, config, counts, data.size)
     torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
@@ -69,7 +71,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
                 loss.backward()  # type: ignore[no-untyped-call]
                 value = loss.item()
             update()
-            tally.add(value, len(labels))
+            tally.add(value, len(labels), overwrites.share())
         if rank.index == 0 and config.tests_after(epoch):
             _test(weights.clone(), config, data, tally)
     with record.phase("wait"):

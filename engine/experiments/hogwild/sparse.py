@@ -17,6 +17,7 @@ from engine.data.images import shared
 from engine.data.nets import Score
 from engine.data.sparse import SparseProblem, SparseSamples, sparse_problem
 from engine.experiments.hogwild.config import HogwildConfig
+from engine.experiments.hogwild.overwrites import Overwrites
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.theory import Sparsity, sparsity
 from engine.experiments.hogwild.update import Update
@@ -47,8 +48,8 @@ def slope(samples: SparseSamples, weights: Tensor) -> Slope:
 class SparseSgd:
     """SGD that writes the weights of one mini-batch alone; without momentum, which would move all others too."""
 
-    def __init__(self, weights: Tensor, learning_rate: float) -> None:
-        self._weights = weights
+    def __init__(self, learning_rate: float, overwrites: Overwrites) -> None:
+        self._overwrites = overwrites
         self._learning_rate = learning_rate
         self._touched = self._change = torch.empty(0)
 
@@ -58,12 +59,16 @@ class SparseSgd:
 
     def step(self) -> None:
         """weights[touched] <- weights[touched] - learning_rate * gradient, one addition per value."""
-        self._weights.index_add_(0, self._touched, self._change)
+        self._overwrites.write(self._add, self._touched)
+
+    def _add(self, weights: Tensor) -> None:
+        weights.index_add_(0, self._touched, self._change)
 
 
 def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counts: Tensor) -> None:
     record, train = rank.recorder, problem.train
-    optimizer = SparseSgd(weights, config.learning_rate)
+    overwrites = Overwrites(weights, config.overwrites_every, rank.seed)
+    optimizer = SparseSgd(config.learning_rate, overwrites)
     update = Update(optimizer, rank, locked=config.lock)
     batches = Batches(train.values, train.labels, config.batch_size, rank.seed)
     tally = Tally(rank, config, counts, config.samples)
@@ -79,7 +84,7 @@ def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Spa
                 optimizer.aim(samples.indices, gradient)
                 value = loss.item()
             update()
-            tally.add(value, len(positions))
+            tally.add(value, len(positions), overwrites.share())
         if rank.index == 0 and config.tests_after(epoch):
             _test(weights.clone(), problem.test, tally)
     with record.phase("wait"):

@@ -37,11 +37,12 @@ class Tally:
         """How often all trainers together have gone through the training set."""
         return float(self._counts.sum()) / self._size
 
-    def add(self, loss: float, samples: int) -> None:
-        """Record one step; raises RunFailed when its loss is no number any more."""
+    def add(self, loss: float, samples: int, overwritten: float | None = None) -> None:
+        """Record one step, and the percentage of its updates overwritten where it was looked at; raises RunFailed when the loss is no number any more."""
         self.steps += 1
         self._counts[self._index] += samples
-        self.record.log({"train/loss": loss}, step=self.steps, passes=self.passes)
+        values = {"train/loss": loss} if overwritten is None else {"train/loss": loss, "perf/overwritten_updates": overwritten}
+        self.record.log(values, step=self.steps, passes=self.passes)
         self.record.progress(int(self._counts[self._index]), self._config.epochs * self._size)
         if not math.isfinite(loss):
             raise RunFailed(
