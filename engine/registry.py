@@ -11,7 +11,7 @@ from typing import Any
 from engine.config import Config
 from engine.errors import UnknownName
 
-EXPERIMENTS = ("reference", "hogwild")
+EXPERIMENTS = ("reference", "sync_sgd", "hogwild")
 
 
 @dataclass(frozen=True)

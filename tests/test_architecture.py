@@ -19,7 +19,7 @@ TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 METHOD_SEES = (
     *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training"),
-    *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "checkpoints")),
+    *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints")),
 )
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),

@@ -1,0 +1,50 @@
+"""One trainer's part of the data as an endless row of mini-batches, and what all trainers know of each other's."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from torch import Tensor
+
+from engine.data.batches import Batches
+from engine.data.images import ImageSet
+from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.training.parts import parts
+
+
+class Part:
+    """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone through them."""
+
+    def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
+        cut = parts(data.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)
+        own = cut[index].to(data.train_labels.device)
+        self._images = data.train_images
+        self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)  # positions take the place of images
+        self._stream = self._positions()
+        self._counts = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
+        self.size = len(own)
+        self.steps = self._counts[index]
+        """This trainer's steps in a round."""
+        self.longest = max(self._counts)
+        """The steps in a round of the trainer that has the most."""
+
+    def contributors(self, step: int) -> int:
+        """Return how many trainers have a mini-batch in that step of a round (from 0); the others have gone through their part."""
+        return sum(step < count for count in self._counts)
+
+    def take(self) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of the next mini-batch."""
+        where, labels = self._batches.take(next(self._stream))
+        return self._images.index_select(0, where), labels
+
+    def skip(self, steps: int) -> None:
+        """Leave out so many mini-batches, which a run trained on that this one goes on from."""
+        next(islice(self._stream, steps, steps), None)
+
+    def samples(self, steps: int) -> int:
+        """Return how many samples the first `steps` mini-batches have."""
+        through, rest = divmod(steps, -(-self.size // self._batches.batch_size))
+        return through * self.size + min(rest * self._batches.batch_size, self.size)
+
+    def _positions(self) -> Iterator[Tensor]:
+        while True:
+            yield from self._batches.epoch()

@@ -1,0 +1,132 @@
+"""Synchronous parallel SGD built as the published code is: in each round Python started anew for each trainer, images read one by one.
+
+Kept for its cost, which the engine variant is compared with. Mended: a trainer trains on a copy of the global weights (the published one
+takes over their very storage, and so do all others), the average is taken before the test, and each keeps to its share of the cores.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import nll_loss
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.optim import SGD
+from torch.utils.data import DataLoader, Subset
+
+from engine.data.datasets import read
+from engine.data.images import PixelSet, shared
+from engine.data.nets import MnistNet, Score, mnist_net
+from engine.data.pil_images import PilImages, timed
+from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.experiments.sync_sgd.tally import Tally
+from engine.recorder import MemoryRecorder
+from engine.runtime.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.children import spawned
+from engine.runtime.collective import Circle, Collective
+from engine.runtime.ranks import Rank, Ranks
+from engine.training.faults import Faults
+from engine.training.parts import parts
+
+SEEDS_APART = 1_000_003
+"""How far the seeds of two rounds lie apart: each process draws its own order and dropout."""
+Send = Callable[[tuple[float, int, dict[str, float]]], None]
+
+
+def run(config: SyncSgdConfig, ranks: Ranks) -> None:
+    """Train in one rank per trainer, each of which starts a process a round; return when all have ended."""
+    size = sum(parameter.numel() for parameter in mnist_net(config.seed).parameters())
+    collective = Collective.create(config.transport, size, config.roles, config.timeout_s)
+    ranks.run(_train, config, read(config.dataset), collective, Tally.shared_counts(config.trainers))
+
+
+def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Collective, counts: Tensor) -> None:
+    own = parts(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[rank.index]
+    weights = shared(parameters_to_vector(mnist_net(config.seed).parameters()).detach().clone())
+    tally = Tally(rank, config, counts, len(pixels.train_labels), config.rounds * len(own))
+    checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s), 0.0, 1
+    if rank.resume_from:
+        state = load_checkpoint(rank.resume_from)
+        weights.copy_(state["center"])
+        before_s, first = float(state["time_s"]), int(state["round"]) + 1
+        tally.go_on((first - 1) * _steps(config, own), (first - 1) * len(own))
+    with collective.join(rank) as circle:
+        rank.barrier("set up")
+        began = time.monotonic()
+        rank.ready()
+        if first > 1 and rank.index == 0 and config.tests_after(first - 1):
+            _test(weights, config, pixels, tally)
+        for number in range(first, config.rounds + 1):
+            _train_once(rank, config, pixels, own, weights, number, tally)
+            _average(circle, weights, number, tally)
+            if rank.index == 0 and checkpoints.due():
+                time_s = before_s + circle.latest_s() - began
+                state = {"round": number, "center": weights, "time_s": time_s}
+                checkpoints.save(state, step=tally.steps, passes=tally.passes, time_s=time_s)
+            if rank.index == 0 and config.tests_after(number):
+                _test(weights, config, pixels, tally)
+        with tally.record.phase("wait"):
+            rank.barrier("trained")
+
+
+def _steps(config: SyncSgdConfig, own: Tensor) -> int:
+    return -(-len(own) // config.batch_size)
+
+
+def _train_once(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, tally: Tally) -> None:
+    """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase `other`."""
+    faults = Faults(rank, config, rank.index + 1)
+    with spawned(f"{rank.role}'s process of round {number}", _go_through, config, pixels, own, weights, rank.seed, number) as steps:
+        for loss, samples, seconds in steps:
+            for phase, spent in seconds.items():
+                tally.record.spend(phase, spent)
+            faults.strike(tally.steps + 1)
+            tally.add(loss, samples)
+
+
+def _go_through(send: Send, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, seed: int, number: int) -> None:
+    """Go through the part once with a copy of the weights and an optimizer of its own; at the end write the weights back."""
+    torch.manual_seed(seed + number * SEEDS_APART)
+    model = mnist_net(config.seed)
+    vector_to_parameters(weights.clone(), model.parameters())
+    data = PilImages(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)
+    loader: DataLoader[Any] = DataLoader(Subset(data, own.tolist()), batch_size=config.batch_size, shuffle=True)
+    optimizer = SGD(model.parameters(), lr=config.learning_rate, momentum=config.momentum)
+    record = MemoryRecorder()
+    for step, (images, labels) in enumerate(timed(loader, record), (number - 1) * len(loader)):
+        if config.schedule == "linear":
+            optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - step / (config.rounds * len(loader)))
+        with record.phase("compute"):
+            optimizer.zero_grad()
+            loss = nll_loss(model(images), labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            value = loss.item()
+        with record.phase("update"):
+            optimizer.step()
+        send((value, len(labels), dict(record.phases)))
+        record.phases.clear()
+    weights.copy_(parameters_to_vector(model.parameters()).detach())
+
+
+def _average(circle: Circle, weights: Tensor, number: int, tally: Tally) -> None:
+    """Make the global weights the mean of all trainers' weights."""
+    with tally.record.phase("communicate"):
+        waited = circle.average(weights, f"round {number}")
+    tally.record.spend("wait", waited)
+    tally.record.spend("communicate", -waited)
+
+
+def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, tally: Tally) -> None:
+    """Test the global weights as the published code does, reading the test images one by one too."""
+    loader: DataLoader[Any] = DataLoader(PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size)
+    model: MnistNet = mnist_net(config.seed)
+    vector_to_parameters(weights, model.parameters())
+    model.eval()
+    loss, right = 0.0, 0
+    with tally.record.phase("evaluate"), torch.no_grad():
+        for images, labels in loader:
+            scores = model(images)
+            loss += nll_loss(scores, labels, reduction="sum").item()
+            right += int((scores.argmax(1) == labels).sum())
+    tally.score(Score(loss / len(pixels.test_labels), 100 * right / len(pixels.test_labels)))
