@@ -93,7 +93,7 @@ class Keeping:
         trainer.learner.state.copy_(state["local"][index] if trainer.config.sync == "elastic" else trainer.center)
         if trainer.config.keep_optimizer:
             trainer.optimizer.velocity.copy_(state["velocity"][0 if trainer.config.steps_together else index])
-        _set_random_state(self._rank.device, state["random"][index])
+        _set_random_state(self._rank.device, state["random"][index].clone())  # torch crashes on a view that begins within its storage
         steps = number * trainer.part.steps
         trainer.part.skip(steps)
         self._tally.go_on(steps, trainer.part.samples(steps))

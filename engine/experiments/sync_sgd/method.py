@@ -42,6 +42,8 @@ class _Common:
     collective: Collective
     counts: Tensor
     shelf: Shelf
+    first: Tensor
+    """The weights (and statistics) that all start from."""
     gpu_each: bool
 
 
@@ -54,13 +56,14 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
         return
     devices = [usable(config.device, device) for device in ranks.devices]
     net = mnist_net(config.seed)
-    size, parameters = len(flat_state(net)), sum(parameter.numel() for parameter in net.parameters())
+    first, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
     common = _Common(
         config,
         load(config.dataset),
-        Collective.create(config.transport, size, config.roles, config.timeout_s),
+        Collective.create(config.transport, len(first), config.roles, config.timeout_s),
         Tally.shared_counts(config.trainers),
-        Shelf.create(config, size, parameters),
+        Shelf.create(config, len(first), parameters),
+        first,
         gpu_each=devices[0].type == "cuda" and len(set(devices)) == len(devices),
     )
     ranks.run(_train, common)
@@ -71,6 +74,7 @@ def _train(rank: Rank, common: _Common) -> None:
     config, data, record = common.config, common.data.to(rank.device), rank.recorder
     part = Part(config, data, rank.index, rank.seed)
     learner = Learner(mnist_net(config.seed), nll_loss, device=rank.device)
+    learner.state.copy_(common.first)
     optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
     tally = Tally(rank, config, common.counts, data.size, part.samples(config.rounds * part.steps))
     with ExitStack() as groups:

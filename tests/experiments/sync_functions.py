@@ -1,0 +1,60 @@
+"""What trainers of synchronous SGD do in tests; here because a rank's process must be able to import its function."""
+
+import os
+from typing import Any
+
+from engine.data.nets import MnistNet
+from engine.data.nets import mnist_net as made_net
+from engine.experiments.sync_sgd import method
+from engine.experiments.sync_sgd.method import _Common
+from engine.runtime.collective import Circle
+from engine.runtime.ranks import Rank
+
+
+def sober_net(seed: int) -> MnistNet:
+    """Return the net with dropout off for good, so that what it computes does not depend on who draws."""
+    net = made_net(seed)
+    net.__class__ = Sober  # its train() leaves dropout off
+    return net.train()
+
+
+class Sober(MnistNet):
+    def train(self, mode: bool = True) -> "Sober":
+        super().train(False)
+        return self
+
+
+def train_sober(rank: Rank, common: _Common) -> None:
+    """Train without dropout."""
+    method.mnist_net = sober_net  # type: ignore[attr-defined]
+    method._train(rank, common)
+
+
+def train_and_write_pids(rank: Rank, common: _Common) -> None:
+    """Train, and write down this process's id at each average."""
+    average = Circle.average
+
+    def write_and_average(circle: Circle, *given: Any) -> float:
+        with (rank.folder / f"{rank.role}.pids").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return average(circle, *given)
+
+    Circle.average = write_and_average  # type: ignore[method-assign]
+    method._train(rank, common)
+
+
+def say_and_wait(send: Any, word: str) -> None:
+    """Say a word and this process's id, then wait for ever."""
+    send((word, os.getpid()))
+    while True:
+        os.read(os.pipe()[0], 1)
+
+
+def say_twice(send: Any, word: str) -> None:
+    send(word)
+    send(word)
+
+
+def say_and_break(send: Any, word: str) -> None:
+    send(word)
+    os._exit(7)

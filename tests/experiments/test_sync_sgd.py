@@ -1,0 +1,405 @@
+"""What makes synchronous SGD right, exactly: one trainer is plain SGD, N that average gradients are one with N times the batch."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import nll_loss
+
+from engine.checkpoint import last_checkpoint
+from engine.data.datasets import load
+from engine.data.nets import mnist_net
+from engine.data.weights import bind, flat_weights
+from engine.errors import ConfigError, RankFailed, RunFailed
+from engine.experiments.sync_sgd import method as sync_method
+from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.experiments.sync_sgd.part import Part
+from engine.experiments.sync_sgd.trainer import Trainer
+from engine.registry import experiment, method
+from engine.runtime import fork_server
+from engine.runtime.checkpoints import load_checkpoint
+from engine.runtime.ranks import LocalRanks, Ranks, StopRequested
+from engine.runtime.sink import MemorySink
+from engine.training.parts import parts
+from tests.experiments import plain_sgd, sync_functions
+
+SHORT: dict[str, Any] = {
+    "dataset": "digits",
+    "rounds": 2,
+    "batch_size": 100,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "keep_optimizer": True,
+    "seed": 7,
+    "threads_per_rank": 1,
+    "checkpoint_every_s": 1e-6,
+    "timeout_s": 30,
+}
+"""With a checkpoint after each round, the last of which holds the weights at the end."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+
+
+@dataclass
+class With:
+    """Ranks that carry out another function in place of the method's own."""
+
+    ranks: Any
+    function: Callable[..., None]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ranks, name)
+
+    def run(self, function: Callable[..., None], *shared: Any) -> None:
+        self.ranks.run(self.function, *shared)
+
+
+def in_threads(folder: Path, resume_from: Path | None = None, **changes: Any) -> LocalRanks:
+    """Train in threads of this process."""
+    config = SyncSgdConfig.check(SHORT | {"transport": "shared_memory"} | changes)
+    folder.mkdir(exist_ok=True)
+    ranks = LocalRanks(config.roles, seed=config.seed, folder=folder, resume_from=resume_from)
+    method("sync_sgd")(config, ranks)
+    return ranks
+
+
+def in_processes(folder: Path, function: Callable[..., None] | None = None, *, more: dict[str, Any] | None = None, **changes: Any) -> tuple[Ranks, MemorySink]:
+    """Train in real processes."""
+    config, sink = SyncSgdConfig.check(SHORT | changes), MemorySink()
+    ranks = Ranks(config.roles, ("cpu",) * config.trainers, 1, config.seed, folder, sink, config.start_method, **(more or {}))
+    method("sync_sgd")(config, With(ranks, function) if function else ranks)
+    return ranks, sink
+
+
+def center_of(folder: Path) -> Tensor:
+    found: Tensor = load_checkpoint(folder / "checkpoint.pt")["center"]
+    return found
+
+
+@pytest.fixture
+def sober(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn dropout off: threads draw from one generator, in any order."""
+    monkeypatch.setattr(sync_method, "mnist_net", sync_functions.sober_net)
+
+
+# ---- equal to plain SGD ---------------------------------------------------------------------------------------------
+
+
+def plainly() -> tuple[list[float], dict[str, Tensor]]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return plain_sgd.train("digits", seed=7, epochs=2, batch_size=100, learning_rate=0.05, momentum=0.9)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def assert_plain(losses: list[float], folder: Path) -> None:
+    expected, weights = plainly()
+    net = mnist_net(0)
+    bind(net, center_of(folder))
+    assert losses == expected
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
+
+
+@pytest.mark.parametrize("changes", [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}], ids=str)
+def test_one_trainer_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
+    ranks = in_threads(tmp_path, trainers=1, **changes)
+    assert_plain(ranks.recorders["trainer1"].values("train/loss"), tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"sync": "ddp"}, {"transport": "rpc"}], ids=str)
+def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
+    _, sink = in_processes(tmp_path, trainers=1, **changes)
+    assert_plain(sink.values("train/loss"), tmp_path)
+
+
+def all_batches_at_once(config: SyncSgdConfig) -> Tensor:
+    """Return the weights of one process whose mini-batches are those of all trainers together."""
+    data, net = load(config.dataset), sync_functions.sober_net(config.seed)
+    weights = flat_weights(net)
+    gradient, velocity = bind(net, weights), torch.zeros_like(weights)
+    every = [Part(config, data, index, config.seed + index) for index in range(config.trainers)]
+    for step in range(config.rounds * every[0].longest):
+        batches = [part.take() for part in every if step % part.longest < part.steps]
+        gradient.zero_()
+        nll_loss(net(torch.cat([images for images, _ in batches])), torch.cat([labels for _, labels in batches])).backward()
+        velocity.mul_(config.momentum).add_(gradient)
+        weights.sub_(velocity, alpha=config.learning_rate)
+    return weights
+
+
+THREE = {"trainers": 3, "rounds": 2, "batch_size": 100}
+
+
+@pytest.mark.usefixtures("sober")
+@pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
+def test_averaged_gradients_are_those_of_one_process_with_all_batches(tmp_path: Path, transport: str) -> None:
+    in_threads(tmp_path, sync="gradients", transport=transport, **THREE)
+    assert (center_of(tmp_path) - all_batches_at_once(SyncSgdConfig.check(SHORT | THREE))).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("changes", [{"sync": "ddp"}, {"sync": "gradients", "transport": "rpc"}], ids=str)
+def test_averaged_gradients_in_processes_are_those_of_one_process(tmp_path: Path, changes: dict[str, Any]) -> None:
+    in_processes(tmp_path, sync_functions.train_sober, **THREE, **changes)
+    assert (center_of(tmp_path) - all_batches_at_once(SyncSgdConfig.check(SHORT | THREE))).abs().max() < 1e-5
+
+
+# ---- averaging ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """A trainer's weights just before a meeting, and what came of them."""
+
+    trainer: Trainer
+    local: Tensor
+    center: Tensor
+
+
+@pytest.fixture
+def meetings(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
+    """Write down what each trainer has before each meeting of a round."""
+    seen: list[Seen] = []
+    average = Trainer.average
+
+    def write_and_average(trainer: Trainer, vector: Tensor, what: str) -> None:
+        seen.append(Seen(trainer, vector.clone(), trainer.center.clone()))
+        average(trainer, vector, what)
+
+    monkeypatch.setattr(Trainer, "average", write_and_average)
+    return seen
+
+
+def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: Path, meetings: list[Seen]) -> None:
+    in_threads(tmp_path, trainers=3, rounds=1)
+    meetings.sort(key=lambda seen: seen.trainer.part.size)
+    assert len({seen.local.sum().item() for seen in meetings}) == 3, "trainers went different ways"
+    centers = [seen.trainer.center for seen in meetings]
+    assert all(torch.equal(centers[0], center) for center in centers)
+    assert torch.allclose(centers[0], sum(seen.local for seen in meetings) / 3, rtol=1e-6, atol=1e-8)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sync", ["weights", "elastic", "gradients"])
+def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen], sync: str) -> None:
+    in_threads(tmp_path, trainers=2, rounds=1, sync=sync)
+    trainers = {id(seen.trainer): seen.trainer for seen in meetings}.values()
+    vectors = [vector for trainer in trainers for vector in (trainer.center, trainer.learner.state, trainer.learner.message, trainer.optimizer.velocity)]
+    assert len({vector.untyped_storage().data_ptr() for vector in vectors}) == len(vectors) == 8
+
+
+def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: list[Seen]) -> None:
+    in_threads(tmp_path, trainers=2, rounds=1, sync="elastic", elastic_rate=0.6)
+    first, second = meetings
+    for seen in meetings:
+        expected = seen.local + 0.3 * (seen.center - seen.local)
+        assert torch.allclose(seen.trainer.learner.state, expected, rtol=1e-6, atol=1e-8)
+        assert torch.allclose(seen.trainer.center, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7)
+
+
+def test_momentum_ends_with_a_round_unless_it_is_kept(tmp_path: Path) -> None:
+    kept = in_threads(tmp_path / "kept", trainers=1).recorders["trainer1"].values("train/loss")
+    anew = in_threads(tmp_path / "anew", trainers=1, keep_optimizer=False).recorders["trainer1"].values("train/loss")
+    assert kept[:16] == anew[:16], "the first step of the second round starts from the same weights"
+    assert kept[16] != anew[16]
+
+
+def test_the_rate_falls_in_a_line_to_0(tmp_path: Path, meetings: list[Seen]) -> None:
+    in_threads(tmp_path, trainers=1, rounds=2, schedule="linear")
+    assert meetings[0].trainer.optimizer.learning_rate == pytest.approx(0.05 / 30)
+
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partition", ["contiguous", "shuffled", "dirichlet"])
+@pytest.mark.parametrize("trainers", [1, 4, 7])
+def test_parts_are_disjoint_and_cover_the_data(partition: Any, trainers: int) -> None:
+    labels = load("digits").train_labels
+    cut = parts(labels, trainers, partition, alpha=0.2, seed=3)
+    assert sorted(torch.cat(cut).tolist()) == list(range(len(labels)))
+    assert all(len(part) for part in cut)
+
+
+def test_a_round_takes_each_sample_of_the_part_once() -> None:
+    config, data = SyncSgdConfig.check(SHORT | {"trainers": 4, "partition": "shuffled"}), load("digits")
+    seen = []
+    for index in range(4):
+        part = Part(config, data, index, index)
+        rounds = [[part.take() for _ in range(part.steps)] for _ in range(2)]
+        first, second = (torch.cat([images for images, _ in batches]).flatten(1).sum(1) for batches in rounds)
+        assert torch.equal(first.sort().values, second.sort().values)
+        assert not torch.equal(first, second), "a new order each round"
+        assert (len(first), part.samples(part.steps)) == (part.size, part.size)
+        seen.append(first)
+    assert torch.equal(torch.cat(seen).sort().values, data.train_images.flatten(1).sum(1).sort().values)
+
+
+def test_a_small_alpha_gives_each_trainer_few_labels() -> None:
+    labels = load("digits").train_labels
+
+    def largest_share(alpha: float) -> float:
+        cut = parts(labels, 4, "dirichlet", alpha=alpha, seed=1)
+        return sum(int(labels[part].bincount().max()) / len(part) for part in cut) / 4
+
+    assert largest_share(0.05) > 0.3 > largest_share(100)
+
+
+UNEQUAL = {"seed": 1, "trainers": 3, "partition": "dirichlet", "alpha": 0.1, "batch_size": 50}
+
+
+@pytest.mark.parametrize("changes", [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients"}, {"average_every": 4, "rounds": 5}], ids=str)
+def test_unequal_parts_hang_nobody(tmp_path: Path, changes: dict[str, Any]) -> None:
+    ranks = in_threads(tmp_path, **UNEQUAL | changes)
+    assert len(ranks.recorders["trainer1"].values("test/accuracy")) == changes.get("rounds", 2)
+    if "average_every" not in changes:
+        assert sum(recorder.done for recorder in ranks.recorders.values()) == 2 * 1437
+        assert len({len(recorder.values("train/loss")) for recorder in ranks.recorders.values()}) > 1
+    else:
+        assert {len(recorder.values("train/loss")) for recorder in ranks.recorders.values()} == {20}
+    assert all(recorder.done == recorder.total for recorder in ranks.recorders.values())
+
+
+def test_unequal_parts_hang_no_ddp_which_equals_averaged_gradients(tmp_path: Path) -> None:
+    for sync in ("ddp", "gradients"):
+        (tmp_path / sync).mkdir()
+        in_processes(tmp_path / sync, sync_functions.train_sober, **UNEQUAL | {"sync": sync})
+    assert (center_of(tmp_path / "ddp") - center_of(tmp_path / "gradients")).abs().max() < 1e-5
+
+
+# ---- recording ------------------------------------------------------------------------------------------------------
+
+
+def test_passes_count_the_samples_of_all_and_only_trainer1_tests(tmp_path: Path) -> None:
+    ranks = in_threads(tmp_path, trainers=3, rounds=4, evaluate_every=2)
+    tested = [point for point in ranks.recorders["trainer1"].points if point.name == "test/accuracy"]
+    assert [point.step for point in tested] == [10, 20]
+    assert tested[-1].passes == pytest.approx(4.0, abs=0.4)
+    assert [bool(recorder.values("test/accuracy")) for recorder in ranks.recorders.values()] == [True, False, False]
+    assert set(ranks.recorders["trainer2"].phases) == {"data", "compute", "update", "communicate", "wait"}
+
+
+def test_phases_make_up_the_execution_time_in_one_start_for_all_rounds(tmp_path: Path) -> None:
+    ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=3, rounds=8)
+    assert ranks.execution_time_s is not None
+    for phases in sink.phases().values():
+        assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02)
+        assert min(phases.values()) >= 0
+    for member in ranks.members:
+        assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 8
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sync", ["weights", "ddp"])
+def test_a_killed_trainer_fails_the_run_with_its_name(tmp_path: Path, sync: str) -> None:
+    with pytest.raises(RankFailed, match=r"trainer2 \(rank 1, pid \d+\) was killed by signal 9"):
+        in_processes(tmp_path, trainers=2, rounds=50, sync=sync, kill_trainer=2, kill_at_step=7)
+
+
+def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
+    ranks: list[Ranks] = []
+
+    class Stopping(MemorySink):
+        def write(self, *given: Any, **named: Any) -> None:
+            super().write(*given, **named)
+            if self.values("train/loss", 1):
+                os.kill(ranks[0].members[1].pid, signal.SIGSTOP)
+
+    config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 1, "sync": "ddp"})
+    ranks.append(Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, Stopping()))
+    with pytest.raises(RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 1 s"):
+        method("sync_sgd")(config, ranks[0])
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\) or momentum"):
+        in_threads(tmp_path, trainers=1, learning_rate=10.0, momentum=0.99, average_every=1, rounds=50)
+    assert center_of(tmp_path).isfinite().all()
+
+
+# ---- going on -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("sober")
+@pytest.mark.parametrize(
+    "changes", [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL], ids=str
+)
+def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, changes: dict[str, Any]) -> None:
+    changes = {"trainers": 2} | changes
+    whole = in_threads(tmp_path / "whole", rounds=4, **changes)
+    in_threads(tmp_path / "half", rounds=2, **changes)
+    rest = in_threads(tmp_path / "rest", resume_from=tmp_path / "half" / "checkpoint.pt", rounds=4, **changes)
+    assert torch.equal(center_of(tmp_path / "whole"), center_of(tmp_path / "rest"))
+    for role, recorder in rest.recorders.items():
+        steps = [point.step for point in recorder.points if point.name == "train/loss"]
+        assert recorder.values("train/loss") == whole.recorders[role].values("train/loss")[-len(steps) :]
+        assert steps[-1] == len(whole.recorders[role].values("train/loss"))
+        assert recorder.done == recorder.total
+    assert rest.recorders["trainer1"].values("test/accuracy") == whole.recorders["trainer1"].values("test/accuracy")[-3:], "the test of round 2 again"
+
+
+def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> None:
+    for name in ("whole", "first", "second"):
+        (tmp_path / name).mkdir()
+    in_processes(tmp_path / "whole", trainers=2, rounds=12)
+
+    def stop() -> bool:
+        found = last_checkpoint(tmp_path / "first")
+        return found is not None and found.step >= 16
+
+    with pytest.raises(StopRequested):
+        in_processes(tmp_path / "first", trainers=2, rounds=12, sleep_ms=5, more={"stop_requested": stop})
+    kept = tmp_path / "first" / "checkpoint.pt"
+    assert 2 <= load_checkpoint(kept)["round"] < 12
+    in_processes(tmp_path / "second", trainers=2, rounds=12, more={"resume_from": kept})
+    assert torch.equal(center_of(tmp_path / "whole"), center_of(tmp_path / "second"))
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "sentence"),
+    [
+        ({"sync": "ddp", "transport": "rpc"}, "transport", "transport must be gloo for sync ddp, which brings its own way of sending, got 'rpc'."),
+        ({"variant": "tutorial", "start_method": "spawn", "sync": "elastic"}, "sync", "sync must be weights for variant tutorial"),
+        ({"variant": "tutorial", "start_method": "spawn", "average_every": 3}, "average_every", "average_every must be 0 for variant tutorial"),
+        ({"variant": "tutorial", "start_method": "spawn", "keep_optimizer": True}, "keep_optimizer", "keep_optimizer must be off for variant tutorial"),
+        ({"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
+        ({"dataset": "digits", "batch_size": 1438}, "batch_size", "batch_size must be at most the 1,437 training samples of digits, got 1438."),
+        ({"elastic_rate": 1.5}, "elastic_rate", "elastic_rate must be at most 1"),
+    ],
+)
+def test_a_broken_rule_is_told_beside_its_field(values: dict[str, Any], field: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SyncSgdConfig.check(values)
+    assert [problem.field for problem in caught.value.problems] == [field]
+    assert caught.value.problems[0].sentence.startswith(sentence)
+
+
+def test_the_published_preset_is_what_was_published() -> None:
+    config = experiment("sync_sgd").configure("published")
+    assert isinstance(config, SyncSgdConfig)
+    assert (config.dataset, config.trainers, config.rounds, config.batch_size, config.average_every) == ("mnist", 4, 12, 64, 0)
+    assert (config.learning_rate, config.momentum, config.sync, config.keep_optimizer, config.partition) == (0.01, 0.5, "weights", False, "contiguous")
+    assert [number for number in range(1, 13) if config.tests_after(number)] == [4, 8, 12]
+
+
+@pytest.mark.long
+def test_quick_keeps_its_promise_over_ten_seeds(tmp_path: Path) -> None:
+    floor = experiment("sync_sgd").preset("quick").expects["test/accuracy"]
+    for seed in range(10):
+        (tmp_path / str(seed)).mkdir()
+        _, sink = in_processes(tmp_path / str(seed), **dict(experiment("sync_sgd").preset("quick").settings) | {"seed": seed})
+        assert sink.values("test/accuracy")[-1] >= floor, f"seed {seed}"
