@@ -41,20 +41,3 @@ def train_and_write_pids(rank: Rank, common: _Common) -> None:
 
     Circle.average = write_and_average  # type: ignore[method-assign]
     method._train(rank, common)
-
-
-def say_and_wait(send: Any, word: str) -> None:
-    """Say a word and this process's id, then wait for ever."""
-    send((word, os.getpid()))
-    while True:
-        os.read(os.pipe()[0], 1)
-
-
-def say_twice(send: Any, word: str) -> None:
-    send(word)
-    send(word)
-
-
-def say_and_break(send: Any, word: str) -> None:
-    send(word)
-    os._exit(7)

@@ -66,13 +66,6 @@ def test_threads_of_one_process_average_too(tmp_path: Path, transport: Transport
     assert torch.allclose(results[-1, 1], in_order(TURNS - 1, 2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_mean_of_one_rank_is_what_it_brought(tmp_path: Path, team: Team, transport: Transport) -> None:
-    ranks, results, waits = team(1), torch.zeros(1, 1, SIZE).share_memory_(), torch.zeros(1, 1).share_memory_()
-    ranks.run(functions.average_often, collective_of(transport, ranks), results, waits)
-    assert torch.equal(results[0, 0], functions.vector_of(0, 0, SIZE))
-
-
 @pytest.mark.parametrize(("transport", "role"), [("rpc", "trainer3"), ("rpc", "trainer1"), ("gloo", "trainer3"), ("shared_memory", "trainer1")])
 def test_a_dead_rank_is_named_not_those_who_lost_it(team: Team, transport: Transport, role: str) -> None:
     ranks = team(3)

@@ -1,0 +1,44 @@
+"""A process that a rank starts for a while says what it has to say, and never outlives the one who started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from engine.errors import RunFailed
+from engine.home import ROOT
+from engine.runtime.children import spawned
+from tests import child_functions as functions
+
+
+def test_a_process_that_breaks_off_is_a_failure_with_its_name() -> None:
+    with (
+        pytest.raises(RunFailed, match="trainer2's process of round 3 exited with code 7"),
+        spawned("trainer2's process of round 3", functions.say_and_break, "one", "two") as said,
+    ):
+        assert list(said) == ["one", "two"]
+
+
+def test_a_process_dies_with_the_one_who_started_it() -> None:
+    program = (
+        "from engine.runtime.children import spawned\n"
+        "from tests import child_functions as functions\n"
+        "if __name__ == '__main__':\n"
+        "    with spawned('a process', functions.say_and_wait, 'word') as said:\n"
+        "        print(next(said)[1], flush=True)\n"
+        "        next(said)\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    process = psutil.Process(int(starter.stdout.readline()))
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    starter.stdout.close()
+    deadline = time.monotonic() + 10
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
