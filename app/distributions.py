@@ -67,22 +67,23 @@ def grouped(counts: Counts, size: int) -> dict[int, int]:
 
 def heat_map(known: Histogram, heat: Heat) -> go.Figure:
     """Return the heat as a grid of cells, those without points left empty."""
-    columns, rows = (1 + max(cell[axis] for cell in heat.counts) for axis in (0, 1))
+    columns = range(1 + max(column for column, _ in heat.counts))
+    rows = range(min(row for _, row in heat.counts), 1 + max(row for _, row in heat.counts))
     half = (heat.row - 1) / 2
     where = f"{known.label.lower()} %{{y}}{f' ± {half:g}' if half else ''}, about %{{x:.1f}} s"
     ticks = {"tickformat": ",d", **_whole(max(heat.counts.values()))}
     figure = go.Figure()
     figure.add_heatmap(
-        x=[(column + 0.5) * heat.column_s for column in range(columns)],
-        y=[heat.lowest + row * heat.row + half for row in range(rows)],
-        z=[[heat.counts.get((column, row)) for column in range(columns)] for row in range(rows)],
+        x=[(column + 0.5) * heat.column_s for column in columns],
+        y=[row * heat.row + half for row in rows],
+        z=[[heat.counts.get((column, row)) for column in columns] for row in rows],
         xgap=1,
         ygap=1,
         zmin=0,
         colorbar={"title": {"text": known.counted, "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6, **ticks},
         hovertemplate=f"%{{z:,}} {known.counted}<br>{where}<extra></extra>",
     )
-    yaxis = {"title": {"text": _axis(known)}, "tickformat": "d", **_whole(rows * heat.row)}
+    yaxis = {"title": {"text": _axis(known)}, "tickformat": "d", **_whole(len(rows) * heat.row)}
     figure.update_layout(height=HEAT_PX, xaxis_title="Seconds since all ranks were ready", yaxis=yaxis, hovermode="closest")
     return figure
 

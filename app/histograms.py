@@ -10,7 +10,7 @@ from app.distributions import HEAT_PX, Counts, heat_map, mean, percentile, strip
 from app.markup import as_text, number
 from engine.metrics import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
-from engine.store.records import Run
+from engine.store.records import Heat, Run
 
 
 def histograms(run: Run, reader: Reader) -> None:
@@ -37,7 +37,7 @@ def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
 
 
 def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> None:
-    heat, said = reader.heat(run.id, known.metric), words(known, counts)
+    heat, said = _heat(run, known, reader), words(known, counts)
     st.subheader(as_text(known.label), anchor=False, help=as_text(known.help) or None)
     st.markdown(as_text(said))
     columns = st.columns(2 if heat else 1, gap="large")
@@ -49,3 +49,10 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
         with columns[1]:
             st.markdown("**Over time, all ranks**")
             live.figure(f"heat-{run.id}-{known.name}", heat_map(known, heat), alt=f"{known.label} over time. {said}", height=HEAT_PX)
+
+
+def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:
+    """Return the heat, of which only what is new since this session's last look is counted."""
+    key = f"heat.{run.id}.{known.metric}"
+    st.session_state[key] = found = reader.heat(run.id, known.metric, st.session_state.get(key))
+    return found

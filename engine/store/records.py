@@ -194,15 +194,16 @@ class Series:
 class Heat:
     """How many points of one metric, over all ranks, lie in each cell of time by value.
 
-    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from `lowest` + r * `row` to `lowest` + (r + 1) * `row`.
+    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from r * `row` to (r + 1) * `row`.
     """
 
     metric: str
     column_s: float
     row: float
-    lowest: float
     counts: Mapping[tuple[int, int], int]
     """By (column, row); a cell without points is absent. They add up to every finite point of the metric."""
+    last_id: int
+    """The newest point counted."""
 
 
 @dataclass(frozen=True)

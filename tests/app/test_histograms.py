@@ -57,7 +57,7 @@ def test_wide_histograms_are_drawn_in_groups_that_lose_no_count() -> None:
 
 
 def test_heat_shows_each_cells_count_and_leaves_the_others_empty() -> None:
-    (trace,) = heat_map(STALENESS, Heat("perf/staleness", 0.5, 2.0, 4.0, {(0, 0): 7, (2, 1): 9})).data
+    (trace,) = heat_map(STALENESS, Heat("perf/staleness", 0.5, 2.0, {(0, 2): 7, (2, 3): 9}, 16)).data
     assert [list(row) for row in trace.z] == [[7, None, None], [None, None, 9]]
     assert (list(trace.x), list(trace.y)) == ([0.25, 0.75, 1.25], [4.5, 6.5])
     assert "± 0.5" in trace.hovertemplate

@@ -13,7 +13,20 @@ from engine.runtime.processes import me
 from engine.store import Demand, Reader, Status, Store
 from tests.cli.conftest import Parallab, wait
 
-SETTINGS = ("--preset", "quick", "--set", "device=cpu", "--set", "batch_size=100", "--set", "evaluate_every=0", "--set", "checkpoint_every_s=0.1")
+SETTINGS = (
+    "--preset",
+    "quick",
+    "--set",
+    "device=cpu",
+    "--set",
+    "threads_per_rank=1",
+    "--set",
+    "batch_size=100",
+    "--set",
+    "evaluate_every=0",
+    "--set",
+    "checkpoint_every_s=0.1",
+)
 
 STEPS = 30 * 15
 
