@@ -11,7 +11,7 @@ from typing import Any
 from engine.config import Config
 from engine.errors import UnknownName
 
-EXPERIMENTS = ("reference", "sync_sgd", "hogwild")
+EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild")
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,20 @@ def _attempt(seconds: float, act: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
+def call(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `function` in the rank of that role and wait for its result; raises PeerLost where that rank is gone."""
+    try:
+        return rpc.rpc_sync(role, function, args=arguments)
+    except RuntimeError as error:
+        raise PeerLost(f"{role} did not answer: {str(error).splitlines()[0]}") from error
+
+
+def answered_later(function: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
+    """Make a function, when called by RPC, answer with what its future is given, and no thread wait for it."""
+    marked: Callable[..., Future[Any]] = rpc.functions.async_execution(function)  # type: ignore[no-untyped-call]
+    return marked
+
+
 # ---- the exchange over RPC -----------------------------------------------------------------------------------------
 
 _served: list["_Served"] = []
@@ -121,7 +135,7 @@ class _Served:
         return self._copy
 
 
-@rpc.functions.async_execution  # type: ignore[untyped-decorator]
+@answered_later
 def _receive(request: tuple[int, ...], vector: Tensor | None) -> Future[Any]:
     """Hand a question to the service; its future is answered when the handler responds, and no thread waits for that."""
     future: Future[Any] = Future()

@@ -96,3 +96,53 @@ def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
         raise RuleBroken("trainers", f"trainers must be at most the {size:,} training samples of {dataset}, got {trainers}: each needs a sample.")
     if batch_size > size:
         raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {dataset}, got {batch_size}.")
+
+
+class ServerConfig(TrainingConfig):
+    """What the experiments with a server of weights take besides."""
+
+    epochs: int = Field(10, ge=1, le=1000, description="Times that each trainer goes through its own part; all together they make as many passes.")
+    learning_rate: float = Field(0.001, gt=0, le=10, description="Step size of the server's SGD. If the loss jumps or becomes NaN, lower it.")
+    momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of the server's SGD.")
+    wire: Literal["float32", "bf16"] = Field(
+        "float32",
+        description="Numbers on their way: bf16 halves what travels and rounds gradients and fetched weights to 8 bits; the server keeps float32.",
+        json_schema_extra=ADVANCED,
+    )
+    evaluate_every: int = Field(
+        1,
+        ge=0,
+        le=1000,
+        description="Passes over the data between two tests by the server, while trainers go on; 0 tests only at the end.",
+        json_schema_extra=ADVANCED | {"unit": "passes"},
+    )
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("ps", *self.trainer_roles)
+
+    @property
+    def max_gpus(self) -> int:
+        """One a trainer and one for the server; the tutorial variant has none."""
+        return 0 if self.variant == "tutorial" else len(self.roles)
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether an update needs a gradient of every trainer, so that none can be done without."""
+        raise NotImplementedError
+
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether other gradients can be applied between a fetch and its push."""
+        return not self.needs_all
+
+    @property
+    def expendable(self) -> tuple[str, ...]:
+        """The roles that the run can do without."""
+        return () if self.needs_all else self.trainer_roles
+
+    @model_validator(mode="after")
+    def _speaks_as_the_tutorial_does(self) -> Self:
+        if self.variant == "tutorial" and self.transport != "rpc":
+            raise RuleBroken("transport", f"transport must be rpc for variant tutorial, got '{self.transport}'. Choose rpc or variant engine.")
+        return self

@@ -1,0 +1,99 @@
+"""The batch-updating parameter server's settings, presets and card. Torch-free."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from engine.config import RuleBroken
+from engine.registry import Experiment, Flow, Preset
+from engine.training.settings import ServerConfig, fits_the_data
+
+
+class ParameterServerConfig(ServerConfig):
+    """A server that updates once for a batch of its trainers' gradients."""
+
+    batch_update_size: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Gradients averaged into one update: all trainers' is synchronous, 1 asynchronous, between them the server waits for the fastest.",
+        json_schema_extra={"unit": "gradients"},
+    )
+    late: Literal["next_batch", "drop"] = Field(
+        "next_batch", description="A gradient that comes after its batch was complete: counted in the next batch, or dropped (backup workers)."
+    )
+    model: Literal["mnist_net", "resnet50", "small_resnet"] = Field(
+        "mnist_net", description="The MNIST net on the data set, or a ResNet on random images, for timing: ResNet-50, or a small one."
+    )
+    iterations: int = Field(6, ge=1, le=1_000_000, description="resnet50 and small_resnet only: steps of each trainer.", json_schema_extra={"unit": "steps"})
+
+    @property
+    def needs_all(self) -> bool:
+        return self.batch_update_size == self.trainers
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.batch_update_size > self.trainers:
+            raise RuleBroken(
+                "batch_update_size",
+                f"batch_update_size must be at most trainers ({self.trainers}), got {self.batch_update_size}: each trainer waits for the answer to its "
+                "gradient, so a larger batch would never be complete.",
+            )
+        if self.model == "mnist_net":
+            fits_the_data(self.dataset, self.trainers, self.batch_size)
+        return self
+
+
+_RESNET50 = {"model": "resnet50", "trainers": 5, "batch_update_size": 5, "iterations": 6, "batch_size": 20, "learning_rate": 0.001, "momentum": 0.9}
+_MNIST = {
+    "model": "mnist_net",
+    "dataset": "mnist",
+    "trainers": 4,
+    "batch_update_size": 4,
+    "epochs": 10,
+    "batch_size": 64,
+    "learning_rate": 0.001,
+    "momentum": 0.9,
+}
+
+EXPERIMENT = Experiment(
+    name="parameter_server",
+    title="Batch-updating parameter server",
+    sentence="Trainers push gradients to a server, which updates once for a batch of them and answers all who wait.",
+    config=ParameterServerConfig,
+    presets={
+        "published": Preset("MNIST as published (set-up assumed): 4 trainers, an update for each 4 gradients, 10 passes.", _MNIST),
+        "tuned": Preset("MNIST in 10 passes with larger steps that shrink to 0.", _MNIST | {"learning_rate": 0.05, "momentum": 0.9, "schedule": "linear"}),
+        "resnet50": Preset("ResNet-50 on random images as published: 5 trainers, an update for each 5 gradients, 6 steps.", _RESNET50),
+        "small_resnet": Preset("The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}),
+        "quick": Preset(
+            "Two trainers on the bundled digits: needs no network and ends in seconds.",
+            {
+                "dataset": "digits",
+                "trainers": 2,
+                "batch_update_size": 2,
+                "epochs": 25,
+                "batch_size": 16,
+                "learning_rate": 0.05,
+                "momentum": 0.9,
+                "schedule": "linear",
+                "evaluate_every": 5,
+                "threads_per_rank": 1,
+            },
+            expects={"test/accuracy": 95.0},
+        ),
+        "tutorial": Preset(
+            "ResNet-50 as published, built as the published code is: the whole module travels to every trainer in every round.",
+            _RESNET50 | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
+        ),
+    },
+    axis="batch_update_size",
+    flows=(
+        Flow("each trainer", "ps", "the gradient of a mini-batch"),
+        Flow("ps", "ps", "one update for a batch of gradients"),
+        Flow("ps", "each trainer", "the new weights, when the batch is complete"),
+    ),
+    source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
+    "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",
+    resumable=True,
+)

@@ -1,0 +1,162 @@
+"""The server as the published code builds it: the whole module travels to every trainer in every round, gradients as a list of tensors.
+
+Kept for its cost, which the engine variant is compared with. Mended: gradients are added under the lock, to buffers of their own
+(zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the module, since RPC sends from
+its memory after the handler has returned; each trainer has its data by itself. Batch-norm's statistics stay the server's first ones, as published.
+"""
+
+import copy
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.futures import Future
+from torch.nn.functional import nll_loss
+from torch.optim import SGD
+from torch.utils.data import DataLoader, Subset
+
+from engine.data.datasets import read
+from engine.data.images import PixelSet
+from engine.data.nets import Score
+from engine.data.pil_images import PilImages, timed
+from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.rpc import answered_later, call, joined
+from engine.training.faults import Faults
+from engine.training.parts import parts
+from engine.training.settings import ServerConfig
+from engine.training.workload import Digits, Workload
+
+_server: list["ModuleServer"] = []
+"""The server of this process, where it is one."""
+
+
+class ModuleServer:
+    """A module, its optimizer, and the future that everyone in the present batch waits for."""
+
+    def __init__(self, config: ServerConfig, net: nn.Module, batch: int) -> None:
+        self.model = net
+        self.batch = batch
+        self.copies = batch < config.trainers
+        self.optimizer = SGD(net.parameters(), lr=config.learning_rate, momentum=config.momentum)
+        self.lock = threading.Lock()
+        self.future: Future[Any] = Future()
+        self.arrived = 0
+        self.version = 0
+        self.serve_s = 0.0
+        for parameter in net.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    def take(self, gradients: list[Tensor]) -> Future[Any]:
+        """Add the gradients; the call that completes the batch steps and answers all."""
+        with self.lock:
+            began = time.thread_time()
+            for parameter, gradient in zip(self.model.parameters(), gradients, strict=True):
+                assert parameter.grad is not None
+                parameter.grad += gradient
+            self.arrived += 1
+            future = self.future
+            if self.arrived == self.batch:
+                self._step(future)
+            self.serve_s += time.thread_time() - began
+            return future
+
+    def _step(self, future: Future[Any]) -> None:
+        for parameter in self.model.parameters():
+            assert parameter.grad is not None
+            parameter.grad /= self.batch
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        self.arrived, self.future = 0, Future()
+        self.version += 1
+        future.set_result((self.version, copy.deepcopy(self.model) if self.copies else self.model))
+
+
+def fetch() -> tuple[int, nn.Module]:
+    """Return the server's module; the call pickles all of it."""
+    server = _server[0]
+    with server.lock:
+        return server.version, copy.deepcopy(server.model) if server.copies else server.model
+
+
+@answered_later
+def push(gradients: list[Tensor]) -> Future[Any]:
+    """Hand gradients to the server; answered with the updated module when the batch is complete."""
+    return _server[0].take(gradients)
+
+
+def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
+    """Serve `workload` from one rank to all others; return when all have ended."""
+    pixels = read(config.dataset) if isinstance(workload, Digits) else None
+    ranks.run(_take_part, config, workload, pixels, batch)
+
+
+def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int) -> None:
+    if rank.index == 0:
+        server = ModuleServer(config, workload.net(config.seed), batch)
+        _server[:] = [server]
+        with joined(rank, config.timeout_s):
+            rank.ready()
+            with rank.recorder.phase("wait"):
+                rank.barrier("trained")
+            rank.recorder.spend("serve", server.serve_s)
+        if pixels is not None:
+            _test(server, config, pixels, rank)
+        return
+    with joined(rank, config.timeout_s):
+        rank.ready()
+        _train(rank, config, workload, pixels)
+        with rank.recorder.phase("wait"):
+            rank.barrier("trained")
+
+
+def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> None:
+    record, faults = rank.recorder, Faults(rank, config, rank.index)
+    torch.manual_seed(rank.seed - 1)
+    with record.phase("communicate"):
+        version, model = call("ps", fetch)
+    done, total = 0, workload.samples(rank.index)
+    for step, (inputs, targets) in enumerate(timed(_batches(rank, config, workload, pixels), record), start=1):
+        with record.phase("compute"):
+            faults.strike(step)
+            model.train()
+            loss = workload.loss(model(inputs), targets)
+            loss.backward()  # type: ignore[no-untyped-call]
+            value = loss.item()
+        with record.phase("communicate"):
+            before = version
+            version, model = call("ps", push, [parameter.grad for parameter in model.parameters()])
+        done += len(targets)
+        values = {"train/loss": value}
+        if config.may_be_stale:
+            values["perf/staleness"] = version - before - 1
+            record.histogram("staleness", version - before - 1)
+        record.log(values, step=step, passes=done * config.trainers / workload.pass_size)
+        record.progress(done, total)
+
+
+def _batches(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> Iterator[Any]:
+    if pixels is None:
+        yield from workload.batches(rank.index, rank.seed - 1, 0)
+        return
+    part = parts(pixels.train_labels, config.trainers, "contiguous")[rank.index - 1]
+    images = PilImages(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)
+    loader: DataLoader[Any] = DataLoader(Subset(images, part.tolist()), batch_size=config.batch_size, shuffle=True)
+    for _ in range(config.epochs):
+        yield from loader
+
+
+def _test(server: ModuleServer, config: ServerConfig, pixels: PixelSet, rank: Rank) -> None:
+    images = PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation)
+    loader: DataLoader[Any] = DataLoader(images, batch_size=config.batch_size)
+    server.model.eval()
+    loss, right = 0.0, 0
+    with rank.recorder.phase("evaluate"), torch.no_grad():
+        for inputs, labels in loader:
+            scores = server.model(inputs)
+            loss += nll_loss(scores, labels, reduction="sum").item()
+            right += int((scores.argmax(1) == labels).sum())
+    score = Score(loss / len(images), 100 * right / len(images))
+    rank.recorder.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=server.version, passes=float(config.epochs))

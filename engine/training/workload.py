@@ -1,0 +1,130 @@
+"""What trainers of a server learn: a net, its loss, and one trainer's mini-batches after another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss, nll_loss, one_hot
+
+from engine.data.batches import Batches
+from engine.data.images import ImageSet
+from engine.data.nets import Score, evaluate, mnist_net
+from engine.data.resnets import ResNetName, resnet
+from engine.training.parts import parts
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Workload(Protocol):
+    """One thing to learn."""
+
+    @property
+    def pass_size(self) -> int:
+        """Samples in one pass over the data; for random images, in one round of all trainers."""
+
+    def net(self, seed: int) -> nn.Module:
+        """Return the net with its first weights."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of a mini-batch."""
+
+    def samples(self, number: int) -> int:
+        """Return how many samples trainer `number` (from 1) trains on in all."""
+
+    def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
+        """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the first `skip`."""
+
+    def score(self, state: Tensor, seed: int) -> Score | None:
+        """Test a net with that state, where there is something to test on."""
+
+    def to(self, device: torch.device) -> "Workload":
+        """Return the same with its data on that device."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The MNIST net on a set of images that is cut into one contiguous part a trainer, each shuffled by its trainer."""
+
+    data: ImageSet
+    trainers: int
+    batch_size: int
+    epochs: int
+
+    @property
+    def pass_size(self) -> int:
+        return self.data.size
+
+    def net(self, seed: int) -> nn.Module:
+        return mnist_net(seed)
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return nll_loss(outputs, targets)
+
+    def samples(self, number: int) -> int:
+        return self.epochs * len(self._part(number))
+
+    def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
+        part = self._part(number).to(self.data.train_labels.device)
+        batches = Batches(self.data.train_images, self.data.train_labels[part], self.batch_size, seed)
+        for _ in range(self.epochs):
+            for positions in batches.epoch():
+                if skip:
+                    skip -= 1
+                    continue
+                chosen = part.index_select(0, positions)
+                yield self.data.train_images.index_select(0, chosen), self.data.train_labels.index_select(0, chosen)
+
+    def score(self, state: Tensor, seed: int) -> Score | None:
+        from engine.training.learner import Learner
+
+        net = self.net(seed)
+        Learner(net, self.loss, device=state.device).state.copy_(state)
+        return evaluate(net, self.data.test_images, self.data.test_labels)
+
+    def to(self, device: torch.device) -> "Digits":
+        return Digits(self.data.to(device), self.trainers, self.batch_size, self.epochs)
+
+    def _part(self, number: int) -> Tensor:
+        return parts(self.data.train_labels, self.trainers, "contiguous")[number - 1]
+
+
+@dataclass(frozen=True)
+class RandomImages:
+    """A ResNet on random images [batch, 3, side, side], drawn anew in each step, against one-hot targets drawn once and kept."""
+
+    name: ResNetName
+    trainers: int
+    batch_size: int
+    iterations: int
+    classes: int = 30
+    side: int = 64
+    device: str = "cpu"
+
+    @property
+    def pass_size(self) -> int:
+        return self.trainers * self.batch_size
+
+    def net(self, seed: int) -> nn.Module:
+        return resnet(self.name, self.classes, seed)
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return mse_loss(outputs, targets)
+
+    def samples(self, number: int) -> int:
+        return self.iterations * self.batch_size
+
+    def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
+        random = torch.Generator().manual_seed(seed)
+        targets = one_hot(torch.randint(self.classes, (self.batch_size,), generator=random), self.classes).float().to(self.device)
+        for step in range(self.iterations):
+            images = torch.randn(self.batch_size, 3, self.side, self.side, generator=random)
+            if step >= skip:
+                yield images.to(self.device, memory_format=torch.channels_last), targets
+
+    def score(self, state: Tensor, seed: int) -> Score | None:
+        return None
+
+    def to(self, device: torch.device) -> "RandomImages":
+        return RandomImages(self.name, self.trainers, self.batch_size, self.iterations, self.classes, self.side, str(device))
