@@ -111,9 +111,14 @@ class Rank:
     resume_from: Path | None = None
     """The checkpoint that this run goes on from."""
 
-    def ready(self) -> None:
-        """Say that this rank is set up and wait until all are; execution time and phases count from here. Call once."""
-        self.start(self.meet("ready"))
+    def ready(self) -> float:
+        """Say that this rank is set up and wait until all are; execution time and phases count from here. Call once.
+
+        Return that moment (monotonic, s), from which points count their time too.
+        """
+        zero = self.meet("ready")
+        self.start(zero)
+        return zero
 
     def gone(self) -> list[int]:
         """Return the indices of the ranks that died while this run goes on without them."""

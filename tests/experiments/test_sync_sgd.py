@@ -360,10 +360,21 @@ def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> No
 
     with pytest.raises(StopRequested):
         in_processes(tmp_path / "first", trainers=2, rounds=12, sleep_ms=5, more={"stop_requested": stop})
-    kept = tmp_path / "first" / "checkpoint.pt"
+    kept, found = tmp_path / "first" / "checkpoint.pt", last_checkpoint(tmp_path / "first")
+    assert found is not None
     assert 2 <= load_checkpoint(kept)["round"] < 12
-    in_processes(tmp_path / "second", trainers=2, rounds=12, more={"resume_from": kept})
+    in_processes(tmp_path / "second", trainers=2, rounds=12, more={"resume_from": kept, "time_before_s": found.time_s})
     assert torch.equal(center_of(tmp_path / "whole"), center_of(tmp_path / "second"))
+
+
+def test_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(tmp_path: Path) -> None:
+    _, sink = in_processes(tmp_path, trainers=2, rounds=3, evaluate_every=1)
+    found = last_checkpoint(tmp_path)
+    assert found is not None
+    for rank in (0, 1):
+        points = [point for batch in sink.batches if batch.rank == rank for point in batch.points]
+        assert [point.step for point in points if point.name == "train/loss" and point.time_s <= found.time_s] == list(range(1, 25))
+        assert all(point.time_s > found.time_s for point in points if point.name == "test/accuracy" and point.step == 24)
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What a run must keep to go on after a round: trainer1 saves it for all, since all lay down in shared memory what they alone know."""
 
-import time
 from dataclasses import dataclass
 
 import torch
@@ -52,12 +51,9 @@ class Keeping:
         self._checkpoints = Checkpoints(rank.folder, trainer.config.checkpoint_every_s)
         self._place = 0
         self._before_s = 0.0
-        self._began = time.monotonic()
+        self.zero = 0.0
+        """The moment (monotonic, s) at which all were ready."""
         trainer.lay_down = self._lay_down
-
-    def begin(self) -> None:
-        """Count training time from now, shortly before all ranks are ready."""
-        self._began = time.monotonic()
 
     def _lay_down(self) -> None:
         if not self._shelf.velocity.shape[1]:
@@ -75,7 +71,7 @@ class Keeping:
         """As trainer1, save what stands after round `number`; its time is that of the last trainer's coming, after which all is of the next round."""
         if self._rank.index or not self._checkpoints.due():
             return
-        trainer, time_s = self._trainer, self._before_s + self._trainer.circle.latest_s() - self._began
+        trainer, time_s = self._trainer, self._before_s + self._trainer.circle.latest_s() - self.zero
         own = trainer.optimizer.velocity.unsqueeze(0) if trainer.config.steps_together else self._shelf.velocity[self._place]
         state = {"round": number, "center": trainer.center, "velocity": own, "time_s": time_s}
         state |= {name: getattr(self._shelf, name)[self._place].clone() for name in ("local", "random")}

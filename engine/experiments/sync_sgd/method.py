@@ -87,9 +87,7 @@ def _train(rank: Rank, common: _Common) -> None:
         faults = Faults(rank, config, rank.index + 1)
         torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
         first = keeping.restore()
-        rank.barrier("set up")
-        keeping.begin()
-        rank.ready()
+        keeping.zero = rank.ready()
         if first > 1 and rank.index == 0 and config.tests_after(first - 1):
             _test(trainer, data, tally)
         for number in range(first, config.rounds + 1):

@@ -4,7 +4,6 @@ Kept for its cost, which the engine variant is compared with. Mended: a trainer 
 takes over their very storage, and so do all others), the average is taken before the test, and each keeps to its share of the cores.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -52,16 +51,14 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
         before_s, first = float(state["time_s"]), int(state["round"]) + 1
         tally.go_on((first - 1) * _steps(config, own), (first - 1) * len(own))
     with collective.join(rank) as circle:
-        rank.barrier("set up")
-        began = time.monotonic()
-        rank.ready()
+        zero = rank.ready()
         if first > 1 and rank.index == 0 and config.tests_after(first - 1):
             _test(weights, config, pixels, tally)
         for number in range(first, config.rounds + 1):
             _train_once(rank, config, pixels, own, weights, number, tally)
             _average(circle, weights, number, tally)
             if rank.index == 0 and checkpoints.due():
-                time_s = before_s + circle.latest_s() - began
+                time_s = before_s + circle.latest_s() - zero
                 state = {"round": number, "center": weights, "time_s": time_s}
                 checkpoints.save(state, step=tally.steps, passes=tally.passes, time_s=time_s)
             if rank.index == 0 and config.tests_after(number):
