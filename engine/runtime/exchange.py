@@ -30,7 +30,7 @@ from engine.runtime.rank import Rank
 Transport = Literal["rpc", "gloo", "shared_memory"]
 Wire = Literal["float32", "bf16"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-GOODBYE_S = 5.0
+GOODBYE_S = 2.0
 """So long a server that has ended waits for clients to close their lines; one that is stopped never does."""
 PATIENCE = 2.0
 """A client waits so many times `timeout_s` for an answer: the server is the one that finds who is late, and it waits one."""

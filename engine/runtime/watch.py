@@ -27,7 +27,7 @@ HEARTBEAT_S = 0.25
 """At least this often the run's heartbeat, its progress and all that came in are written."""
 EAGER_S = 1.5
 """So long after the start everything is written at once, so that a person sees the first step soon."""
-OUTSTAY_S = 5.0
+OUTSTAY_S = 3.0
 """So long an expendable rank may go on after all others are done."""
 ECHO_S = 3.0
 """So long where all that is known is that ranks lost another one, whose own end is not known yet."""

@@ -55,5 +55,5 @@ def bind_statistics(net: nn.Module, flat: Tensor) -> None:
     for module in net.modules():
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.is_floating_point():
-                setattr(module, name, flat[start : start + buffer.numel()].view(buffer.shape))
+                setattr(module, name, flat.data[start : start + buffer.numel()].view(buffer.shape))  # .data: autograd must not see it change
                 start += buffer.numel()

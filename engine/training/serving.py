@@ -138,7 +138,7 @@ class Trainer:
         with self.record.phase("communicate"):
             answer = self._ask(FETCH, send=False)
         self.step, self.version = answer.note, answer.version
-        self.samples = min(self.step * self.config.batch_size, self.workload.samples(self.rank.index))
+        self.samples = self.workload.samples(self.rank.index, self.step)
         return self.step
 
     def step_on(self, batches: "object") -> bool:

@@ -1,7 +1,7 @@
 """What trainers of a server learn: a net, its loss, and one trainer's mini-batches after another."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -30,8 +30,8 @@ class Workload(Protocol):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a mini-batch."""
 
-    def samples(self, number: int) -> int:
-        """Return how many samples trainer `number` (from 1) trains on in all."""
+    def samples(self, number: int, steps: int | None = None) -> int:
+        """Return how many samples trainer `number` (from 1) trains on in so many steps, or in all."""
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the first `skip`."""
@@ -62,8 +62,10 @@ class Digits:
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return nll_loss(outputs, targets)
 
-    def samples(self, number: int) -> int:
-        return self.epochs * len(self._part(number))
+    def samples(self, number: int, steps: int | None = None) -> int:
+        size = len(self._part(number))
+        epochs, rest = (self.epochs, 0) if steps is None else divmod(steps, -(-size // self.batch_size))
+        return epochs * size + rest * self.batch_size
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         part = self._part(number).to(self.data.train_labels.device)
@@ -84,7 +86,7 @@ class Digits:
         return evaluate(net, self.data.test_images, self.data.test_labels)
 
     def to(self, device: torch.device) -> "Digits":
-        return Digits(self.data.to(device), self.trainers, self.batch_size, self.epochs)
+        return replace(self, data=self.data.to(device))
 
     def _part(self, number: int) -> Tensor:
         return parts(self.data.train_labels, self.trainers, "contiguous")[number - 1]
@@ -112,8 +114,8 @@ class RandomImages:
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return mse_loss(outputs, targets)
 
-    def samples(self, number: int) -> int:
-        return self.iterations * self.batch_size
+    def samples(self, number: int, steps: int | None = None) -> int:
+        return (self.iterations if steps is None else steps) * self.batch_size
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         random = torch.Generator().manual_seed(seed)
@@ -127,4 +129,4 @@ class RandomImages:
         return None
 
     def to(self, device: torch.device) -> "RandomImages":
-        return RandomImages(self.name, self.trainers, self.batch_size, self.iterations, self.classes, self.side, str(device))
+        return replace(self, device=str(device))

@@ -94,7 +94,7 @@ class AsyncServer(WeightServer):
 
     def _apply(self, member: Member, vector: Tensor, staleness: int) -> None:
         self.gradient.copy_(vector)
-        self.mix_statistics(vector[self.parameters :], 1 / self.config.trainers)
+        self.mix_statistics(self.gradient[self.parameters :], 1 / self.config.trainers)
         self.optimizer.learning_rate = self.learning_rate()
         if self.config.rule == "staleness_scaled":
             self.optimizer.learning_rate /= 1 + staleness

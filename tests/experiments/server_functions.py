@@ -1,0 +1,51 @@
+"""What ranks do in the tests of the server methods; here because a rank's process must be able to import it."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from engine.experiments.async_sgd.method import AsyncServer
+from engine.experiments.parameter_server.method import BatchServer
+from engine.runtime.exchange import Exchange
+from engine.runtime.ranks import Rank
+from engine.training.server import WeightServer
+from engine.training.serving import Serving, train
+from engine.training.settings import ServerConfig
+from engine.training.workload import Batch, Digits
+
+SERVERS: dict[str, type[WeightServer]] = {"parameter_server": BatchServer, "async_sgd": AsyncServer}
+
+
+@dataclass(frozen=True)
+class Frozen(Digits):
+    """Digits for a net without dropout: a run of it draws nothing, so it can be compared with another one number by number."""
+
+    def net(self, seed: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return nn.Sequential(nn.Conv2d(1, 4, 5, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 10), nn.LogSoftmax(1))
+
+
+@dataclass(frozen=True)
+class Stopping(Digits):
+    """Digits whose second trainer stops itself (SIGSTOP) before its third step."""
+
+    def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
+        for step, batch in enumerate(super().batches(number, seed, skip), start=1):
+            if (number, step) == (2, 3):
+                os.kill(os.getpid(), signal.SIGSTOP)
+            yield batch
+
+
+def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: Digits) -> None:
+    """Take part as the method has it, and write down how the server's state ended."""
+    if rank.index:
+        train(rank, config, exchange, workload)
+        return
+    server = SERVERS[name](rank, config, workload)
+    Serving(rank, config, server).until_all_left(exchange)
+    torch.save(server.checkpoint() | {"time_s": 1.0}, rank.folder / "end.pt")

@@ -1,0 +1,262 @@
+"""Whole runs of the server methods in real processes, on every transport: exact where they must be, and alive when others die."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import nll_loss
+
+from engine.data.datasets import load
+from engine.data.weights import FlatSgd
+from engine.errors import RankFailed
+from engine.experiments.async_sgd.config import AsyncSgdConfig
+from engine.experiments.parameter_server.config import ParameterServerConfig
+from engine.registry import experiment, method
+from engine.runtime import fork_server
+from engine.runtime.exchange import Exchange
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from engine.training import tutorial_server
+from engine.training.learner import Learner, flat_state
+from engine.training.settings import ServerConfig
+from engine.training.workload import Digits, RandomImages
+from tests.experiments import plain_sgd
+from tests.experiments import server_functions as functions
+
+TRANSPORTS = ("rpc", "gloo", "shared_memory")
+NAMES = ("parameter_server", "async_sgd")
+CONFIGS: dict[str, type[ServerConfig]] = {"parameter_server": ParameterServerConfig, "async_sgd": AsyncSgdConfig}
+COMMON: dict[str, Any] = {
+    "dataset": "digits",
+    "epochs": 1,
+    "batch_size": 32,
+    "learning_rate": 0.05,
+    "momentum": 0.5,
+    "threads_per_rank": 1,
+    "seed": 7,
+    "checkpoint_every_s": 0,
+    "device": "cpu",
+}
+Run = Callable[..., tuple[Ranks, MemorySink]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+    torch.set_num_threads(1)  # as the ranks have it: sums are the same only then
+
+
+def config_of(name: str, trainers: int, **changes: Any) -> ServerConfig:
+    whole = {"batch_update_size": trainers} if name == "parameter_server" else {}
+    return CONFIGS[name].check(COMMON | {"trainers": trainers} | whole | changes)
+
+
+def ranks_of(config: ServerConfig, folder: Path, resume_from: Path | None = None) -> tuple[Ranks, MemorySink]:
+    sink = MemorySink()
+    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink, resume_from=resume_from), sink
+
+
+def run_with(name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None) -> tuple[dict[str, Any], MemorySink]:
+    """Run the method on another workload; return how the server ended."""
+    ranks, sink = ranks_of(config, folder, resume_from)
+    size = len(flat_state(workload.net(config.seed)))
+    clients = tuple(range(1, config.trainers + 1))
+    exchange = Exchange.create(config.transport, size, server=0, server_role="ps", clients=clients, timeout_s=config.timeout_s, wire=config.wire)
+    ranks.run(functions.take_part, name, config, exchange, workload, expendable=config.expendable)
+    return torch.load(folder / "end.pt"), sink
+
+
+def frozen(config: ServerConfig) -> functions.Frozen:
+    return functions.Frozen(load("digits"), config.trainers, config.batch_size, config.epochs)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> None:
+    config = config_of(name, 1, transport=transport)
+    ranks, sink = ranks_of(config, tmp_path)
+    method(name)(config, ranks)
+    expected, _ = plain_sgd.train("digits", seed=7, epochs=1, batch_size=32, learning_rate=0.05, momentum=0.5)
+    assert sink.values("train/loss", 1) == expected
+    assert sink.progress == (1437, 1437, "samples")
+    assert len(sink.values("test/accuracy", 0)) == 1
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b(tmp_path: Path, transport: str) -> None:
+    config = config_of("parameter_server", 3, transport=transport)
+    workload = frozen(config)
+    ended, sink = run_with("parameter_server", config, workload, tmp_path)
+    assert torch.allclose(ended["state"], one_process(workload, config), atol=1e-5)
+    assert ended["version"] == 15
+    assert not any(sink.values("perf/staleness"))
+
+
+def one_process(workload: Digits, config: ServerConfig) -> Tensor:
+    """Return the weights after SGD on the union of all trainers' mini-batches."""
+    learner = Learner(workload.net(config.seed), nll_loss)
+    optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
+    feeds = [workload.batches(number, config.seed + number - 1, 0) for number in (1, 2, 3)]
+    for batches in zip(*feeds, strict=True):
+        learner.step(torch.cat([images for images, _ in batches]), torch.cat([labels for _, labels in batches]))
+        optimizer.step()
+    return learner.weights
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_killed_trainer_ends_a_synchronous_run_with_its_name(tmp_path: Path, transport: str) -> None:
+    config = config_of("parameter_server", 3, transport=transport, kill_trainer=2, kill_at_step=3)
+    ranks, sink = ranks_of(config, tmp_path)
+    with pytest.raises(RankFailed, match=r"trainer2 \(rank 2, pid \d+\) was killed by signal 9"):
+        method("parameter_server")(config, ranks)
+    assert ("trainer killed", "trainer2 killed itself at step 3, as kill_trainer and kill_at_step say.") in sink.events
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_asynchronous_run_goes_on_without_a_killed_trainer(tmp_path: Path, name: str, transport: str) -> None:
+    fewer = {"batch_update_size": 2} if name == "parameter_server" else {}
+    config = config_of(name, 3, transport=transport, kill_trainer=2, kill_at_step=3, **fewer)
+    ranks, sink = ranks_of(config, tmp_path)
+    method(name)(config, ranks)
+    assert [kind for kind, _ in sink.events] == ["trainer killed", "rank lost"]
+    assert [len(sink.values("train/loss", index)) for index in (1, 3)] == [15, 15]
+    assert [sink.rows[index].state for index in range(4)] == ["done", "done", "failed", "done"]
+    assert sink.values("test/accuracy", 0)
+
+
+def test_a_stopped_trainer_fails_a_synchronous_run_with_its_name(tmp_path: Path) -> None:
+    config = config_of("parameter_server", 2, transport="shared_memory", timeout_s=1)
+    workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)
+    with pytest.raises(RankFailed, match=r"trainer2 sent nothing for 1 s \(timeout_s\) after its step 2"):
+        run_with("parameter_server", config, workload, tmp_path)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path, transport: str) -> None:
+    config = config_of("async_sgd", 2, transport=transport, timeout_s=1)
+    workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)
+    ended, sink = run_with("async_sgd", config, workload, tmp_path)
+    assert ended["steps"] == [23, 2]
+    assert [kind for kind, _ in sink.events] == ["trainer silent", "rank left behind"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(tmp_path: Path, name: str) -> None:
+    folders = [tmp_path / part for part in ("whole", "first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    once, twice = config_of(name, 1, transport="shared_memory"), config_of(name, 1, transport="shared_memory", epochs=2)
+    whole, _ = run_with(name, twice, frozen(twice), folders[0])
+    run_with(name, once, frozen(once), folders[1])
+    resumed, sink = run_with(name, twice, frozen(twice), folders[2], resume_from=folders[1] / "end.pt")
+    assert torch.equal(resumed["state"], whole["state"])
+    assert resumed["steps"] == whole["steps"] == [90]
+    points = [point for batch in sink.batches if batch.rank == 1 for point in batch.points if point.name == "train/loss"]
+    assert [point.step for point in points] == list(range(46, 91))
+    assert points[-1].passes == 2.0
+    assert sink.progress[:2] == (2874, 2874)
+
+
+def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path) -> None:
+    config = config_of("async_sgd", 2, transport="shared_memory", learning_rate=10, momentum=0.99, epochs=50, checkpoint_every_s=0.001)
+    ranks, _ = ranks_of(config, tmp_path)
+    with pytest.raises(RankFailed, match=r"trainer\d's loss became (nan|inf) at its step \d+. Lower learning_rate \(10.0\) or momentum \(0.99\)"):
+        method("async_sgd")(config, ranks)
+    assert torch.load(tmp_path / "checkpoint.pt")["state"].isfinite().all()
+
+
+def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
+    config = config_of("async_sgd", 19, transport="rpc")
+    ranks, sink = ranks_of(config, tmp_path)
+    method("async_sgd")(config, ranks)
+    assert {row.state for row in sink.rows.values()} == {"done"}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
+    config = config_of("async_sgd", 1, transport=transport, wire="bf16")
+    ended, _ = run_with("async_sgd", config, frozen(config), tmp_path)
+    (tmp_path / "exact").mkdir()
+    exact, _ = run_with("async_sgd", config_of("async_sgd", 1, transport=transport), frozen(config), tmp_path / "exact")
+    assert not torch.equal(ended["state"], exact["state"])
+    assert torch.allclose(ended["state"], exact["state"], atol=0.05)
+
+
+def test_every_push_is_one_entry_of_its_trainers_histogram(tmp_path: Path) -> None:
+    config = config_of("async_sgd", 3, transport="shared_memory")
+    ranks, sink = ranks_of(config, tmp_path)
+    method("async_sgd")(config, ranks)
+    counts = {index: sum(count for batch in sink.batches if batch.rank == index for count in batch.histograms.values()) for index in (1, 2, 3)}
+    assert counts == {1: 15, 2: 15, 3: 15}
+    assert len(sink.values("perf/staleness")) == 45
+    assert len(sink.values("perf/staleness_mean", 0)) == len(sink.values("perf/staleness_p99", 0)) == 1
+
+
+def test_phases_make_up_the_execution_time(tmp_path: Path) -> None:
+    config = config_of("parameter_server", 2, transport="shared_memory", epochs=2)
+    ranks, sink = ranks_of(config, tmp_path)
+    method("parameter_server")(config, ranks)
+    for phases in sink.phases().values():
+        own = sum(seconds for name, seconds in phases.items() if name != "serve")
+        assert ranks.execution_time_s is not None
+        assert own <= ranks.execution_time_s * 1.02
+        assert all(seconds >= -1e-6 for seconds in phases.values())
+
+
+# ---- batch-norm and the tutorial -----------------------------------------------------------------------------------
+
+
+def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
+    config = config_of("parameter_server", 1, transport="shared_memory", model="small_resnet", iterations=2, batch_size=2)
+    ranks, sink = ranks_of(config, tmp_path)
+    method("parameter_server")(config, ranks)
+    workload = RandomImages("small_resnet", 1, 2, 2)
+    learner = Learner(workload.net(7), workload.loss)
+    optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
+    losses = []
+    for images, targets in workload.batches(1, 7, 0):
+        losses.append(learner.step(images, targets))
+        optimizer.step()
+    assert sink.values("train/loss", 1) == pytest.approx(losses, rel=1e-4)
+    fresh = dict(workload.net(7).named_buffers())
+    assert not torch.equal(dict(learner.net.named_buffers())["bn1.running_mean"], fresh["bn1.running_mean"])
+    assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
+
+
+@pytest.mark.parametrize(("trainers", "batch"), [(2, 2), (2, 1)])
+def test_the_tutorial_variant_trains_the_same_method(tmp_path: Path, trainers: int, batch: int) -> None:
+    name = "parameter_server" if batch == trainers else "async_sgd"
+    config = config_of(name, trainers, variant="tutorial", start_method="spawn", batch_size=256)
+    ranks, sink = ranks_of(config, tmp_path)
+    ranks.start_method = "forkserver"  # spawn is the same, four times as slow to start
+    workload = Digits(load("digits"), trainers, 256, 1)
+    tutorial_server.run(config, ranks, workload, batch)
+    assert [len(sink.values("train/loss", index)) for index in (1, 2)] == [3, 3]
+    assert all(0 < loss < 3 for loss in sink.values("train/loss"))
+    assert len(sink.values("test/accuracy", 0)) == 1
+
+
+def test_the_tutorials_module_learns_what_the_engines_weights_learn(tmp_path: Path) -> None:
+    config = config_of("parameter_server", 1, variant="tutorial", start_method="spawn", model="small_resnet", iterations=2, batch_size=2)
+    ranks, sink = ranks_of(config, tmp_path)
+    ranks.start_method = "forkserver"
+    method("parameter_server")(config, ranks)
+    workload = RandomImages("small_resnet", 1, 2, 2)
+    net, losses = workload.net(7), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.5)
+    for images, targets in workload.batches(1, 7, 0):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(images), targets)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.item())
+    assert sink.values("train/loss", 1) == pytest.approx(losses, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_needs_no_download(name: str) -> None:
+    assert experiment(name).preset("quick").settings["dataset"] == "digits"

@@ -1,0 +1,269 @@
+"""What a server of weights does with each gradient, call by call and without processes."""
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.data.datasets import load
+from engine.errors import ConfigError, RunFailed
+from engine.experiments.async_sgd.config import AsyncSgdConfig
+from engine.experiments.async_sgd.method import AsyncServer
+from engine.experiments.parameter_server.config import ParameterServerConfig
+from engine.experiments.parameter_server.method import BatchServer
+from engine.recorder import MemoryRecorder
+from engine.registry import experiment
+from engine.runtime.exchange import Answer, Request, Respond
+from engine.runtime.rank import Rank
+from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
+from tests.experiments.server_functions import Frozen
+
+COMMON: dict[str, Any] = {"dataset": "digits", "learning_rate": 0.5, "momentum": 0.0}
+
+
+class Desk:
+    """Asks a server as its trainers would, and keeps what each was answered."""
+
+    def __init__(self, server: WeightServer) -> None:
+        self.server = server
+        self.answers: dict[int, Answer] = {}
+        self.weights: dict[int, Tensor] = {}
+
+    def respond(self, trainer: int) -> Respond:
+        def keep(answer: Answer, vector: Tensor | None) -> None:
+            self.answers[trainer] = answer
+            if vector is not None:
+                self.weights[trainer] = vector.clone()
+
+        return keep
+
+    def push(self, trainer: int, step: int, value: float = 1.0, version: int | None = None) -> None:
+        version = self.answers[trainer].version if version is None and trainer in self.answers else version or 0
+        self.answers.pop(trainer, None)
+        self.server(Request(trainer, PUSH, step, version, 10), torch.full_like(self.server.state, value), self.respond(trainer))
+
+    def fetch(self, trainer: int) -> None:
+        self.server(Request(trainer, FETCH), None, self.respond(trainer))
+
+    def leave(self, trainer: int) -> None:
+        self.server(Request(trainer, LEAVE), None, self.respond(trainer))
+
+
+def desk(kind: type[WeightServer], config: ParameterServerConfig | AsyncSgdConfig, folder: Path) -> Desk:
+    events: list[tuple[str, str]] = []
+    departed = torch.zeros(config.trainers + 1, dtype=torch.uint8)
+    rank = Rank(0, "ps", config.trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed)
+    rank.say = lambda what, detail: events.append((what, detail))
+    server = kind(rank, config, Frozen(load("digits"), config.trainers, config.batch_size, config.epochs))
+    server.state.zero_()
+    return Desk(server)
+
+
+def batch_desk(folder: Path, **changes: Any) -> Desk:
+    return desk(BatchServer, ParameterServerConfig.check(COMMON | changes), folder)
+
+
+def async_desk(folder: Path, **changes: Any) -> Desk:
+    return desk(AsyncServer, AsyncSgdConfig.check(COMMON | changes), folder)
+
+
+# ---- batches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_averaged_into_one_update_and_answers_all_who_wait(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=3, batch_update_size=3)
+    asked.push(1, 1, 1.0)
+    asked.push(2, 1, 2.0)
+    assert not asked.answers
+    asked.push(3, 1, 6.0)
+    assert set(asked.answers) == {1, 2, 3}
+    assert {answer.version for answer in asked.answers.values()} == {1}
+    assert torch.equal(asked.weights[1], torch.full_like(asked.weights[1], -0.5 * 3.0))
+
+
+def test_a_push_that_comes_twice_is_applied_once_and_answered_twice(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=2, batch_update_size=2)
+    asked.push(1, 1, 1.0)
+    asked.push(1, 1, 1.0)
+    asked.push(2, 1, 3.0)
+    assert asked.server.version == 1
+    assert float(asked.weights[1][0]) == -0.5 * 2.0
+    asked.push(2, 1, 3.0)
+    assert asked.server.version == 1
+    assert asked.answers[2].version == 1
+
+
+def test_a_late_gradient_counts_in_the_next_batch_with_its_staleness(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=3, batch_update_size=2)
+    asked.push(1, 1)
+    asked.push(2, 1)
+    asked.push(3, 1, version=0)
+    assert 3 not in asked.answers
+    asked.push(1, 2)
+    assert asked.answers[3] == Answer(version=2, staleness=1, samples=40)
+    assert asked.answers[1].staleness == 0
+
+
+def test_a_late_gradient_is_dropped_where_the_config_says_so(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=3, batch_update_size=2, late="drop")
+    asked.push(1, 1)
+    asked.push(2, 1)
+    before = asked.server.state.clone()
+    asked.push(3, 1, 100.0, version=0)
+    assert asked.answers[3].version == 1
+    assert torch.equal(asked.server.state, before)
+    assert isinstance(asked.server, BatchServer)
+    assert asked.server.dropped == 1
+
+
+def test_the_last_partial_batch_is_flushed_when_the_others_leave(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=3, batch_update_size=3)
+    asked.push(1, 1, 4.0)
+    asked.leave(2)
+    assert 1 not in asked.answers
+    asked.leave(3)
+    assert asked.answers[1].version == 1
+    assert float(asked.weights[1][0]) == -0.5 * 4.0
+
+
+def test_no_add_is_lost_and_no_snapshot_is_torn_under_eight_hammering_trainers(tmp_path: Path) -> None:
+    times = 200
+    asked = async_desk(tmp_path, trainers=8, learning_rate=1.0)
+    torn: list[int] = []
+
+    def hammer(trainer: int) -> None:
+        one = torch.ones_like(asked.server.state)
+        for step in range(1, times + 1):
+            asked.server(Request(trainer, PUSH, step), one, lambda answer, vector: check(vector))
+
+    def check(vector: Tensor | None) -> None:
+        assert vector is not None
+        copy = vector.clone()[: asked.server.parameters]
+        if float(copy.min()) != float(copy.max()):
+            torn.append(1)
+
+    threads = [threading.Thread(target=hammer, args=(trainer,)) for trainer in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not torn
+    assert set(asked.server.state[: asked.server.parameters].tolist()) == {-8.0 * times}
+
+
+# ---- asynchronous rules --------------------------------------------------------------------------------------------
+
+
+def test_equal_trainers_in_turn_have_a_staleness_of_n_minus_1(tmp_path: Path) -> None:
+    asked = async_desk(tmp_path, trainers=4)
+    for step in range(1, 6):
+        for trainer in (1, 2, 3, 4):
+            asked.push(trainer, step)
+    assert {answer.staleness for answer in asked.answers.values()} == {3}
+
+
+def test_a_stale_gradient_is_scaled_down(tmp_path: Path) -> None:
+    asked = async_desk(tmp_path, trainers=4, rule="staleness_scaled")
+    asked.push(1, 1, 1.0)
+    asked.push(2, 1, 1.0, version=0)
+    assert float(asked.server.state[0]) == -0.5 * (1 + 1 / 2)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.95])
+def test_delay_compensation_is_the_papers_formula(tmp_path: Path, decay: float) -> None:
+    asked = async_desk(tmp_path, trainers=2, rule="delay_compensated", compensation=2.0, compensation_decay=decay)
+    asked.fetch(1)
+    asked.fetch(2)
+    asked.push(1, 1, 1.0)
+    asked.push(2, 1, 3.0)
+    weight, mean_square = 0.0, 0.0
+    for gradient, fetched in ((1.0, 0.0), (3.0, 0.0)):
+        mean_square = decay * mean_square + (1 - decay) * gradient**2
+        factor = 2.0 / (mean_square + 1e-7) ** 0.5 if decay else 2.0
+        weight -= 0.5 * (gradient + factor * gradient**2 * (weight - fetched))
+    assert float(asked.server.state[0]) == pytest.approx(weight, rel=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 3])
+def test_nobody_is_further_ahead_than_the_bound(tmp_path: Path, bound: int) -> None:
+    asked = async_desk(tmp_path, trainers=4, staleness_bound=bound)
+    draw, steps = random.Random(bound), dict.fromkeys((1, 2, 3, 4), 0)
+    for trainer in steps:
+        asked.fetch(trainer)
+    for _ in range(400):
+        free = sorted(asked.answers)
+        assert free, "all of them wait for each other"
+        trainer = draw.choice(free if draw.random() < 0.3 else free[-1:])
+        steps[trainer] += 1
+        asked.push(trainer, steps[trainer])
+        begun = {each: steps[each] + (each in asked.answers) for each in steps}
+        assert max(begun.values()) - min(steps.values()) <= bound + 1
+    assert isinstance(asked.server, AsyncServer)
+    assert asked.server.furthest_ahead == bound
+
+
+def test_a_trainer_that_leaves_frees_those_who_wait_for_it(tmp_path: Path) -> None:
+    asked = async_desk(tmp_path, trainers=2, staleness_bound=0)
+    asked.push(1, 1)
+    assert 1 not in asked.answers
+    asked.leave(2)
+    assert 1 in asked.answers
+
+
+# ---- members -------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_other(tmp_path: Path) -> None:
+    needed = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=1)
+    needed.push(1, 1)
+    needed.server.members[2].heard_at -= 2
+    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 1 s \(timeout_s\) after its step 0, and no update can be made without it"):
+        needed.server.look_after_members()
+    free = async_desk(tmp_path, trainers=2, timeout_s=1)
+    free.push(1, 1)
+    free.server.members[2].heard_at -= 2
+    free.server.look_after_members()
+    assert [member.role for member in free.server.active] == ["trainer1"]
+    free.push(2, 1)
+    assert [member.role for member in free.server.active] == ["trainer1", "trainer2"]
+
+
+def test_a_trainer_that_waits_is_never_called_silent(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=1)
+    asked.push(1, 1)
+    asked.server.members[1].heard_at -= 100
+    asked.server.look_after_members()
+    assert len(asked.server.active) == 2
+
+
+# ---- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "sentence"),
+    [
+        ({"batch_update_size": 5}, "batch_update_size", "batch_update_size must be at most trainers (4), got 5"),
+        ({"variant": "tutorial", "start_method": "spawn", "transport": "gloo"}, "transport", "transport must be rpc for variant tutorial, got 'gloo'"),
+        ({"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
+        ({"slow_trainer": 5}, "slow_trainer", "slow_trainer must be at most trainers (4), got 5."),
+        ({"dataset": "digits", "batch_size": 1438}, "batch_size", "batch_size must be at most the 1,437 training samples of digits, got 1438."),
+    ],
+)
+def test_a_broken_rule_is_told_beside_its_field(values: dict[str, Any], field: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ParameterServerConfig.check(values)
+    assert [problem.field for problem in caught.value.problems] == [field]
+    assert caught.value.problems[0].sentence.startswith(sentence)
+
+
+def test_the_published_presets_are_what_was_published() -> None:
+    config = experiment("parameter_server").configure("resnet50")
+    assert isinstance(config, ParameterServerConfig)
+    assert (config.trainers, config.batch_update_size, config.iterations, config.batch_size) == (5, 5, 6, 20)
+    assert (config.learning_rate, config.momentum, config.needs_all) == (0.001, 0.9, True)
+    assert config.roles == ("ps", "trainer1", "trainer2", "trainer3", "trainer4", "trainer5")
+    assert config.threads(cores=10) == 2
