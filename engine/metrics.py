@@ -29,6 +29,8 @@ METRICS = {
         Metric("perf/execution_time_s", "Execution time", "s", "min", "From all ranks ready to all ranks done.", live=False),
         Metric("perf/startup_time_s", "Start-up time", "s", "min", "From the worker taking the run to all ranks ready.", live=False),
         Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
+        Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
+        Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
         Metric(
             "perf/overwritten_updates",
