@@ -292,7 +292,7 @@ def test_phases_make_up_the_execution_time_in_one_start_for_all_rounds(tmp_path:
     ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=3, rounds=8)
     assert ranks.execution_time_s is not None
     for phases in sink.phases().values():
-        assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02)
+        assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02, abs=0.1)
         assert min(phases.values()) >= 0
     for member in ranks.members:
         assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 8
