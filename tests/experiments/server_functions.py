@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from engine.experiments.async_sgd.method import AsyncServer
-from engine.experiments.parameter_server.method import BatchServer
+from engine.experiments.async_sgd.server import AsyncServer
+from engine.experiments.parameter_server.server import BatchServer
 from engine.runtime.exchange import Exchange
 from engine.runtime.ranks import Rank
 from engine.training.server import WeightServer

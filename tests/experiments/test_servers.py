@@ -12,9 +12,9 @@ from torch import Tensor
 from engine.data.datasets import load
 from engine.errors import ConfigError, RunFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.experiments.async_sgd.method import AsyncServer
+from engine.experiments.async_sgd.server import AsyncServer
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.experiments.parameter_server.method import BatchServer
+from engine.experiments.parameter_server.server import BatchServer
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment
 from engine.runtime.exchange import Answer, Request, Respond

@@ -9,14 +9,12 @@ With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gra
 (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 """
 
-from torch import Tensor
-
 from engine.data.datasets import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.runtime.exchange import Exchange, Request, Respond
+from engine.experiments.parameter_server.server import BatchServer
+from engine.runtime.exchange import Exchange
 from engine.runtime.ranks import Rank, Ranks
 from engine.training.learner import flat_state
-from engine.training.server import Member, WeightServer
 from engine.training.serving import Serving, train
 from engine.training.workload import Digits, RandomImages, Workload
 
@@ -53,44 +51,3 @@ def _take_part(rank: Rank, config: ParameterServerConfig, exchange: Exchange, wo
         Serving(rank, config, BatchServer(rank, config, workload.to(rank.device))).until_all_left(exchange)
     else:
         train(rank, config, exchange, workload)
-
-
-class BatchServer(WeightServer):
-    """Sums gradients under the lock; the one that completes a batch makes the update and answers everyone in it."""
-
-    config: ParameterServerConfig
-
-    def __init__(self, rank: Rank, config: ParameterServerConfig, workload: Workload) -> None:
-        super().__init__(rank, config, workload)
-        self.batch: list[tuple[Member, int]] = []
-        """Whose gradients are in the sum, and how stale each is."""
-        self.dropped = 0
-
-    def push(self, member: Member, request: Request, vector: Tensor, respond: Respond) -> None:
-        staleness = self.version - request.version
-        if staleness and self.config.late == "drop":
-            self.dropped += 1
-            self.send(member, respond, staleness)
-            return
-        self.gradient.add_(vector)
-        self.batch.append((member, staleness))
-        member.respond = respond
-        self.shrunk()
-
-    def shrunk(self) -> None:
-        """Update where the batch is complete: it never waits for more trainers than there are."""
-        if self.batch and len(self.batch) >= min(self.config.batch_update_size, len(self.active)):
-            self._update()
-
-    def _update(self) -> None:
-        self.gradient.div_(len(self.batch))
-        self.mix_statistics(self.gradient[self.parameters :], len(self.batch) / self.config.trainers)
-        self.optimizer.learning_rate = self.learning_rate()
-        self.optimizer.step()
-        self.version += 1
-        for member, staleness in self.batch:
-            self.staleness.append(staleness)
-            assert member.respond is not None
-            self.send(member, member.respond, staleness)
-        self.gradient.zero_()
-        self.batch.clear()
