@@ -16,7 +16,10 @@ from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import Run, RunRow, Summary
 
-TOLD = ("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second", "charts/episodic_return")
+TOLD = (
+    *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second", "charts/episodic_return"),
+    *("theory/omega", "theory/delta", "theory/rho"),
+)
 """Metrics that the top of the page tells, in this order, as far as the run has them."""
 
 

@@ -53,3 +53,17 @@ def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page:
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("cancelled", exact=True).first).to_be_visible(timeout=30_000)
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible()
+
+
+@pytest.mark.parametrize(("name", "length"), [("parameter_server", "epochs:1000"), ("async_sgd", "epochs:1000"), ("sync_sgd", "rounds:10000")])
+def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console, page: Page, name: str, length: str) -> None:
+    page.goto(f"{console.address}/?experiment={name}&preset=quick&set={length}")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.get_by_role("button", name="Save and launch").click()
+    page.wait_for_url("**/run?run=1")
+    first = 0 if name == "sync_sgd" else 1
+    page.locator(f"[data-drawn*='train/loss|{first}'][data-drawn*='train/loss|{first + 1}']").wait_for(state="attached", timeout=RUN_MS)
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel the run").click()
+    expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)

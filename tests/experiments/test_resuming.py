@@ -15,7 +15,15 @@ from engine.runtime import checkpoints, fork_server
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 
-SETTINGS: dict[str, Any] = {"dataset": "digits", "epochs": 12, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "evaluate_every": 5, "threads_per_rank": 1}
+SETTINGS: dict[str, Any] = {
+    "dataset": "digits",
+    "epochs": 12,
+    "batch_size": 100,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "evaluate_every": 5,
+    "threads_per_rank": 1,
+}
 STEPS = 12 * 15
 METRICS = ("train/loss", "test/loss", "test/accuracy")
 

@@ -3,7 +3,7 @@
 import torch
 
 from engine.data.datasets import load, read
-from engine.experiments.hogwild.tutorial import PilImages
+from engine.data.pil_images import PilImages
 
 
 def test_both_variants_see_the_same_images() -> None:

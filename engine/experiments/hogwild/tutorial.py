@@ -4,41 +4,22 @@ Kept for its cost, which the engine variant is compared with. Mended: each train
 trainer1 tests only when all have ended. The model is the usual one in shared memory, each trainer has an optimizer over its parameters.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import nll_loss
 from torch.optim import SGD
-from torch.utils.data import DataLoader, Dataset
-from torchvision import transforms
+from torch.utils.data import DataLoader
 
 from engine.data.datasets import read
 from engine.data.images import PixelSet
 from engine.data.nets import MnistNet, Score, mnist_net
+from engine.data.pil_images import PilImages, timed
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
 from engine.runtime.ranks import Rank, Ranks
-
-Batch = tuple[Tensor, Tensor]
-
-
-class PilImages(Dataset[tuple[Tensor, int]]):
-    """Images that are made and transformed one by one, as torchvision's own data sets do it."""
-
-    def __init__(self, pixels: Tensor, labels: Tensor, mean: float, deviation: float) -> None:
-        self.pixels = pixels
-        self.labels = labels
-        self.transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((mean,), (deviation,))])
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.transform(Image.fromarray(self.pixels[index].numpy())), int(self.labels[index])
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
@@ -59,7 +40,7 @@ def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet,
     model.train()
     rank.ready()
     for epoch in range(1, config.epochs + 1):
-        for images, labels in _timed(loader, tally):
+        for images, labels in timed(loader, tally.record):
             with tally.record.phase("compute"):
                 optimizer.zero_grad()
                 loss = nll_loss(model(images), labels)
@@ -73,17 +54,6 @@ def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet,
         rank.barrier("trained")
     if rank.index == 0:
         _test(model, config, pixels, tally)
-
-
-def _timed(loader: Iterable[Batch], tally: Tally) -> Iterator[Batch]:
-    """Yield the loader's batches, the time it takes for them counted as `data`."""
-    batches = iter(loader)
-    while True:
-        with tally.record.phase("data"):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
 
 
 def _test(model: MnistNet, config: HogwildConfig, pixels: PixelSet, tally: Tally) -> None:

@@ -16,7 +16,9 @@ class ReferenceConfig(Config):
     batch_size: int = Field(64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"})
     learning_rate: float = Field(0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it.")
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD.")
-    dataset: DatasetName = Field("mnist", description="What is learned: mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing).")
+    dataset: DatasetName = Field(
+        "mnist", description="What is learned: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+    )
     evaluate_every: int = Field(
         1, ge=0, le=1000, description="Epochs between two tests of the model; 0 tests only at the end.", json_schema_extra=ADVANCED | {"unit": "epochs"}
     )
