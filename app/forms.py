@@ -12,7 +12,7 @@ import streamlit as st
 from pydantic.fields import FieldInfo
 
 from app.markup import as_text
-from engine.config import Config, bound_of, choices_of, is_advanced, unit_of
+from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, unit_of
 from engine.errors import ConfigError
 from engine.registry import Experiment
 
@@ -94,7 +94,7 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     """Draw the widget that a field's type asks for; its value comes from the session, where `fill` put it."""
     st.session_state.setdefault(key, field.default)
     label, kind = label_of(name, field), _kind(field)
-    empty = "automatic" if _may_be_empty(field) else None
+    empty = empty_means(field) if _may_be_empty(field) else None
     if options := choices_of(field):
         if len(options) <= FEW:
             st.segmented_control(label, options, key=key, help=help_of(field), required=True)

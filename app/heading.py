@@ -10,6 +10,7 @@ from app.durations import duration, since
 from app.lineage import lineage, resume_button
 from app.markup import as_text, bar, number, table, when
 from app.rows import time_left
+from engine.config import empty_means
 from engine.errors import EngineError
 from engine.metrics import metric
 from engine.registry import experiment
@@ -115,6 +116,6 @@ def settings_table(run: Run) -> str:
     rows = []
     for name, value in run.config.items():
         changed = name in fields and value != fields[name].default
-        shown = "automatic" if value is None else escape(str(value))
+        shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else escape(str(value))
         rows.append([escape(name), f"<strong>{shown}</strong>" if changed else shown, escape((fields[name].description or "") if name in fields else "")])
     return table(["Setting", "Value", "What it means"], rows, caption="The run's settings")

@@ -77,6 +77,12 @@ def unit_of(field: FieldInfo) -> str:
     return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
 
 
+def empty_means(field: FieldInfo) -> str:
+    """Return what it means when a field that may be empty is: one word or two, shown in its place."""
+    extra = field.json_schema_extra
+    return str(extra.get("empty", "automatic")) if isinstance(extra, dict) else "automatic"
+
+
 def is_advanced(field: FieldInfo) -> bool:
     """Say whether the form folds the field away."""
     extra = field.json_schema_extra

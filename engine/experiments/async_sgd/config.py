@@ -28,7 +28,7 @@ class AsyncSgdConfig(ServerConfig):
         ge=0,
         le=1_000_000,
         description="Steps by which a trainer may be ahead of the slowest; then it waits. Empty: never.",
-        json_schema_extra={"unit": "steps"},
+        json_schema_extra={"unit": "steps", "empty": "unbounded"},
     )
     compensation: float = Field(
         0.04, ge=0, le=1000, description="delay_compensated only: the paper's lambda; with compensation_decay, about 2 is usual.", json_schema_extra=ADVANCED
