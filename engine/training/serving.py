@@ -12,7 +12,7 @@ from engine.runtime.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.exchange import Answer, Exchange, Line, Request
 from engine.runtime.ranks import Rank
 from engine.training.faults import Faults
-from engine.training.learner import Learner
+from engine.training.learner import Learner, flat_state
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
 from engine.training.settings import ServerConfig
 from engine.training.workload import Workload
@@ -20,6 +20,15 @@ from engine.training.workload import Workload
 LOOK_S = 0.05
 REPORT_EACH = 100
 """Gradients whose staleness goes into one mean and one 99th percentile."""
+
+
+def exchange_with_server(config: ServerConfig, workload: Workload, server_device: str) -> Exchange:
+    """Return the exchange between `ps`, which is rank 0, and its trainers, for the vectors of the workload's net."""
+    size = len(flat_state(workload.net(config.seed)))
+    clients = tuple(range(1, config.trainers + 1))
+    return Exchange.create(
+        config.transport, size, server=0, server_role="ps", clients=clients, timeout_s=config.timeout_s, wire=config.wire, server_device=server_device
+    )
 
 
 class Serving:

@@ -16,11 +16,11 @@ from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.registry import experiment, method
 from engine.runtime import fork_server
-from engine.runtime.exchange import Exchange
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
 from engine.training import tutorial_server
-from engine.training.learner import Learner, flat_state
+from engine.training.learner import Learner
+from engine.training.serving import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
 from tests.experiments import plain_sgd
@@ -62,10 +62,7 @@ def ranks_of(config: ServerConfig, folder: Path, resume_from: Path | None = None
 def run_with(name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None) -> tuple[dict[str, Any], MemorySink]:
     """Run the method on another workload; return how the server ended."""
     ranks, sink = ranks_of(config, folder, resume_from)
-    size = len(flat_state(workload.net(config.seed)))
-    clients = tuple(range(1, config.trainers + 1))
-    exchange = Exchange.create(config.transport, size, server=0, server_role="ps", clients=clients, timeout_s=config.timeout_s, wire=config.wire)
-    ranks.run(functions.take_part, name, config, exchange, workload, expendable=config.expendable)
+    ranks.run(functions.take_part, name, config, exchange_with_server(config, workload, "cpu"), workload, expendable=config.expendable)
     return torch.load(folder / "end.pt"), sink
 
 

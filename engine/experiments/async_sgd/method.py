@@ -16,8 +16,7 @@ from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.server import AsyncServer
 from engine.runtime.exchange import Exchange
 from engine.runtime.ranks import Rank, Ranks
-from engine.training.learner import flat_state
-from engine.training.serving import Serving, train
+from engine.training.serving import Serving, exchange_with_server, train
 from engine.training.workload import Digits, Workload
 
 
@@ -29,16 +28,7 @@ def run(config: AsyncSgdConfig, ranks: Ranks) -> None:
 
         tutorial_server.run(config, ranks, workload, batch=1)
         return
-    exchange = Exchange.create(
-        config.transport,
-        len(flat_state(workload.net(config.seed))),
-        server=0,
-        server_role="ps",
-        clients=tuple(range(1, config.trainers + 1)),
-        timeout_s=config.timeout_s,
-        wire=config.wire,
-        server_device=ranks.devices[0],
-    )
+    exchange = exchange_with_server(config, workload, ranks.devices[0])
     ranks.run(_take_part, config, exchange, workload, expendable=config.expendable)
 
 
