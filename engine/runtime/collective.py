@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, distributed
 
 from engine.errors import PeerLost, RunFailed
-from engine.runtime.exchange import PATIENCE, Exchange, Transport
+from engine.runtime.exchange import Exchange, Transport
 from engine.runtime.rank import Rank
 
 Average = Callable[[Tensor], None]
@@ -51,7 +51,7 @@ class Collective:
         exchange = None
         if transport != "gloo":
             clients = tuple(range(len(roles)))
-            exchange = Exchange.create(transport, size, server=0, server_role=roles[0], clients=clients, timeout_s=timeout_s / PATIENCE)
+            exchange = Exchange.create(transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s)
         return cls(transport, size, roles, timeout_s, roll, exchange)
 
     @contextmanager

@@ -32,8 +32,8 @@ Wire = Literal["float32", "bf16"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 GOODBYE_S = 2.0
 """So long a server that has ended waits for clients to close their lines; one that is stopped never does."""
-PATIENCE = 2.0
-"""A client waits so many times `timeout_s` for an answer: the server is the one that finds who is late, and it waits one."""
+START_S = 60.0
+"""So long ranks wait for each other when lines are opened."""
 
 
 class Request(NamedTuple):
@@ -69,7 +69,7 @@ class Line(Protocol):
     def ask(self, request: Request, *, send: bool = True) -> Answer:
         """Send the request (with `outgoing` where `send`) and wait for the answer; its vector, if any, is in `incoming` then.
 
-        Raises PeerLost where the server is gone or says nothing for `PATIENCE` x timeout_s.
+        Raises PeerLost where the server is gone or says nothing for `Exchange.patience_s`.
         """
 
 
@@ -109,7 +109,8 @@ class Exchange:
     server: int
     server_role: str
     clients: tuple[int, ...]
-    timeout_s: float = 60.0
+    patience_s: float = 130.0
+    """So long a client waits for an answer."""
     wire: Wire = "float32"
     server_device: str = "cpu"
     """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU."""
@@ -127,7 +128,7 @@ class Exchange:
         server: int,
         server_role: str,
         clients: tuple[int, ...],
-        timeout_s: float = 60.0,
+        patience_s: float = 130.0,
         wire: Wire = "float32",
         server_device: str = "cpu",
     ) -> "Exchange":
@@ -139,7 +140,7 @@ class Exchange:
 
             check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
             boards = torch.zeros(len(clients), 2, size, dtype=TYPES[wire]).share_memory_()  # type: ignore[no-untyped-call]
-        return cls(transport, size, server, server_role, clients, timeout_s, wire, server_device, closed, boards)
+        return cls(transport, size, server, server_role, clients, patience_s, wire, server_device, closed, boards)
 
     @property
     def client_device(self) -> torch.device:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.errors import PeerLost
-from engine.runtime.exchange import PATIENCE, Answer, Exchange, Request, Service
+from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.rank import Rank
 
 LONG = timedelta(days=7)
@@ -24,7 +24,7 @@ def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedel
     """Return the group of the server and one client; both ends call this, and it waits for the other."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store: Any = PrefixStore(f"line{client}", FileStore(str(rank.folder / "lines"), -1))
-    store.set_timeout(timedelta(seconds=PATIENCE * exchange.timeout_s))
+    store.set_timeout(timedelta(seconds=START_S))
     return ProcessGroupGloo(store, me, 2, timeout)
 
 
@@ -115,4 +115,4 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[GlooLine]:
     """Open this rank's line for the block."""
-    yield GlooLine(exchange, _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=PATIENCE * exchange.timeout_s)))
+    yield GlooLine(exchange, _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)))

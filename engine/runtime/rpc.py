@@ -17,12 +17,11 @@ from torch.distributed import rpc
 from torch.futures import Future
 
 from engine.errors import PeerLost, RunFailed
-from engine.runtime.exchange import PATIENCE, Answer, Exchange, Request, Service
+from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.rank import Rank
 
 THREADS = 2
 """Threads that handle calls. Handlers never wait, and more of them only fight for Python's lock: 2 take a third more pushes than 4."""
-START_S = 60.0
 SHUTDOWN_S = 5.0
 _joined = 0
 DeviceMaps = dict[str, dict[torch.device, torch.device]]
@@ -30,14 +29,16 @@ DeviceMaps = dict[str, dict[torch.device, torch.device]]
 
 
 @contextmanager
-def joined(rank: Rank, timeout_s: float, device_maps: DeviceMaps | None = None) -> Iterator[None]:
-    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed past the deadline.
+def joined(rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None) -> Iterator[None]:
+    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed where others do not come.
+
+    A call waits `patience_s` for its answer.
 
     On the way out a rank leaves when all that still live have come to leave, and within `SHUTDOWN_S` whatever the others do.
     """
     global _joined
     if _joined == 0:
-        _within(START_S, lambda: _join(rank, timeout_s, device_maps or {}), f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.")
+        _within(START_S, lambda: _join(rank, patience_s, device_maps or {}), f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.")
     _joined += 1
     try:
         yield
@@ -47,14 +48,14 @@ def joined(rank: Rank, timeout_s: float, device_maps: DeviceMaps | None = None) 
             _leave(rank)
 
 
-def _join(rank: Rank, timeout_s: float, device_maps: DeviceMaps) -> None:
+def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps) -> None:
     os.environ["TP_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     raise_open_files()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TensorPipe is in maintenance mode
         options = rpc.TensorPipeRpcBackendOptions(
             num_worker_threads=THREADS,
-            rpc_timeout=PATIENCE * timeout_s,
+            rpc_timeout=patience_s,
             init_method=f"file://{rank.folder / 'rendezvous'}",
             device_maps=device_maps,  # type: ignore[arg-type]
         )
@@ -179,7 +180,7 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
     """Answer the exchange's questions by RPC for the block."""
     _served[:] = [_Served(service, exchange)]
     try:
-        with joined(rank, exchange.timeout_s):
+        with joined(rank, exchange.patience_s):
             yield
     finally:
         _served.clear()
@@ -190,5 +191,5 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
     """Open this rank's line for the block; its vectors are on the rank's GPU where the server has one too, on the CPU otherwise."""
     theirs = torch.device(exchange.server_device)
     direct = rank.device.type == theirs.type == "cuda"
-    with joined(rank, exchange.timeout_s, {exchange.server_role: {rank.device: theirs}} if direct else None):
+    with joined(rank, exchange.patience_s, {exchange.server_role: {rank.device: theirs}} if direct else None):
         yield RpcLine(exchange, rank.device if direct else torch.device("cpu"))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import PeerLost
-from engine.runtime.exchange import PATIENCE, Answer, Exchange, Request, Service
+from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.rank import Rank
 
 HEAD = struct.Struct("<6q")
@@ -136,18 +136,18 @@ def _answer(exchange: Exchange, bell: socket.socket, service: Service) -> None:
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[SharedLine]:
     """Open this rank's line for the block; waits for the server to open its door."""
-    deadline = time.monotonic() + exchange.timeout_s
+    deadline = time.monotonic() + START_S
     with _address(rank.folder) as path:
         while True:
             bell = socket.socket(socket.AF_UNIX)
-            bell.settimeout(PATIENCE * exchange.timeout_s)
+            bell.settimeout(exchange.patience_s)
             try:
                 bell.connect(path)
                 break
             except OSError as error:
                 bell.close()
                 if time.monotonic() > deadline:
-                    raise PeerLost(f"{exchange.server_role} did not open its lines within {exchange.timeout_s:.0f} s.") from error
+                    raise PeerLost(f"{exchange.server_role} did not open its lines within {START_S:.0f} s.") from error
                 time.sleep(0.005)
     with bell:
         yield SharedLine(exchange, rank.index, bell)

@@ -129,6 +129,12 @@ class WeightServer:
 
     # ---- members
 
+    def begin(self) -> None:
+        """Count silence from now on: until here trainers were starting."""
+        with self.lock:
+            for member in self.members.values():
+                member.heard_at = time.monotonic()
+
     @property
     def active(self) -> list[Member]:
         """The members that have not left."""

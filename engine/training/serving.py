@@ -27,7 +27,7 @@ def exchange_with_server(config: ServerConfig, workload: Workload, server_device
     size = len(flat_state(workload.net(config.seed)))
     clients = tuple(range(1, config.trainers + 1))
     return Exchange.create(
-        config.transport, size, server=0, server_role="ps", clients=clients, timeout_s=config.timeout_s, wire=config.wire, server_device=server_device
+        config.transport, size, server=0, server_role="ps", clients=clients, patience_s=config.patience_s, wire=config.wire, server_device=server_device
     )
 
 
@@ -53,6 +53,7 @@ class Serving:
         with exchange.serve(self.rank, server) as service:
             self.rank.ready()
             self.began = time.monotonic()
+            server.begin()
             while server.active:
                 with self.record.phase("wait"):
                     server.stirred.wait(LOOK_S)

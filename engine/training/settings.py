@@ -57,6 +57,11 @@ class TrainingConfig(Config):
     def trainer_roles(self) -> tuple[str, ...]:
         return tuple(f"trainer{number}" for number in range(1, self.trainers + 1))
 
+    @property
+    def patience_s(self) -> float:
+        """So long a rank waits for an answer: longer than the server waits for others, since it is the server that finds who is late."""
+        return 2 * self.timeout_s + 10
+
     def sleep_s(self, number: int) -> float:
         """Return the seconds that trainer `number` (from 1) sleeps in each step."""
         return (self.slow_sleep_ms if number == self.slow_trainer else self.sleep_ms) / 1000

@@ -97,7 +97,7 @@ def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: Pix
     if rank.index == 0:
         server = ModuleServer(config, workload.net(config.seed), batch)
         _server[:] = [server]
-        with joined(rank, config.timeout_s):
+        with joined(rank, config.patience_s):
             rank.ready()
             with rank.recorder.phase("wait"):
                 rank.barrier("trained")
@@ -105,7 +105,7 @@ def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: Pix
         if pixels is not None:
             _test(server, config, pixels, rank)
         return
-    with joined(rank, config.timeout_s):
+    with joined(rank, config.patience_s):
         rank.ready()
         _train(rank, config, workload, pixels)
         with rank.recorder.phase("wait"):
