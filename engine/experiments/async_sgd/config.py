@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     axis="trainers",
     flows=(
         Flow("each trainer", "ps", "a gradient, of weights that may be old by now"),
-        Flow("ps", "ps", "an update for every gradient"),
+        Flow("ps", "weights", "an update for every gradient"),
         Flow("ps", "each trainer", "the weights as they are then"),
     ),
     source="Dean et al.: Large Scale Distributed Deep Networks, NeurIPS 2012; Zhang et al. 2016; Ho et al. 2013; Zheng et al. 2017",

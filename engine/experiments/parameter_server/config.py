@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     axis="batch_update_size",
     flows=(
         Flow("each trainer", "ps", "the gradient of a mini-batch"),
-        Flow("ps", "ps", "one update for a batch of gradients"),
+        Flow("ps", "weights", "one update for a batch of gradients"),
         Flow("ps", "each trainer", "the new weights, when the batch is complete"),
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
