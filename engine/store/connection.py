@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
-from sqlite_utils import Database
 
 from engine.errors import NoSuchRun, StoreBusy, StoreError
 from engine.home import Home
-from engine.store.schema import applied, known, steps
+from engine.store.schema import applied, bring_up_to_date, known
 
 Row = sqlite3.Row
 
@@ -154,7 +153,7 @@ def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> No
         with FileLock(home.schema_lock, timeout=timeout_s):
             if (mode := _journal(connection, "= WAL")) != "wal":
                 raise StoreError(f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put PARALLAB_HOME on a local disk.")
-            steps.apply(Database(connection))
+            bring_up_to_date(connection)
     except Timeout as error:
         raise _busy(home, timeout_s) from error
 
@@ -187,7 +186,7 @@ def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
 
 def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    steps.apply(Database(connection))
+    bring_up_to_date(connection)
     return connection
 
 

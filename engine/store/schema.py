@@ -231,6 +231,17 @@ def time_before_a_resumption(db: Database) -> None:
     db.execute("ALTER TABLE runs ADD COLUMN time_before_s REAL NOT NULL DEFAULT 0")
 
 
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        steps.apply(Database(connection))
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
     """Return the names of the steps that a store has; raises StoreTooNew where it has one that this version does not know."""
     table = steps.migrations_table

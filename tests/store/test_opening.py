@@ -12,7 +12,7 @@ import pytest
 from engine.errors import StoreBusy, StoreError, StoreTooNew
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.schema import known, steps
+from engine.store.schema import bring_up_to_date, known, steps
 
 
 def raw(home: Home) -> closing[sqlite3.Connection]:
@@ -45,6 +45,38 @@ def test_a_store_in_the_making_reads_as_empty(home: Home) -> None:
         connection.execute("CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)")
     with Reader.open(home) as reader:
         assert reader.runs() == []
+
+
+def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home) -> None:
+    seen: list[Any] = []
+    with raw(home) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with Reader.open(home) as reader:
+
+            def look(statement: str) -> None:  # what a trace callback raises goes nowhere
+                try:
+                    seen.append(reader.runs())
+                except StoreError as error:
+                    seen.append(error)
+
+            connection.set_trace_callback(look)
+            bring_up_to_date(connection)
+            connection.set_trace_callback(None)
+            assert len(seen) > len(known()) and not any(seen)
+            assert connection.execute("SELECT count(*) FROM _sqlite_migrations").fetchone()[0] == len(known())
+
+
+def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_migrations", list(steps._migrations))
+
+    @steps()
+    def broken_step(db: Any) -> None:
+        db.execute("ALTER TABLE nowhere ADD COLUMN priority INTEGER")
+
+    with raw(home) as connection, pytest.raises(sqlite3.OperationalError, match="nowhere"):
+        bring_up_to_date(connection)
+    with raw(home) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
 def test_many_processes_make_one_schema_at_once(home: Home, program: Callable[..., Any]) -> None:
