@@ -31,6 +31,8 @@ def fall(rank: Rank, collective: Collective, role: str, number: int) -> None:
     with collective.join(rank) as circle:
         rank.ready()
         for turn in range(1, 10):
+            if turn == 3:
+                rank.barrier("all have the mean of round 2")  # the star's centre may still be sending it to others
             if rank.role == role and turn == 3:
                 os.kill(os.getpid(), number)
             circle.average(torch.ones(collective.size), f"round {turn}")

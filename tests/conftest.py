@@ -4,6 +4,7 @@ No test ever touches the project's own store: `PARALLAB_HOME` always names a tem
 """
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
     os.environ["PARALLAB_DATA"] = str(SHARED_DATA)
 os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
 @pytest.fixture

@@ -16,11 +16,17 @@ LOSS = "[data-metric='train/loss']"
 
 
 @pytest.fixture
-def store(home: Home, console: Console) -> Iterator[Store]:
+def store(home: Home) -> Iterator[Store]:
     """Write to the console's store as the worker of run 1 does; this process is that worker."""
     with Store.open(home) as opened:
         labs.drive(opened, home, labs.add(opened, "Ada"), "running")
         yield opened
+
+
+@pytest.fixture
+def console(store: Store, console: Console) -> Console:
+    """Serve the home once run 1 has its worker: the console's runner would give it another."""
+    return console
 
 
 @pytest.fixture

@@ -41,6 +41,15 @@ class Stopping(Digits):
             yield batch
 
 
+@dataclass(frozen=True)
+class Poisoned(Digits):
+    """Digits whose fourth batch is not a number."""
+
+    def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
+        for step, (images, labels) in enumerate(super().batches(number, seed, skip), start=1):
+            yield (images * torch.nan if step == 4 else images), labels
+
+
 def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: Digits) -> None:
     """Take part as the method has it, and write down how the server's state ended."""
     if rank.index:

@@ -158,12 +158,15 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(tmp_path: Path, name
     assert sink.progress[:2] == (2874, 2874)
 
 
-def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path) -> None:
-    config = config_of("async_sgd", 2, transport="shared_memory", learning_rate=10, momentum=0.99, epochs=50, checkpoint_every_s=0.001, sleep_ms=100)
-    ranks, _ = ranks_of(config, tmp_path)
-    with pytest.raises(RankFailed, match=r"trainer\d's loss became (nan|inf) at its step \d+. Lower learning_rate \(10.0\) or momentum \(0.99\)"):
-        method("async_sgd")(config, ranks)
-    assert torch.load(tmp_path / "checkpoint.pt")["state"].isfinite().all()
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path, name: str) -> None:
+    config = config_of(name, 2, transport="shared_memory", checkpoint_every_s=0.001, sleep_ms=100)
+    poisoned = functions.Poisoned(load("digits"), config.trainers, config.batch_size, config.epochs)
+    with pytest.raises(RankFailed, match=r"trainer\d's loss became nan at its step 4. Lower learning_rate \(0.05\) or momentum \(0.5\)"):
+        run_with(name, config, poisoned, tmp_path)
+    saved = torch.load(tmp_path / "checkpoint.pt")
+    assert saved["state"].isfinite().all()
+    assert saved["version"] > 0
 
 
 def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
