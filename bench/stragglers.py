@@ -14,7 +14,7 @@ from engine.store.records import Run
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
     "trainers": 4,
-    "epochs": 20,
+    "epochs": 60,
     "batch_size": 64,
     "sleep_ms": 50,
     "slow_trainer": 4,
