@@ -1,6 +1,7 @@
 """What ranks do in tests; here because a rank's process must be able to import its function."""
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -17,6 +18,14 @@ def log_steps(rank: Rank, steps: int) -> None:
     for step in range(1, steps + 1):
         rank.recorder.log({"train/loss": 1.0 / step}, step=step, passes=step / steps)
         rank.recorder.progress(step, steps)
+
+
+def allocate_often(rank: Rank, faults: torch.Tensor) -> None:
+    rank.ready()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        torch.empty(16 * 2**20).fill_(1.0)
+    faults[rank.index] = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 5
 
 
 def write_own_cell(rank: Rank, cells: torch.Tensor) -> None:

@@ -1,6 +1,7 @@
 """Real processes: ranks start together, share tensors, and end together whatever happens to one of them."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from engine.runtime.sink import MemorySink
 from tests import rank_functions as functions
 
 Start = Callable[..., Ranks]
+ASKING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+GLIBC, VERSION = platform.libc_ver()
+HUGE_PAGES = ASKING.exists() and "[never]" not in ASKING.read_text() and GLIBC == "glibc" and tuple(map(int, VERSION.split("."))) >= (2, 35)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,6 +73,13 @@ def test_ranks_share_the_tensors_they_are_given(team: Start) -> None:
     cells = torch.zeros(3).share_memory_()
     team(3).run(functions.write_own_cell, cells)
     assert cells.tolist() == [5.0, 6.0, 7.0]
+
+
+@pytest.mark.skipif(not HUGE_PAGES, reason="this machine gives no huge pages to those who ask for them (Linux with glibc 2.35 or newer does)")
+def test_a_large_vector_costs_a_rank_few_page_faults(team: Start) -> None:
+    faults = torch.zeros(1).share_memory_()
+    team(1).run(functions.allocate_often, faults)
+    assert float(faults) < 1000, "64 MiB are 16,384 pages of the usual size"
 
 
 def test_the_lock_loses_no_update(team: Start) -> None:
