@@ -21,8 +21,9 @@ run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
 
-test: install-dev ## Run all tests but the long ones
-	@$(BIN)/python -m pytest
+test: install-dev ## Run all tests but the long ones: two at a time, then those that need the machine to themselves
+	@$(BIN)/python -m pytest -m "not long and not alone" --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not long and alone"
 
 test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result
 	@$(BIN)/python -m pytest -m long --timeout 1800

@@ -24,6 +24,20 @@ os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-w
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
+ALONE = ("browser", "faults", "runtime", "experiments", "cli/test_real_runs.py", "cli/test_resuming.py")
+"""Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are to run alone."""
+    here = Path(__file__).parent
+    for item in items:
+        path = item.path.relative_to(here).as_posix()
+        if any(path == name or path.startswith(f"{name}/") for name in ALONE):
+            item.add_marker("alone")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """Give the test an empty home, also as `PARALLAB_HOME`; end what still runs for it afterwards."""

@@ -12,8 +12,8 @@ from engine.home import ROOT
 PRELOAD = "engine.runtime.preload"
 
 
-def start() -> None:
-    """Start this process's fork server, which loads torch in the background.
+def start(hurry: bool = False) -> None:
+    """Start this process's fork server, which loads torch in the background; in a `hurry` nothing that only some methods need.
 
     Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
     """
@@ -25,6 +25,7 @@ def start() -> None:
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
             "PARALLAB_WORKER_PID": str(os.getpid()),
+            "PARALLAB_HURRY": "1" if hurry else "",
         }
     )
     set_forkserver_preload([PRELOAD])

@@ -5,6 +5,7 @@ can name its process at once, and whatever dies when, the next runner can tell w
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -145,6 +146,11 @@ class LocalLauncher:
         os.set_blocking(process.stdout.fileno(), False)
         worker = identity(process.pid)
         self._spare = _Spare(process, worker) if worker else None
+
+
+def a_run_waits() -> bool:
+    """Say, in a worker, whether a run's id is there already: then only what that run needs is worth loading."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def _says_ready(stream: IO[bytes] | None) -> bool:

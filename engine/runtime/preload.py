@@ -4,6 +4,7 @@ Multiprocessing ignores a preload that fails: `LOADED` says that this one reache
 """
 
 import os
+from contextlib import suppress
 
 from engine.runtime.processes import die_with_parent
 
@@ -24,4 +25,7 @@ _optimizer.step()
 _optimizer.zero_grad()
 for _name in EXPERIMENTS:
     method(_name)
+if not os.environ.get("PARALLAB_HURRY"):
+    with suppress(Exception):  # a broken torchvision fails only the runs that need it
+        import torchvision.models.resnet  # noqa: F401  (a second of each rank's start)
 LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork

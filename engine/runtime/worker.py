@@ -7,7 +7,6 @@ It is the only writer of that run's measurements.
 import argparse
 import logging
 import os
-import select
 import signal
 import sys
 import time
@@ -25,6 +24,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime import fork_server
 from engine.runtime.environment import environment
+from engine.runtime.launcher import a_run_waits
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.processes import me
 from engine.runtime.ranks import Ranks, StopRequested
@@ -64,7 +64,7 @@ def main() -> None:
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["PARALLAB_HOME"] = str(home.path)
-    if not _a_run_waits():
+    if not a_run_waits():
         _warm_up()
     with Store.open(home) as store:
         surroundings = environment()
@@ -75,17 +75,13 @@ def main() -> None:
             carry_out(store, home, int(line), surroundings, StopSwitch())
 
 
-def _a_run_waits() -> bool:
-    """Say whether a run's id is there already: then only what that run needs is worth loading."""
-    return bool(select.select([sys.stdin], [], [], 0)[0])
-
-
 def _warm_up() -> None:
     """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs that need it."""
     try:
         preload()
+        import torchvision.models.resnet  # noqa: F401
     except Exception:
-        log.exception("a data set's reader could not be imported; the doctor command says what is missing")
+        log.exception("what reads data sets, or torchvision, could not be imported; the doctor command says what is missing")
     if not fork_server.wait_until_loaded():
         log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
 

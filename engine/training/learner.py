@@ -17,15 +17,15 @@ class Learner:
     """One trainer's copy of the net.
 
     `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a copy of the
-    statistics as the last mini-batch left them. A net without batch-norm has B = 0.
+    statistics as the last mini-batch left them. A net without batch-norm has B = 0. A net on torch's `meta` device brings no numbers: they
+    are those of `state`, or 0.
     """
 
     def __init__(self, net: nn.Module, loss: Loss, state: Tensor | None = None, message: Tensor | None = None, device: torch.device | None = None) -> None:
-        first = flat_state(net).to(device or "cpu")
         self.net = net
         self.loss = loss
-        self.state = first if state is None else state.copy_(first)
-        self.message = torch.zeros_like(first) if message is None else message.zero_()
+        self.state = _taken(net, state, device or torch.device("cpu"))
+        self.message = torch.zeros_like(self.state) if message is None else message.zero_()
         self.parameters = sum(parameter.numel() for parameter in net.parameters())
         self.weights, self.statistics = self.state[: self.parameters], self.state[self.parameters :]
         self.gradient = self.message[: self.parameters]
@@ -43,10 +43,27 @@ class Learner:
         return loss.item()
 
 
+def _taken(net: nn.Module, state: Tensor | None, device: torch.device) -> Tensor:
+    """Return the vector that is to hold the net's state, with the numbers that the net brings."""
+    if all(parameter.device.type != "meta" for parameter in net.parameters()):
+        first = flat_state(net).to(device)
+        return first if state is None else state.copy_(first)
+    net.to_empty(device=device)
+    for buffer in net.buffers():
+        if not buffer.is_floating_point():  # counters of batches
+            buffer.zero_()
+    return torch.zeros(state_size(net), device=device) if state is None else state
+
+
 def flat_state(net: nn.Module) -> Tensor:
     """Return a copy of all weights and running statistics of `net` as one float32 vector [P + B]."""
     statistics = [buffer.reshape(-1) for buffer in net.buffers() if buffer.is_floating_point()]
     return torch.cat([flat_weights(net), *statistics])
+
+
+def state_size(net: nn.Module) -> int:
+    """Return P + B, the length of `flat_state(net)`."""
+    return sum(each.numel() for each in (*net.parameters(), *net.buffers()) if each.is_floating_point())
 
 
 def bind_statistics(net: nn.Module, flat: Tensor) -> None:

@@ -12,7 +12,7 @@ from engine.runtime.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.exchange import Answer, Exchange, Line, Request
 from engine.runtime.ranks import Rank
 from engine.training.faults import Faults
-from engine.training.learner import Learner, flat_state
+from engine.training.learner import Learner, state_size
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
 from engine.training.settings import ServerConfig
 from engine.training.workload import Workload
@@ -24,7 +24,8 @@ REPORT_EACH = 100
 
 def exchange_with_server(config: ServerConfig, workload: Workload, server_device: str) -> Exchange:
     """Return the exchange between `ps`, which is rank 0, and its trainers, for the vectors of the workload's net."""
-    size = len(flat_state(workload.net(config.seed)))
+    with torch.device("meta"):  # a net without numbers tells their count
+        size = state_size(workload.net(config.seed))
     clients = tuple(range(1, config.trainers + 1))
     return Exchange.create(
         config.transport, size, server=0, server_role="ps", clients=clients, patience_s=config.patience_s, wire=config.wire, server_device=server_device
@@ -77,6 +78,8 @@ class Serving:
             self._test()
 
     def _test(self) -> None:
+        if not self.server.workload.has_tests:
+            return
         with self.record.phase("evaluate"):
             with self.server.lock:
                 state, version, passes = self.server.state.clone(), self.server.version, self._passes()
@@ -135,7 +138,8 @@ class Trainer:
         self.workload = workload
         self.record = rank.recorder
         self.here = line.incoming.device == device
-        net = workload.net(config.seed)
+        with torch.device("meta"):  # its numbers come with the first fetch
+            net = workload.net(config.seed)
         state, message = (line.incoming, line.outgoing) if self.here else (None, None)
         self.learner = Learner(net, workload.loss, state, message, device)
         self.faults = Faults(rank, config, rank.index)

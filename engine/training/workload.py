@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ Batch = tuple[Tensor, Tensor]
 
 class Workload(Protocol):
     """One thing to learn."""
+
+    has_tests: ClassVar[bool]
+    """Whether there is something to test on."""
 
     @property
     def pass_size(self) -> int:
@@ -46,6 +49,8 @@ class Workload(Protocol):
 @dataclass(frozen=True)
 class Digits:
     """The MNIST net on a set of images that is cut into one contiguous part a trainer, each shuffled by its trainer."""
+
+    has_tests: ClassVar[bool] = True
 
     data: ImageSet
     trainers: int
@@ -95,6 +100,8 @@ class Digits:
 @dataclass(frozen=True)
 class RandomImages:
     """A ResNet on random images [batch, 3, side, side], drawn anew in each step, against one-hot targets drawn once and kept."""
+
+    has_tests: ClassVar[bool] = False
 
     name: ResNetName
     trainers: int
