@@ -1,0 +1,36 @@
+"""A net as two vectors: with numbers of its own, or with those that the state brings."""
+
+import torch
+
+from engine.data.datasets import load
+from engine.training.learner import Learner, flat_state, state_size
+from engine.training.workload import Digits, RandomImages
+
+SMALL = RandomImages("small_resnet", trainers=1, batch_size=2, iterations=1)
+
+
+def test_a_net_without_numbers_takes_those_of_its_state_and_steps_as_the_whole_one() -> None:
+    whole = Learner(SMALL.net(3), SMALL.loss)
+    with torch.device("meta"):
+        empty = SMALL.net(3)
+    state, message = flat_state(SMALL.net(3)), torch.full((state_size(empty),), 7.0)
+    learner = Learner(empty, SMALL.loss, state, message)
+    assert learner.state is state
+    batch = next(SMALL.batches(1, seed=0, skip=0))
+    assert learner.step(*batch) == whole.step(*batch)
+    assert torch.equal(learner.message, whole.message)
+    assert torch.equal(learner.state, whole.state), "batch-norm's statistics move alike"
+    counters = [int(buffer) for name, buffer in learner.net.named_buffers() if name.endswith("num_batches_tracked")]
+    assert set(counters) == {1}
+
+
+def test_a_net_without_numbers_tells_their_count() -> None:
+    digits = Digits(load("digits"), 1, 8, 1)
+    for workload in (SMALL, digits):
+        with torch.device("meta"):
+            empty = workload.net(0)
+        assert state_size(empty) == len(flat_state(workload.net(0)))
+
+
+def test_random_images_have_no_test() -> None:
+    assert not RandomImages.has_tests and Digits.has_tests
