@@ -14,8 +14,8 @@ from engine.store.records import Run
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
     "trainers": 4,
-    "epochs": 60,
-    "batch_size": 64,
+    "epochs": 15,
+    "batch_size": 16,
     "sleep_ms": 50,
     "slow_trainer": 4,
     "slow_sleep_ms": 100,
