@@ -62,7 +62,7 @@ EXPERIMENT = Experiment(
         "published": Preset("The published MNIST set-up (assumed) with updates applied one by one: 4 trainers, 10 passes.", _PUBLISHED),
         "tuned": Preset(
             "MNIST in 10 passes with smaller batches, larger steps that shrink to 0, and less momentum, since asynchrony brings its own.",
-            _PUBLISHED | {"batch_size": 32, "learning_rate": 0.05, "momentum": 0.5, "schedule": "linear"},
+            _PUBLISHED | {"batch_size": 16, "learning_rate": 0.02, "momentum": 0.5, "schedule": "linear"},
         ),
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",
