@@ -55,6 +55,8 @@ def main() -> None:
             "images_per_second": images,
             "cores_x_one_process": bound,
             "tutorial_over_engine_whole_run": ratio(seconds["tutorial"], seconds["rpc"]),
+            "tutorial_over_bf16_whole_run": ratio(seconds["tutorial"], seconds["rpc_bf16"]),
+            "tutorial_over_shared_memory_whole_run": ratio(seconds["tutorial"], seconds["shared_memory"]),
             "engine_over_tutorial_rounds_per_second": ratio(images["rpc"], images["tutorial"]),
             "share_of_the_bound": {side: ratio(images[side], bound) for side in SIDES},
         },

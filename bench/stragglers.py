@@ -1,6 +1,6 @@
 """Gradients per second with all of 4 trainers sleeping 50 ms a step and one of them 100 ms: asynchronous against synchronous.
 
-Run: python -m bench.stragglers [--rounds 5]
+Run: python -m bench.stragglers [--rounds 5] [--batch-size 16]
 """
 
 import argparse
@@ -14,8 +14,6 @@ from engine.store.records import Run
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
     "trainers": 4,
-    "epochs": 15,
-    "batch_size": 16,
     "sleep_ms": 50,
     "slow_trainer": 4,
     "slow_sleep_ms": 100,
@@ -29,11 +27,13 @@ def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
-    rounds = options.parse_args().rounds
+    options.add_argument("--batch-size", type=int, default=16, help="samples in a mini-batch; 60 epochs of 64 take as many steps as 15 of 16")
+    chosen = options.parse_args()
+    rounds, settings = chosen.rounds, SETTINGS | {"batch_size": chosen.batch_size, "epochs": max(1, 15 * chosen.batch_size // 16)}
     with served_home() as home:
 
         def rate(name: str, **more: Any) -> float:
-            return gradients_per_second(home, finish(home, name, None, SETTINGS | more))
+            return gradients_per_second(home, finish(home, name, None, settings | more))
 
         rates = alternate(
             rounds, asynchronous=lambda: rate("async_sgd"), synchronous=lambda: rate("parameter_server", batch_update_size=4, learning_rate=0.001)
