@@ -28,6 +28,11 @@ def allocate_often(rank: Rank, faults: torch.Tensor) -> None:
     faults[rank.index] = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 5
 
 
+def fill(rank: Rank, numbers: torch.Tensor, value: float) -> None:
+    rank.ready()
+    numbers.fill_(value)
+
+
 def write_own_cell(rank: Rank, cells: torch.Tensor) -> None:
     rank.ready()
     cells[rank.index] = rank.seed

@@ -1,15 +1,12 @@
 """A set of images in the two forms that training wants: pixels as they were read, and normalized tensors."""
 
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from engine.errors import DataError
+from engine.data.sharing import check_room, shared
 
-SHARED_MEMORY = Path("/dev/shm")
 CHUNK = 1000
 """Images normalized at a time: few enough that both forms of them stay in the cache."""
 
@@ -72,11 +69,6 @@ def shared_images(pixels: PixelSet) -> ImageSet:
     )
 
 
-def shared(tensor: Tensor) -> Tensor:
-    """Move a tensor of the CPU into shared memory, so that it goes to other processes as a handle; return it."""
-    return tensor.share_memory_()  # type: ignore[no-any-return, no-untyped-call]
-
-
 def mean_and_deviation(pixels: Tensor) -> tuple[float, float]:
     """Return mean and standard deviation of pixels on a scale of 0 to 1."""
     scaled = pixels.double().div_(255)
@@ -89,15 +81,3 @@ def _normalized(pixels: Tensor, mean: float, deviation: float) -> Tensor:
     for source, target in zip(torch.split(pixels, CHUNK), torch.split(images, CHUNK), strict=True):
         torch.div(source.unsqueeze(1), 255, out=target).sub_(mean).div_(deviation)
     return images
-
-
-def check_room(name: str, needed: int) -> None:
-    """Raise DataError where shared memory has no room for `needed` bytes of `name`: past its end a process gets no error but SIGBUS."""
-    if not SHARED_MEMORY.is_dir():
-        return
-    free = shutil.disk_usage(SHARED_MEMORY).free
-    if free < needed:
-        raise DataError(
-            f"{name} needs {needed / 1e6:.0f} MB of shared memory, but {SHARED_MEMORY} has {free / 1e6:.0f} MB free. "
-            "End what uses it, or enlarge it (in a container: --shm-size=1g)."
-        )

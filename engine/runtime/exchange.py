@@ -136,10 +136,10 @@ class Exchange:
         closed = torch.zeros(len(clients), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
         boards = None
         if transport == "shared_memory":
-            from engine.data.images import check_room
+            from engine.data.sharing import check_room, shared_zeros
 
             check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
-            boards = torch.zeros(len(clients), 2, size, dtype=TYPES[wire]).share_memory_()  # type: ignore[no-untyped-call]
+            boards = shared_zeros(len(clients), 2, size, dtype=TYPES[wire])
         return cls(transport, size, server, server_role, clients, patience_s, wire, server_device, closed, boards)
 
     @property

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data import images
+from engine.data import sharing
 from engine.data.catalogue import DATA_SETS
 from engine.data.datasets import load, read
 from engine.data.images import ImageSet, mean_and_deviation
@@ -107,7 +107,7 @@ def test_an_unknown_name_is_refused() -> None:
 def test_too_little_shared_memory_is_a_sentence_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(64_000_000, 63_000_000, 1_000_000))
-    monkeypatch.setattr(images, "SHARED_MEMORY", Path(os.devnull).parent)
+    monkeypatch.setattr(sharing, "SHARED_MEMORY", Path(os.devnull).parent)
     with pytest.raises(DataError, match=r"Data set digits needs 6 MB of shared memory, but .* has 1 MB free"):
         load("digits")
 

@@ -9,8 +9,8 @@ import torch
 
 from engine.config import Config
 from engine.data.datasets import load
-from engine.data.images import shared
 from engine.data.nets import mnist_net
+from engine.data.sharing import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally

@@ -14,9 +14,10 @@ from torch.nn.functional import nll_loss
 from engine.data.batches import Batches
 from engine.data.datasets import load
 from engine.data.devices import usable
-from engine.data.images import ImageSet, shared
+from engine.data.images import ImageSet
 from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
+from engine.data.sharing import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig

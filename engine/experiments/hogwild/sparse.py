@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from engine.data.batches import Batches
-from engine.data.images import shared
 from engine.data.nets import Score
+from engine.data.sharing import shared
 from engine.data.sparse import SparseProblem, SparseSamples, sparse_problem
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.data.images import shared
+from engine.data.sharing import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.tally import Tally
 from engine.experiments.sync_sgd.trainer import Trainer

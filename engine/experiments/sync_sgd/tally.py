@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from engine.data.images import shared
 from engine.data.nets import Score
+from engine.data.sharing import shared
 from engine.errors import RunFailed
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.runtime.ranks import Rank

@@ -15,9 +15,10 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
 from engine.data.datasets import read
-from engine.data.images import PixelSet, shared
+from engine.data.images import PixelSet
 from engine.data.nets import MnistNet, Score, mnist_net
 from engine.data.pil_images import PilImages, timed
+from engine.data.sharing import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.tally import Tally
 from engine.recorder import MemoryRecorder
