@@ -1,0 +1,20 @@
+"""What ranks do in the tests of bells; here because a rank's process must be able to import its function."""
+
+from torch import Tensor
+
+from engine.runtime.bells import Bell
+from engine.runtime.ranks import Rank
+
+
+def ring_and_hear(rank: Rank, bell: Bell, answers: Bell, heard: Tensor, times: int) -> None:
+    """The first rank rings, the others hear and answer, until all rings were heard."""
+    rank.ready()
+    if rank.index == 0:
+        for _ in range(times):
+            bell.ring()
+        for _ in range(times):
+            assert answers.heard(20.0)
+        return
+    while bell.heard(0.5):
+        heard[rank.index] += 1
+        answers.ring()

@@ -1,0 +1,42 @@
+"""Bells: no ring is lost, none is heard twice, by threads and by processes."""
+
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from engine.runtime import fork_server
+from engine.runtime.bells import Bell
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from tests import bell_functions as functions
+
+
+def test_rings_are_counted_and_silence_has_an_end() -> None:
+    bell = Bell()
+    bell.ring(3)
+    assert [bell.heard(0.0) for _ in range(4)] == [True, True, True, False]
+    began = time.monotonic()
+    assert not bell.heard(0.2)
+    assert 0.15 < time.monotonic() - began < 2
+
+
+def test_a_ring_wakes_one_of_many_threads() -> None:
+    bell, woken = Bell(), []
+    threads = [threading.Thread(target=lambda: woken.append(bell.heard(1.0))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    bell.ring(5)
+    for thread in threads:
+        thread.join()
+    assert sorted(woken) == [False] * 3 + [True] * 5
+
+
+def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
+    fork_server.start()
+    heard = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    ranks = Ranks(tuple("abcd"), ("cpu",) * 4, 1, 0, tmp_path, MemorySink())
+    ranks.run(functions.ring_and_hear, Bell(), Bell(), heard, 3000)
+    assert heard.tolist()[0] == 0
+    assert int(heard.sum()) == 3000
