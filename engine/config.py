@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from engine.errors import ConfigError, Problem, UnknownName
 
 ADVANCED: dict[str, Any] = {"advanced": True}
-SERVERS = ("ps", "agent", "master")
+SERVERS = ("ps", "agent", "master", "main")
 """Roles that serve the others: they compute on one thread, and are not counted among the ranks that share the cores."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 

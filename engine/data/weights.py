@@ -54,6 +54,29 @@ class FlatSgd:
         self._weights.add_(self.velocity, alpha=-self.learning_rate)
 
 
+class FlatAdam:
+    """Adam (Kingma and Ba 2015) on flat weights, as `torch.optim.Adam` does it to each parameter, without the start-up of torch's."""
+
+    def __init__(self, weights: Tensor, gradient: Tensor, learning_rate: float, betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+        self._weights = weights
+        self._gradient = gradient
+        self.mean = torch.zeros_like(weights)
+        self.square = torch.zeros_like(weights)
+        self.learning_rate = learning_rate
+        self._betas = betas
+        self._epsilon = epsilon
+        self.steps = 0
+
+    def step(self) -> None:
+        """m <- mean of gradients, v <- mean of their squares, both running; weights <- weights - learning_rate * m' / (sqrt(v') + epsilon)."""
+        first, second = self._betas
+        self.steps += 1
+        self.mean.lerp_(self._gradient, 1 - first)
+        self.square.mul_(second).addcmul_(self._gradient, self._gradient, value=1 - second)
+        root = (self.square / (1 - second**self.steps)).sqrt_().add_(self._epsilon)
+        self._weights.addcdiv_(self.mean, root, value=-self.learning_rate / (1 - first**self.steps))
+
+
 def _views(net: nn.Module, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
     """Yield each parameter with its stretch of `flat` in the parameter's shape."""
     start = 0

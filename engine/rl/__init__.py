@@ -1,0 +1,1 @@
+"""What the reinforcement-learning experiments share: environments, returns and advantages, policies."""

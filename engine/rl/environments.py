@@ -1,0 +1,106 @@
+"""Several environments of one rank, stepped together; each starts a new episode the moment one ends.
+
+A plain loop over gymnasium's environments: a step of one CartPole costs 14 µs so, and 54 µs inside gymnasium's vector of one.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import RunFailed
+from engine.rl.kinds import Kind, make
+
+Floats = NDArray[np.float32]
+
+
+class Step(NamedTuple):
+    """What one step of k environments brought."""
+
+    rewards: Floats
+    """[k]"""
+    terminated: NDArray[np.bool_]
+    """[k]: the episode came to an end of its own, so nothing would have followed."""
+    truncated: NDArray[np.bool_]
+    """[k]: it was cut at a limit of steps, so more would have followed."""
+    last: dict[int, Floats]
+    """By environment whose episode ended: its last observation [observation], before the new episode's first."""
+
+
+class Environments:
+    """`count` environments of one kind; `observations` float32 [count, observation] is what the policy sees next."""
+
+    def __init__(self, kind: Kind, count: int, seed: int, index: int, role: str, made: Sequence[Any] = ()) -> None:
+        """Make them (or take those `made`) and begin their episodes; each has a seed of its own, drawn from the run's and this rank's `index`."""
+        self.kind = kind
+        self._role = role
+        self._environments = list(made) or [make(kind.name) for _ in range(count)]
+        self._steps = 0
+        self.observations = np.zeros((count, kind.observation), np.float32)
+        self.returns = np.zeros(count)
+        """[count]: the rewards of the present episodes so far."""
+        self.lengths = np.zeros(count, np.int64)
+        self.finished: list[tuple[float, int]] = []
+        """Return and length of the episodes that ended since they were last taken."""
+        seeds = np.random.SeedSequence([seed, index]).generate_state(count).tolist()
+        for place, environment in enumerate(self._environments):
+            self._see(place, self._safely(environment.reset, seed=seeds[place])[0])
+
+    def reset(self) -> None:
+        """Begin a new episode in every environment; unfinished ones are not counted."""
+        for place, environment in enumerate(self._environments):
+            self._begin(place, environment)
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        """Act in every environment: int64 [count] of choices or float32 [count, action]; raises RunFailed where one of them raises."""
+        count = len(self._environments)
+        rewards, terminated, truncated = np.zeros(count, np.float32), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        last: dict[int, Floats] = {}
+        self._steps += 1
+        for place, (environment, action) in enumerate(zip(self._environments, self._told(actions), strict=True)):
+            seen, reward, terminated[place], truncated[place], _ = self._safely(environment.step, action)
+            rewards[place] = reward
+            self.returns[place] += float(reward)
+            self.lengths[place] += 1
+            self._see(place, seen)
+            if terminated[place] or truncated[place]:
+                last[place] = self.observations[place].copy()
+                self.finished.append((float(self.returns[place]), int(self.lengths[place])))
+                self._begin(place, environment)
+        return Step(rewards, terminated, truncated, last)
+
+    def take_finished(self) -> list[tuple[float, int]]:
+        """Return the (return, length) of each episode that ended since the last call."""
+        taken, self.finished = self.finished, []
+        return taken
+
+    def close(self) -> None:
+        """Close all environments."""
+        for environment in self._environments:
+            environment.close()
+
+    def _begin(self, place: int, environment: Any) -> None:
+        self.returns[place], self.lengths[place] = 0.0, 0
+        self._see(place, self._safely(environment.reset)[0])
+
+    def _see(self, place: int, observation: Any) -> None:
+        if self.kind.one_hot:
+            self.observations[place] = 0.0
+            self.observations[place, int(observation)] = 1.0
+        else:
+            self.observations[place] = np.asarray(observation).reshape(-1)
+
+    def _told(self, actions: NDArray[Any]) -> Any:
+        if self.kind.choices:
+            return actions.tolist()
+        return np.clip(actions, self.kind.low, self.kind.high).astype(np.float32)
+
+    def _safely(self, act: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return act(*arguments, **named)
+        except Exception as error:
+            raise RunFailed(
+                f"{self._role}'s environment {self.kind.name} raised {type(error).__name__} in its step {self._steps}: {error}. "
+                "Its log has the traceback; try another environment, or mend this one."
+            ) from error

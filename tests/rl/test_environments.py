@@ -1,0 +1,64 @@
+"""Environments side by side: reproducible, each with a seed of its own, beginning anew when an episode ends."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from engine.errors import RunFailed
+from engine.rl.environments import Environments
+from engine.rl.kinds import kind_of
+
+
+def cart_poles(count: int = 3, seed: int = 1, index: int = 2) -> Environments:
+    return Environments(kind_of("CartPole-v1"), count, seed, index, "observer2")
+
+
+def test_seeds_are_distinct_over_environments_and_ranks_and_the_same_again() -> None:
+    first, again, other = cart_poles(), cart_poles(), cart_poles(index=3)
+    assert np.array_equal(first.observations, again.observations)
+    rows = [tuple(row) for row in np.concatenate([first.observations, other.observations])]
+    assert len(set(rows)) == 6
+
+
+def test_an_episode_that_ends_begins_anew_and_is_told_with_its_length() -> None:
+    poles, plain = cart_poles(count=1), gymnasium.make("CartPole-v1")
+    seed = int(np.random.SeedSequence([1, 2]).generate_state(1)[0])
+    seen, _ = plain.reset(seed=seed)
+    assert np.array_equal(poles.observations[0], seen)
+    for step in range(1, 30):
+        seen, _, terminated, truncated, _ = plain.step(1)
+        found = poles.step(np.array([1]))
+        assert bool(found.terminated[0]) == terminated and not truncated
+        if terminated:
+            assert np.array_equal(found.last[0], seen)
+            assert poles.take_finished() == [(float(step), step)] and poles.take_finished() == []
+            assert np.array_equal(poles.observations[0], plain.reset()[0])
+            return
+        assert np.array_equal(poles.observations[0], seen)
+    pytest.fail("a pole pushed to one side all the time falls in under 30 steps")
+
+
+def test_a_cut_episode_is_told_apart_from_one_that_ended() -> None:
+    cars = Environments(kind_of("MountainCar-v0"), 1, 0, 1, "observer1")
+    for _ in range(199):
+        assert not cars.step(np.array([1])).truncated[0]
+    found = cars.step(np.array([1]))
+    assert (bool(found.terminated[0]), bool(found.truncated[0])) == (False, True)
+    assert cars.take_finished() == [(-200.0, 200)]
+
+
+def test_vectors_are_clipped_to_their_bounds_and_one_hot_states_are_made() -> None:
+    pendulum = Environments(kind_of("Pendulum-v1"), 2, 0, 1, "observer1")
+    wild, tame = Environments(kind_of("Pendulum-v1"), 2, 0, 1, "observer1"), pendulum
+    wild.step(np.array([[50.0], [-50.0]], np.float32))
+    tame.step(np.array([[2.0], [-2.0]], np.float32))
+    assert np.array_equal(wild.observations, tame.observations)
+    lake = Environments(kind_of("FrozenLake-v1"), 1, 0, 1, "observer1")
+    assert lake.observations[0].tolist() == [1.0] + [0.0] * 15
+
+
+def test_an_environment_that_raises_is_named_with_its_step() -> None:
+    poles = cart_poles(count=1)
+    poles.step(np.array([0]))
+    with pytest.raises(RunFailed, match=r"observer2's environment CartPole-v1 raised AssertionError in its step 2"):
+        poles.step(np.array([7]))
