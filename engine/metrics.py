@@ -15,6 +15,8 @@ class Metric:
     help: str = ""
     live: bool = True
     """Whether it is a curve over steps (else one number per run or rank)."""
+    band: bool = False
+    """Whether its values scatter so much that they are drawn as a mean with a band over all ranks, not as a line a rank."""
 
 
 METRICS = {
@@ -23,7 +25,22 @@ METRICS = {
         Metric("train/loss", "Training loss", "", "min", "Loss of one mini-batch, before its update."),
         Metric("test/loss", "Test loss", "", "min", "Mean loss over the whole test set."),
         Metric("test/accuracy", "Test accuracy", "%", "max", "Share of the test set classified right, in percent."),
-        Metric("charts/episodic_return", "Episode reward", "", "max", "Sum of rewards of one finished episode."),
+        Metric("train/policy_loss", "Policy loss", "", None, "Clipped loss of the policy, mean over an update."),
+        Metric("train/value_loss", "Value loss", "", "min", "Half the squared error of the value function, mean over an update."),
+        Metric("train/entropy", "Entropy", "nats", None, "How undecided the policy is, mean over an update."),
+        Metric("train/clipped", "Clipped ratios", "%", None, "Share of steps whose probability moved further than clip in one update."),
+        Metric("train/kl", "KL to the current policy", "nats", None, "From the policy that played a batch to the one that is about to learn from it."),
+        Metric("test/episodic_return", "Evaluation reward", "", "max", "Mean reward of greedy episodes, played beside training."),
+        Metric("charts/episodic_return", "Episode reward", "", "max", "Sum of rewards of one finished episode.", band=True),
+        Metric("charts/episodic_length", "Episode length", "steps", None, "Steps of one finished episode.", band=True),
+        Metric("charts/first_length", "First episode's length", "steps", None, "Length of a round's first episode, mean over all environments."),
+        Metric(
+            "charts/running_length",
+            "Running length",
+            "steps",
+            None,
+            "Half the length of the newest round's first episode, half what it was before: a smoothed curve.",
+        ),
         Metric("perf/samples_per_second", "Throughput", "samples/s", "max", "Samples trained on per second, over all ranks."),
         Metric("perf/env_steps_per_second", "Throughput", "env steps/s", "max", "Environment steps per second, over all ranks."),
         Metric("perf/execution_time_s", "Execution time", "s", "min", "From all ranks ready to all ranks done.", live=False),
@@ -31,6 +48,13 @@ METRICS = {
         Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
         Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
         Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),
+        Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches that wait to be learned from."),
+        Metric("perf/policy_age", "Policy age", "updates", "min", "Updates made between the start of a batch and learning from it."),
+        Metric("perf/steps_used", "Steps used", "%", "max", "Of the env steps that were learned from or thrown away so far, the share learned from."),
+        Metric(
+            "perf/synchronizations", "Synchronizations", "per 1000 steps", "min", "Times that players and learner waited for each other, per 1000 env steps."
+        ),
+        Metric("perf/mixed_rollouts", "Mixed rollouts", "%", "min", "Share of batches during which the policy changed."),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
         Metric(
             "perf/overwritten_updates",

@@ -11,7 +11,7 @@ from typing import Any
 from engine.config import Config
 from engine.errors import UnknownName
 
-EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild")
+EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Experiment:
     """The paper or tutorial, in one line."""
     resumable: bool = False
     """Whether its runs keep checkpoints (`checkpoint_every_s`), from which another run can go on."""
+    goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
+    """The value of a metric from which a run of that config has done what it is for; drawn as a line over the metric's curve."""
 
     def preset(self, name: str) -> Preset:
         """Return the preset of that name; raises UnknownName."""

@@ -1,4 +1,4 @@
-// The live curves of one run: pulls what is new from /api/series, draws one panel a metric and one line a rank.
+// The live curves of one run: pulls what is new from /api/series, draws one panel a metric and in it one line a rank, or a band over all.
 // It asks nothing while the tab is hidden and stops when the run has ended; a zoom outlives new points.
 
 const HELD = 2000; // points of one curve in the browser; past it the server's down-sampling is asked for anew
@@ -24,12 +24,12 @@ export default function ({ data, parentElement }) {
 
 function begin(element) {
   const box = element.querySelector(".pl-panels");
-  const chart = { data: null, curves: new Map(), metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, hiddenAt: 0 };
+  const chart = { data: null, curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, hiddenAt: 0 };
   const panels = new Map();
   let asking = false;
   let again = false;
 
-  chart.forget = () => Object.assign(chart, { curves: new Map(), metrics: [], last: 0, version: 0, done: false, born: Date.now() });
+  chart.forget = () => Object.assign(chart, { curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, born: Date.now() });
 
   chart.ask = async () => {
     if (asking) return void (again = true);
@@ -50,10 +50,12 @@ function begin(element) {
     if (!chart.done && !document.hidden && element.chart) chart.timer = setTimeout(chart.ask, delay());
   };
 
+  const drawable = () => chart.curves.size + chart.bands.size > 0;
+
   function delay() {
     if (chart.failures) return Math.min(5000, 400 * 2 ** chart.failures);
     const age = Date.now() - chart.born;
-    if (!chart.curves.size && age < 15000) return 150;
+    if (!drawable() && age < 15000) return 150;
     return age < 10000 ? 400 : 1000;
   }
 
@@ -74,6 +76,8 @@ function begin(element) {
   function take(news) {
     chart.metrics = news.metrics;
     chart.version = news.version;
+    chart.goals = news.goals;
+    chart.bands = new Map(news.bands.map((band) => [band.metric, band]));
     for (const part of news.series) merge(chart.curves, part, chart.last === 0);
     chart.last = news.last_id;
     chart.done = !news.active;
@@ -86,20 +90,23 @@ function begin(element) {
 
   chart.draw = async () => {
     const note = element.querySelector(".pl-note");
-    note.textContent = chart.curves.size ? "" : chart.done ? "This run recorded no curves." : "Waiting for the first value.";
-    if (!chart.curves.size) return;
+    note.textContent = drawable() ? "" : chart.done ? "This run recorded no curves." : "Waiting for the first value.";
+    if (!drawable()) return;
     const Plotly = await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
     for (const metric of chart.metrics) {
       const curves = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
-      if (!curves.length) continue;
+      const band = chart.bands.get(metric.name);
+      if (!curves.length && !band) continue;
       const panel = panels.get(metric.name) ?? addPanel(box, panels, metric);
       panel.node.style.order = chart.metrics.indexOf(metric);
-      describe(panel, metric, curves);
-      const { traces, layout } = picture(metric, curves, chart.data, theme);
+      if (band) describeBand(panel, metric, band);
+      else describe(panel, metric, curves);
+      const goal = chart.goals[metric.name];
+      const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
       await Plotly.react(panel.plot, traces, themedLayout(theme, layout), { ...PLOT_CONFIG, toImageButtonOptions: { filename: `run-${chart.data.run}-${metric.name.replace("/", "-")}` } });
     }
-    element.dataset.drawn = [...chart.curves.keys()].join(" ");
+    element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
     element.dataset.drawnAt ??= Date.now();
   };
 
@@ -153,9 +160,19 @@ function addPanel(box, panels, metric) {
   return panel;
 }
 
-function describe(panel, metric, curves) {
+function entitle(panel, metric) {
   panel.title.textContent = metric.unit ? `${metric.label} (${metric.unit})` : metric.label;
   panel.title.title = metric.help || metric.name;
+}
+
+function describeBand(panel, metric, band) {
+  entitle(panel, metric);
+  panel.caption.textContent = `${band.total.toLocaleString("en")} over all ranks; band: ± 1 standard deviation`;
+  panel.plot.setAttribute("aria-label", `${metric.label} over all ranks; running mean at last: ${band.running.at(-1)}`);
+}
+
+function describe(panel, metric, curves) {
+  entitle(panel, metric);
   const shown = curves.reduce((sum, curve) => sum + curve.values.length, 0);
   const total = curves.reduce((sum, curve) => sum + curve.total, 0);
   const gaps = curves.reduce((sum, curve) => sum + curve.values.filter((value) => value === null).length, 0);
@@ -167,17 +184,20 @@ function describe(panel, metric, curves) {
   panel.plot.setAttribute("aria-label", `${metric.label} by rank; last values: ${last}`);
 }
 
-function picture(metric, curves, data, theme) {
-  const axis = AXES[data.x] ?? AXES.step;
+function picture(metric, curves, goal, data, theme) {
+  const counted = data.x !== "passes" || curves.some((curve) => curve.passes.some((value) => value !== null));
+  const axis = (counted && AXES[data.x]) || AXES.step; // a learner that plays has no training data to pass over
   const whole = curves.every((curve) => curve.rank < 0);
   const traces = curves.flatMap((curve, index) => lines(curve, index, axis, data.smoothing, theme));
+  const longest = curves.reduce((best, curve) => (curve[axis.key].length > best.length ? curve[axis.key] : best), []);
+  traces.push(...goalLine(goal, longest, theme));
   const layout = {
     height: data.height,
     uirevision: data.x,
     datarevision: curves.reduce((sum, curve) => sum + curve.total, data.smoothing), // lists grow in place, which react would not see
-    showlegend: curves.length > 1,
+    showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
     hovermode: "closest",
-    xaxis: { title: { text: whole && data.x === "step" ? "Work done by all ranks" : axis.title, standoff: 6 } },
+    xaxis: { title: { text: whole && axis === AXES.step ? "Work done by all ranks" : axis.title, standoff: 6 } },
     yaxis: { title: { text: "" } },
   };
   return { traces, layout };

@@ -4,6 +4,8 @@ from engine.store.reading import Reader
 from engine.store.records import (
     ALIVE,
     ENDED,
+    Band,
+    Bin,
     Demand,
     Event,
     Heat,
@@ -24,6 +26,8 @@ from engine.store.writing import Store
 __all__ = [
     "ALIVE",
     "ENDED",
+    "Band",
+    "Bin",
     "Demand",
     "Event",
     "Heat",

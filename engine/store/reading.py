@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.recorder import Span
+from engine.store.bands import count_band
 from engine.store.heat import count_heat
 from engine.store.listing import Listing
-from engine.store.records import Event, Heat, MachineSample, RankRow, Run, RunnerRow, Series, Summary
+from engine.store.records import Band, Event, Heat, MachineSample, RankRow, Run, RunnerRow, Series, Summary
 from engine.store.rows import RUN, as_run, as_runner, as_summary
 
 _POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
@@ -115,6 +116,13 @@ class Reader(Listing):
         `before`, an earlier answer, saves counting its points again.
         """
         return count_heat(self, run_id, metric, before)
+
+    def band(self, run_id: int, metric: str, before: Band | None = None) -> Band | None:
+        """Return mean and spread of a metric that is recorded once an episode, over all ranks; None where the run has none.
+
+        `before`, an earlier answer, saves reading its points again.
+        """
+        return count_band(self, run_id, metric, before)
 
     def machine(self, run_id: int, after: str = "") -> list[MachineSample]:
         """Return the machine's numbers during a run, those later than `after`."""

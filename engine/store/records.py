@@ -1,5 +1,6 @@
 """What the store speaks: plain dataclasses, so that no caller ever sees a row, a cursor or SQL."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -188,6 +189,45 @@ class Series:
     values: list[float]
     total: int
     """Points stored; more than len(ids) where the series was down-sampled."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A stretch of values that were recorded one after another."""
+
+    count: int
+    step: float
+    """Mean of the steps that they were recorded at, each a rank's own count."""
+    time_s: float
+    mean: float
+    squares: float
+    """Sum of the squared distances from the mean."""
+    low: float
+    high: float
+    running: float
+    """Mean of the last hundred values up to the bin's end."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the values."""
+        return math.sqrt(self.squares / self.count)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Mean and spread of one metric, over all ranks in the order recorded; every bin but the last holds `width` values."""
+
+    metric: str
+    bins: tuple[Bin, ...]
+    width: int
+    recent: tuple[float, ...]
+    """The last values, for the running mean of what comes."""
+    last_id: int
+
+    @property
+    def total(self) -> int:
+        """How many values there are."""
+        return sum(each.count for each in self.bins)
 
 
 @dataclass(frozen=True)
