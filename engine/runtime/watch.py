@@ -195,7 +195,7 @@ class Watch:
                 member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
         done = sum(member.latest.progress[0] for member in self.members)
         total = sum(member.latest.progress[1] for member in self.members)
-        unit = self.members[0].latest.progress[2] if self.members else ""
+        unit = next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples")
         self.written_at = time.monotonic()
         try:
             self.sink.write(self.unwritten, self._run_points(done, unit, bool(samples), final), (done, total, unit), samples)
@@ -216,7 +216,7 @@ class Watch:
         here = time.monotonic() - self.zero + self.time_before_s
         points = []
         if due and done and elapsed > 0:
-            points.append(Point(f"perf/{unit}_per_second", done, done / elapsed, here, passes))
+            points.append(Point(f"perf/{unit.replace(' ', '_')}_per_second", done, done / elapsed, here, passes))
         if final:
             if self.execution_time_s is not None:
                 points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))

@@ -1,0 +1,156 @@
+"""The agent and its observers as the published code builds them: a remote reference with every call, a live autograd graph for every step.
+
+Kept for its cost, which the engine variant is compared with. Mended: gymnasium's API; each forward pass gets a copy of the states, since
+backward needs them as they were; returns weigh the actions of their own observer and sub-episode; every observer has its own seed.
+"""
+
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical
+from torch.futures import Future
+
+from engine.errors import RunFailed
+from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
+from engine.experiments.batched_reinforce.policy import HIDDEN
+from engine.rl.environments import Environments
+from engine.rl.kinds import Kind, kind_of
+from engine.rl.returns import returns_of
+from engine.runtime.ranks import Rank
+from engine.runtime.rpc import PUBLISHED_THREADS, answered_later, call, call_async, joined, reference_to, result_of
+
+_observer: list["Observer"] = []
+"""The observer of this process, where it is one."""
+Played = tuple[Tensor, Tensor]
+"""An observer's rewards and ends of sub-episodes in one round, each [T]."""
+
+
+def take_part(rank: Rank, config: BatchedReinforceConfig) -> None:
+    """Be the agent or an observer."""
+    kind = kind_of(config.environment)
+    if rank.index == 0:
+        agent = Agent(config, kind)
+        with joined(rank, config.patience_s, threads=PUBLISHED_THREADS):
+            rank.ready()
+            agent.play(rank)
+            rank.barrier("played")
+        return
+    _observer[:] = [Observer(rank, config, kind)]
+    with joined(rank, config.patience_s, threads=PUBLISHED_THREADS):
+        rank.ready()
+        with rank.recorder.phase("serve"):
+            rank.barrier("played")
+
+
+class Agent:
+    """The policy, and the log-probabilities of one round with their graphs."""
+
+    def __init__(self, config: BatchedReinforceConfig, kind: Kind) -> None:
+        assert kind.choices is not None
+        self.config = config
+        self.policy = nn.Sequential(
+            nn.Linear(kind.observation, HIDDEN), nn.Dropout(config.dropout), nn.ReLU(), nn.Linear(HIDDEN, kind.choices), nn.Softmax(dim=1)
+        )
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=config.learning_rate)
+        self.states = torch.zeros(config.observers, kind.observation)
+        self.chosen: list[list[Tensor]] = [[] for _ in range(config.observers)]
+        """By observer: the log-probability of each action."""
+        self.future: Future[Any] = Future()
+        self.pending = config.observers
+        self.lock = threading.Lock()
+
+    def play(self, rank: Rank) -> None:
+        """Play all rounds and learn from each."""
+        config, me = self.config, reference_to(self)
+        running: float | None = None
+        for episode in range(1, config.episodes + 1):
+            with rank.recorder.phase("wait"):
+                futures = [call_async(role, run_round, me) for role in config.observer_roles]
+                played: list[Played] = [result_of(role, future) for role, future in zip(config.observer_roles, futures, strict=True)]
+            with rank.recorder.phase("update"):
+                loss, first = self._learn(torch.stack([rewards for rewards, _ in played], 1), torch.stack([ends for _, ends in played], 1))
+            running = first if running is None else 0.5 * first + 0.5 * running
+            values = {"train/loss": loss, "charts/first_length": first, "charts/running_length": running}
+            rank.recorder.log(values, step=episode * config.steps, passes=float(episode))
+
+    def _learn(self, rewards: Tensor, ends: Tensor) -> tuple[float, float]:
+        returns = returns_of(rewards, ends, self.config.gamma)
+        log_probabilities = torch.stack([torch.stack(steps) for steps in self.chosen], 1)
+        loss = -(log_probabilities * returns).sum() / self.config.observers
+        if not torch.isfinite(loss):
+            raise RunFailed(f"agent's loss became {float(loss)}. Lower learning_rate ({self.config.learning_rate}).")
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.chosen = [[] for _ in range(self.config.observers)]
+        first = torch.where(ends.any(0), ends.int().argmax(0) + 1, len(ends))
+        return float(loss), float(first.float().mean())
+
+    def act_at_once(self, place: int, state: Tensor) -> int:
+        """Answer one observer by itself."""
+        with self.lock:
+            choice = Categorical(self.policy(state.unsqueeze(0)))
+            action: Tensor = choice.sample()  # type: ignore[no-untyped-call]
+            self.chosen[place].append(choice.log_prob(action)[0])  # type: ignore[no-untyped-call]
+            return int(action)
+
+    def act_together(self, place: int, state: Tensor) -> Future[Any]:
+        """Keep the state; whoever completes the step has the actions of all computed."""
+        answer: Future[Any] = self.future.then(lambda actions: int(actions.wait()[place]))
+        with self.lock:
+            self.states[place].copy_(state)
+            self.pending -= 1
+            if self.pending == 0:
+                choice = Categorical(self.policy(self.states.clone()))
+                actions = choice.sample()  # type: ignore[no-untyped-call]
+                for each, log_probability in enumerate(choice.log_prob(actions)):  # type: ignore[no-untyped-call]
+                    self.chosen[each].append(log_probability)
+                complete, self.future, self.pending = self.future, Future(), self.config.observers
+                complete.set_result(actions)
+        return answer
+
+
+def ask_at_once(agent: Any, place: int, state: Tensor) -> int:
+    """Hand a state to the agent and get the action."""
+    action: int = agent.local_value().act_at_once(place, state)
+    return action
+
+
+@answered_later
+def ask_together(agent: Any, place: int, state: Tensor) -> Future[Any]:
+    """Hand a state to the agent and get the action when every observer has asked."""
+    future: Future[Any] = agent.local_value().act_together(place, state)
+    return future
+
+
+class Observer:
+    """One environment, and what was played in it."""
+
+    def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:
+        self.rank = rank
+        self.config = config
+        self.environments = Environments(kind, 1, config.seed, rank.index, rank.role)
+        self.steps = 0
+
+    def run_round(self, agent: Any) -> Played:
+        """Play one round, asking the agent for every action."""
+        ask = ask_together if self.config.mode == "batched" else ask_at_once
+        rewards, ends = torch.zeros(self.config.steps), torch.zeros(self.config.steps, dtype=torch.bool)
+        self.environments.reset()
+        for step in range(self.config.steps):
+            state = torch.from_numpy(self.environments.observations[0].copy())
+            action = call(agent.owner_name(), ask, agent, self.rank.index - 1, state)
+            found = self.environments.step(torch.tensor([action]).numpy())
+            rewards[step], ends[step] = float(found.rewards[0]), bool(found.terminated[0] or found.truncated[0])
+            self.steps += 1
+            for reward, length in self.environments.take_finished():
+                self.rank.recorder.log({"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps)
+        self.rank.recorder.progress(self.steps, self.config.episodes * self.config.steps, "env steps")
+        return rewards, ends
+
+
+def run_round(agent: Any) -> Played:
+    """Let this process's observer play a round."""
+    return _observer[0].run_round(agent)
