@@ -1,7 +1,9 @@
 """The sections of a run's page below its curves; each reads what it shows and nothing else."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 
 import streamlit as st
 
@@ -10,6 +12,8 @@ from app.asking import command
 from app.durations import absolute, ago
 from app.histograms import histograms
 from app.markup import number, table, when
+from engine.home import Home
+from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
 
@@ -97,6 +101,18 @@ def notes(run: Run, reader: Reader) -> None:
         _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text)
 
 
+def episode(run: Run, reader: Reader) -> None:
+    """Show the episode that was drawn last, which the run draws anew now and then."""
+    path = _picture_of(run)
+    st.image(path.read_bytes())
+    at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+    st.html(f'<p class="pl-caption">One episode, in which the policy always does what it thinks best; drawn {when(at)}.</p>')
+
+
+def _picture_of(run: Run) -> Path:
+    return Home.find().run_folder(run.id) / PICTURE
+
+
 def _save(run: Run, tags: list[str], text: str) -> None:
     who = person.whoever()
 
@@ -140,6 +156,7 @@ def _value(value: object) -> str:
 SECTIONS = {
     "Ranks": ranks,
     "Histograms": histograms,
+    "Episode": episode,
     "Machine": machine,
     "Log": log,
     "Events": events,
@@ -151,7 +168,8 @@ SECTIONS = {
 
 def section(run: Run, reader: Reader) -> None:
     """Show the section chosen; the choice stands in the address."""
-    names = [name for name in SECTIONS if name != "Histograms" or reader.has_histograms(run.id)]
+    there = {"Histograms": lambda: reader.has_histograms(run.id), "Episode": lambda: _picture_of(run).exists()}
+    names = [name for name in SECTIONS if name not in there or there[name]()]
     chosen = st.segmented_control(
         "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True
     )

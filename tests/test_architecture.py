@@ -18,14 +18,14 @@ from engine.registry import EXPERIMENTS, experiment, experiments
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 METHOD_SEES = (
-    *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training"),
-    *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints")),
+    *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl"),
+    *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")),
 )
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs")),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
-    *("engine.data.catalogue", "engine.training.settings"),
+    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures"),
 )
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 
@@ -100,7 +100,7 @@ def test_only_the_store_speaks_sql() -> None:
 
 
 def test_only_data_runtime_and_methods_import_torch() -> None:
-    allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training"), *filter(is_method, modules())}
+    allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl"), *filter(is_method, modules())}
     assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
 
 

@@ -7,7 +7,10 @@ from app import identity
 from app.series import FIRST_POINTS
 from app.vendor import PLOTLY_URL
 from engine.home import Home
-from engine.store import Store
+from engine.recorder import Point
+from engine.registry import experiment
+from engine.runtime.machine import demand, machine
+from engine.store import RankBatch, Store
 from engine.store.records import Status
 from tests.app import labs
 from tests.app.browsing import BASE, Client
@@ -150,3 +153,18 @@ def test_plotly_is_served_for_ever_under_its_version(client: Client) -> None:
     answer = client.get(PLOTLY_URL)
     assert "immutable" in answer.headers["cache-control"]
     assert "plotly.js" in answer.text[:200]
+
+
+def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home) -> None:
+    with Store.open(home) as store:
+        config = experiment("dppo").configure("quick")
+        run_id = store.add_run("dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name="")
+        labs.drive(store, home, run_id, "running")
+        for step, reward in enumerate((10.0, 20.0, 30.0)):
+            store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
+    answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
+    assert {curve["metric"] for curve in answer["series"]} == {"train/loss"}
+    assert [(band["metric"], band["means"], band["running"], band["times"], band["total"]) for band in answer["bands"]] == [
+        ("charts/episodic_return", [10.0, 20.0, 30.0], [10.0, 15.0, 20.0], [0.0, 0.5, 1.0], 3)
+    ]
+    assert answer["goals"] == {"charts/episodic_return": 475.0, "test/episodic_return": 475.0}

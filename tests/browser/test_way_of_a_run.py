@@ -1,6 +1,9 @@
 """The main path by hand: launch, watch, reload, restart, find again."""
 
+import io
+
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console
@@ -58,12 +61,44 @@ def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page:
 @pytest.mark.parametrize(("name", "length"), [("parameter_server", "epochs:1000"), ("async_sgd", "epochs:1000"), ("sync_sgd", "rounds:10000")])
 def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console, page: Page, name: str, length: str) -> None:
     page.goto(f"{console.address}/?experiment={name}&preset=quick&set={length}")
+    launch_as_ada(page)
+    first = 0 if name == "sync_sgd" else 1
+    page.locator(f"[data-drawn*='train/loss|{first}'][data-drawn*='train/loss|{first + 1}']").wait_for(state="attached", timeout=RUN_MS)
+    cancel(page)
+
+
+def test_reinforce_is_launched_watched_and_cancelled(console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/?experiment=batched_reinforce&preset=quick&set=episodes:10000")
+    launch_as_ada(page)
+    page.locator("[data-drawn*='charts/episodic_return'][data-drawn*='charts/running_length|0']").wait_for(state="attached", timeout=RUN_MS)
+    expect(page.locator("[data-metric='charts/episodic_return'] .legend")).to_contain_text("Solved at 475", timeout=RUN_MS)
+    cancel(page)
+
+
+def test_dppo_is_launched_watched_with_its_queue_and_a_drawn_episode_and_cancelled(console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/?experiment=dppo&preset=quick&set=stop_when_solved:false&set=total_steps:100000000&set=render_every_s:1")
+    launch_as_ada(page)
+    page.locator("[data-drawn*='charts/episodic_return'][data-drawn*='perf/queue_depth|0']").wait_for(state="attached", timeout=RUN_MS)
+    page.get_by_test_id("stButtonGroup").get_by_text("Episode", exact=True).click(timeout=RUN_MS)
+    picture = page.get_by_test_id("stImage").locator("img")
+    expect(picture).to_be_visible(timeout=30_000)
+    source = picture.get_attribute("src")
+    assert source
+    with Image.open(io.BytesIO(page.request.get(f"{console.address}{source}" if source.startswith("/") else source).body())) as drawn:
+        assert drawn.format == "GIF" and drawn.is_animated
+    cancel(page)
+
+
+def launch_as_ada(page: Page) -> None:
+    """Launch what the form holds and follow the run."""
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/run?run=1")
-    first = 0 if name == "sync_sgd" else 1
-    page.locator(f"[data-drawn*='train/loss|{first}'][data-drawn*='train/loss|{first + 1}']").wait_for(state="attached", timeout=RUN_MS)
+
+
+def cancel(page: Page) -> None:
+    """Cancel the run that is shown and see it end."""
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)

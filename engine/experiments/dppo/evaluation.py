@@ -1,0 +1,163 @@
+"""What the main process does while others train: watch, test the newest policy, draw an episode of it."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.errors import RunFailed
+from engine.experiments.dppo.board import COLLECTED, DEPTH, Board, Weights, silent_ns
+from engine.experiments.dppo.collector import Player
+from engine.experiments.dppo.config import DppoConfig
+from engine.rl.environments import Environments
+from engine.rl.kinds import Kind, make
+from engine.rl.pictures import PICTURE, write_gif
+from engine.runtime.ranks import Rank
+
+LOOK_S = 0.1
+CONFIRM = 100
+"""Greedy episodes whose mean decides whether an environment is solved."""
+FRAMES = 250
+"""Frames of a drawn episode at the most."""
+
+
+class Evaluation:
+    """The newest policy in environments of its own, where it always does what it thinks best."""
+
+    def __init__(self, rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
+        self.rank = rank
+        self.board = board
+        self.config = config
+        self.kind = kind
+        self.weights = Weights(board, rank.lock)
+        self.player = Player(config, kind)
+        self.draws = config.render_every_s > 0
+        """Whether episodes are drawn; no more where the environment turned out not to be drawable."""
+
+    @torch.inference_mode()
+    def returns(self, episodes: int, seed: int) -> list[float]:
+        """Return what so many whole episodes brought, played side by side with the policy as it is now."""
+        self.weights.take(self.player.state)
+        environments = Environments(self.kind, episodes, seed, self.rank.index, self.rank.role)
+        found: dict[int, float] = {}
+        so_far = np.zeros(episodes)
+        while len(found) < episodes:
+            actions = self.player.policy.best(self.player.seen(torch.from_numpy(environments.observations)))
+            step = environments.step(actions.numpy())
+            so_far += step.rewards
+            for place in step.last:
+                found.setdefault(place, float(so_far[place]))
+        environments.close()
+        return [found[place] for place in range(episodes)]
+
+    def draw(self, path: Path) -> None:
+        """Play one episode and keep it as a moving picture. Where that can't be done the run says so once and goes on: training needs no picture."""
+        if not self.draws:
+            return
+        try:
+            self._draw(path)
+        except Exception as error:  # whatever an environment's own drawing raises
+            self.draws = False
+            self.rank.say("no picture", f"No episode of {self.kind.name} is drawn: {type(error).__name__}: {error}")
+
+    @torch.inference_mode()
+    def _draw(self, path: Path) -> None:
+        self.weights.take(self.player.state)
+        environment = make(self.kind.name, render=True)
+        frames: list[NDArray[np.uint8]] = []
+        played = Environments(self.kind, 1, self.config.seed, self.rank.index, self.rank.role, [environment])
+        while len(frames) < FRAMES:
+            frames.append(environment.render())
+            actions = self.player.policy.best(self.player.seen(torch.from_numpy(played.observations)))
+            if played.step(actions.numpy()).last:
+                break
+        played.close()
+        write_gif(path, frames, int(environment.metadata.get("render_fps", 30)))
+
+
+def watch(rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
+    """Be the main process: end the run when the environment is solved, and look after everyone meanwhile."""
+    evaluation = Evaluation(rank, board, config, kind)
+    rank.ready()
+    beside = Beside(evaluation)
+    beside.start()
+    looks = 0
+    try:
+        while not board.over:
+            with rank.recorder.phase("wait"):
+                time.sleep(LOOK_S)
+            looks += 1
+            _report(rank, board, config, looks)
+            beside.check()
+            _look_after_collectors(board, config)
+    finally:
+        board.stop()
+        beside.join()
+    beside.check()
+    _report(rank, board, config, looks + 1)
+    with rank.recorder.phase("evaluate"):
+        final = evaluation.returns(CONFIRM, config.seed + 2)
+        rank.recorder.log({"test/episodic_return": float(np.mean(final))}, step=int(board.counts[COLLECTED]))
+        evaluation.draw(rank.folder / PICTURE)
+
+
+def _report(rank: Rank, board: Board, config: DppoConfig, look: int) -> None:
+    collected = int(board.counts[COLLECTED])
+    rank.recorder.log({"perf/queue_depth": float(board.counts[DEPTH])}, step=look)
+    rank.recorder.progress(collected, max(collected, config.total_steps), "env steps")
+
+
+def _look_after_collectors(board: Board, config: DppoConfig) -> None:
+    for place, role in enumerate(config.collector_roles):
+        if silent_ns(board, place) > config.timeout_s * 1e9:
+            raise RunFailed(
+                f"{role}'s environments have been in one step for {config.timeout_s:g} s (timeout_s): {config.environment} hangs there. "
+                "Look at its log, try another environment, or raise timeout_s where a step takes that long."
+            )
+
+
+class Beside(threading.Thread):
+    """Evaluates and draws in a thread of its own, so that watching goes on; keeps its failure for the watching thread."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        super().__init__(name="evaluation", daemon=True)
+        self.evaluation = evaluation
+        self.failure: BaseException | None = None
+
+    def check(self) -> None:
+        """Raise what went wrong, if something did."""
+        if self.failure is not None:
+            raise self.failure
+
+    def run(self) -> None:
+        try:
+            self._until_over()
+        except BaseException as failure:
+            self.failure = failure
+
+    def _until_over(self) -> None:
+        evaluation, config = self.evaluation, self.evaluation.config
+        tested = drawn = time.monotonic()
+        while not evaluation.board.over:
+            time.sleep(LOOK_S)
+            now = time.monotonic()
+            if config.evaluate_every_s and now - tested >= config.evaluate_every_s:
+                self._test()
+                tested = time.monotonic()
+            if evaluation.draws and now - drawn >= config.render_every_s:
+                evaluation.draw(evaluation.rank.folder / PICTURE)
+                drawn = time.monotonic()
+
+    def _test(self) -> None:
+        evaluation, config, goal = self.evaluation, self.evaluation.config, self.evaluation.kind.solved_at
+        mean = float(np.mean(evaluation.returns(config.evaluation_episodes, config.seed)))
+        evaluation.rank.recorder.log({"test/episodic_return": mean}, step=int(evaluation.board.counts[COLLECTED]))
+        if not config.stop_when_solved or goal is None or mean < goal:
+            return
+        confirmed = float(np.mean(evaluation.returns(CONFIRM, config.seed + 1)))
+        if confirmed >= goal:
+            evaluation.rank.say("solved", f"The mean of {CONFIRM} greedy episodes was {confirmed:.1f}, and {evaluation.kind.name} is solved at {goal:g}.")
+            evaluation.board.stop()

@@ -1,0 +1,219 @@
+"""The four ways in which collectors and the learner keep out of each other's way. Each has a collector's side and the learner's.
+
+A collector's batch:    begin() -> [before(); a step; after()] * T, unless after() says to throw the batch away -> finish()
+The learner:            for slot in mode.updates(): learn from it
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from engine.experiments.dppo.board import COLLECTED, ROUND, ROUND_STEPS, SYNCS, Board, Lock, Queue
+from engine.experiments.dppo.config import DppoConfig
+from engine.recorder import Recorder
+
+Locks = Callable[[str], Lock]
+
+
+class Mode(ABC):
+    """One rank's (or thread's) hold on the way of sharing; `place` is the collector's, from 0."""
+
+    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        self.board = board
+        self.config = config
+        self.queue = Queue(board, locks)
+        self.record = record
+        self.place = place
+
+    # ---- a collector's side
+
+    def begin(self) -> bool:
+        """Wait for leave to fill a slot; return False where the run is over."""
+        with self.record.phase("wait"):
+            return self.board.heard(self.board.permits)
+
+    def before(self) -> None:  # noqa: B027  (most modes do nothing here)
+        """Be called before each step."""
+
+    def after(self, steps: int) -> bool:
+        """Be called after each step, of so many env steps; return False where the batch is to be ended now."""
+        return True
+
+    @abstractmethod
+    def finish(self, slot: int, length: int) -> None:
+        """Hand a filled slot over: `length` steps of every environment."""
+
+    # ---- the learner's side
+
+    @abstractmethod
+    def updates(self) -> Iterator[int]:
+        """Yield slots to learn from until the run is over; between two yields others may play, as the mode has it."""
+
+    def _enough(self) -> bool:
+        """End the run, and say so, where all its steps were collected."""
+        if int(self.board.counts[COLLECTED]) < self.config.total_steps:
+            return False
+        self.board.stop()
+        return True
+
+    def _permit(self, count: int) -> None:
+        self.board.permits.ring(count)
+
+    def _synchronized(self) -> None:
+        self.board.counts[SYNCS] += 1
+
+
+class BoundedQueue(Mode):
+    """Collectors play until the queue holds `bound` batches, and then wait; the learner learns until it is empty, and then waits.
+
+    A permit is a place in the queue. All are given out again when the queue is empty, so the two sides wait for each other once in `bound` batches.
+    """
+
+    def finish(self, slot: int, length: int) -> None:
+        if self.queue.put(slot, length * self.config.envs_per_collector) == self.config.bound:
+            self.board.ready.ring()
+
+    def updates(self) -> Iterator[int]:
+        self._permit(self.config.bound)
+        while self._full():
+            while (slot := self.queue.get()) is not None:
+                yield slot
+                self.queue.give_back(slot)
+            self._synchronized()
+            if self._enough():
+                return
+            self._permit(self.config.bound)
+
+    def _full(self) -> bool:
+        with self.record.phase("wait"):
+            return self.board.heard(self.board.ready)
+
+
+class Unlocked(Mode):
+    """Nobody waits for an update: weights change under the players' feet. A demonstration of what goes wrong then."""
+
+    def finish(self, slot: int, length: int) -> None:
+        self.queue.put(slot, length * self.config.envs_per_collector)
+        self.board.ready.ring()
+
+    def updates(self) -> Iterator[int]:
+        self._permit(self.config.bound)
+        while self._one_is_there():
+            slot = self.queue.get()
+            assert slot is not None
+            yield from self._update(slot)
+            self.queue.give_back(slot)
+            if self._enough():
+                return
+            self._permit(1)
+
+    def _update(self, slot: int) -> Iterator[int]:
+        yield slot
+
+    def _one_is_there(self) -> bool:
+        with self.record.phase("wait"):
+            return self.board.heard(self.board.ready)
+
+
+class UpdateLocked(Unlocked):
+    """Only the update is exclusive: it waits until every collector is between two steps, and holds them there.
+
+    A collector passes the turnstile before each step and holds a lock of its own during it; the learner holds all of them while it updates.
+    """
+
+    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        super().__init__(board, config, locks, record, place)
+        self._turnstile = locks("turnstile")
+        self._own = locks(f"step{place}")
+        self._all = [locks(f"step{each}") for each in range(config.collectors)]
+
+    def before(self) -> None:
+        with self.record.phase("lock"):
+            with self._turnstile:
+                pass
+            self._own.__enter__()
+
+    def after(self, steps: int) -> bool:
+        self._own.__exit__(None, None, None)
+        return True
+
+    def _update(self, slot: int) -> Iterator[int]:
+        held: list[Any] = []
+        with self._turnstile:
+            try:
+                with self.record.phase("lock"):
+                    for lock in self._all:
+                        lock.__enter__()
+                        held.append(lock)
+                yield slot
+            finally:
+                for lock in held:
+                    lock.__exit__(None, None, None)
+        self._synchronized()
+
+
+class ReaderWriter(Mode):
+    """One counter for everyone's steps; whoever completes the batch hands over its own, and all others throw theirs away.
+
+    Then everyone stops, the learner updates, and all begin anew.
+    """
+
+    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        super().__init__(board, config, locks, record, place)
+        self._counter = locks("counter")
+        self._counts = board.counts.numpy()
+        self._round = -1
+        self._mine = False
+
+    def begin(self) -> bool:
+        with self.record.phase("wait"):
+            going = self.board.heard(self.board.go[self.place])
+        self._round, self._mine = self._round + 1, False  # its own count: the first to play may close a round before the last begins
+        return going
+
+    def after(self, steps: int) -> bool:
+        with self.record.phase("lock"):
+            self._counter.__enter__()
+        try:
+            if int(self._counts[ROUND]) != self._round:
+                return False
+            self._counts[ROUND_STEPS] += steps
+            if self._counts[ROUND_STEPS] < self.config.batch_steps * self.config.envs_per_collector:
+                return True
+            self._counts[ROUND] += 1
+            self._counts[ROUND_STEPS] = 0
+            self._mine = True
+            return False
+        finally:
+            self._counter.__exit__(None, None, None)
+
+    def finish(self, slot: int, length: int) -> None:
+        steps = length * self.config.envs_per_collector
+        if self._mine:
+            self.queue.put(slot, steps)
+        else:
+            self.queue.throw_away(slot, steps)
+        self.board.parked.ring()
+
+    def updates(self) -> Iterator[int]:
+        self._let_go()
+        while self._all_parked():
+            slot = self.queue.get()
+            assert slot is not None
+            yield slot
+            self.queue.give_back(slot)
+            self._synchronized()
+            if self._enough():
+                return
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for bell in self.board.go:
+            bell.ring()
+
+    def _all_parked(self) -> bool:
+        with self.record.phase("wait"):
+            return all(self.board.heard(self.board.parked) for _ in range(self.config.collectors))
+
+
+MODES: dict[str, type[Mode]] = {"bounded_queue": BoundedQueue, "update_locked": UpdateLocked, "reader_writer": ReaderWriter, "unlocked": Unlocked}

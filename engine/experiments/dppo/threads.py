@@ -1,0 +1,56 @@
+"""Collectors as threads of the learner's process, to see what Python's lock makes of them."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from engine.experiments.dppo.board import Board
+from engine.experiments.dppo.collector import Collector
+from engine.recorder import Recorder
+
+
+class CollectorThread(threading.Thread):
+    """A collector as a thread of the learner's process; keeps its failure, and ends the run with it."""
+
+    def __init__(self, board: Board, collector: Collector) -> None:
+        super().__init__(name=f"collector{collector.place + 1}", daemon=True)
+        self._board = board
+        self._collector = collector
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._collector.play()
+        except BaseException as failure:
+            self._failure = failure
+            self._board.stop()
+
+    def check(self) -> None:
+        """Raise what went wrong, if something did."""
+        if self._failure is not None:
+            raise self._failure
+
+
+class ThreadRecorder:
+    """A recorder for threads that are not their rank's driving one: points go through, phases are the driving thread's alone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
+        self._recorder.log(values, step=step, passes=passes)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def spend(self, name: str, seconds: float) -> None:
+        pass
+
+    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def histogram(self, name: str, bucket: int, count: int = 1) -> None:
+        self._recorder.histogram(name, bucket, count)
+
+    def progress(self, done: int, total: int, unit: str = "samples") -> None:
+        pass

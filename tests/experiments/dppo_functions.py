@@ -1,0 +1,81 @@
+"""What ranks do in the tests of DPPO; here because a rank's process must be able to import it."""
+
+import torch
+from torch import Tensor
+
+from engine.experiments.dppo import evaluation, method
+from engine.experiments.dppo.board import BORN, LENGTH, Board, Weights
+from engine.experiments.dppo.collector import Player
+from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.learner import Learner
+from engine.rl import environments
+from engine.rl.kinds import kind_of
+from engine.runtime.ranks import Rank
+from tests.breaking import Breaking
+
+take_part = method._take_part
+
+
+def publish_and_take(rank: Rank, board: Board, torn: Tensor, versions: int) -> None:
+    """One rank publishes vectors of one number each, the other takes them and counts those that are of two."""
+    weights, state = Weights(board, rank.lock), torch.zeros(board.weights.shape[1])
+    rank.ready()
+    if rank.index == 0:
+        for version in range(1, versions + 1):
+            weights.publish(state.fill_(version))
+        board.stop()
+        return
+    while not board.over:
+        version = weights.take(state)
+        torn[0] += 1
+        torn[1] += not bool((state == version).all())
+
+
+def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor) -> None:
+    """Take part; the learner compares each batch's log-probabilities with those of the version that it says it was played by."""
+    kept: dict[int, Tensor] = {}
+    if rank.role != "learner":
+        method._take_part(rank, config, board)
+        return
+    kind = kind_of(config.environment)
+    learner = Learner(board, config, kind, rank.lock, rank.recorder)
+    kept[0] = learner.player.state.clone()
+    judge, learn, publish = Player(config, kind), learner._update, learner.weights.publish
+
+    def update(batch: object) -> dict[str, float]:
+        slot = next(each for each in range(len(board.about)) if board.batch(each).states.data_ptr() == batch.states.data_ptr())  # type: ignore[attr-defined]
+        about = board.about[slot].tolist()
+        judge.state.copy_(kept[about[BORN]])
+        own = board.batch(slot, about[LENGTH])
+        with torch.no_grad():
+            found = judge.policy.judge(own.states.flatten(0, 1), own.actions.flatten()).log_probabilities
+        checked[0] += 1
+        checked[1] = max(float(checked[1]), float((found - own.log_probabilities.flatten()).abs().max()))
+        return learn(batch)  # type: ignore[arg-type]
+
+    def publish_and_keep(state: Tensor) -> int:
+        version = publish(state)
+        kept[version] = state.clone()
+        return version
+
+    learner._update, learner.weights.publish = update, publish_and_keep  # type: ignore[method-assign, assignment]
+    rank.barrier("policy made")
+    rank.ready()
+    learner.learn()
+
+
+def take_part_and_break(rank: Rank, config: DppoConfig, board: Board, how: str) -> None:
+    """Take part, but collector2's environments hang or raise in their eleventh step."""
+    if rank.role == "collector2":
+        environments.make = lambda name: Breaking(name, how)  # type: ignore[attr-defined]
+    method._take_part(rank, config, board)
+
+
+def take_part_undrawn(rank: Rank, config: DppoConfig, board: Board) -> None:
+    """Take part where the environment can't be drawn."""
+
+    def refuse(name: str, render: bool = False) -> object:
+        raise ImportError("no pygame here")
+
+    evaluation.make = refuse
+    method._take_part(rank, config, board)

@@ -1,0 +1,303 @@
+"""DPPO: whole weights, a queue that keeps its bound and loses nothing, and runs in every mode that end whenever they are told to."""
+
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from engine.errors import ConfigError, RankFailed
+from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Board, Queue, Weights
+from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.learner import Learner
+from engine.recorder import MemoryRecorder
+from engine.registry import experiment, method
+from engine.rl.kinds import kind_of
+from engine.runtime import fork_server
+from engine.runtime.rank import FileLock
+from engine.runtime.ranks import Ranks, StopRequested
+from engine.runtime.sink import MemorySink
+from tests.experiments import dppo_functions as functions
+
+MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
+SMALL: dict[str, Any] = {
+    "collectors": 3,
+    "envs_per_collector": 2,
+    "batch_steps": 16,
+    "total_steps": 2000,
+    "epochs": 2,
+    "minibatches": 2,
+    "evaluate_every_s": 0,
+    "render_every_s": 0,
+    "stop_when_solved": False,
+    "threads_per_rank": 1,
+    "seed": 3,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+    torch.set_num_threads(1)
+
+
+def config_of(**changes: Any) -> DppoConfig:
+    return DppoConfig.check(SMALL | changes)
+
+
+def ranks_of(config: DppoConfig, folder: Path) -> tuple[Ranks, MemorySink]:
+    sink = MemorySink()
+    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
+
+
+def board_of(config: DppoConfig) -> Board:
+    return Board.create(config, kind_of(config.environment))
+
+
+# ---- what is shared ------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_taken_whole_while_another_process_publishes(tmp_path: Path) -> None:
+    config = config_of()
+    board, torn = board_of(config), torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    ranks = Ranks(("writer", "reader"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink())
+    ranks.run(functions.publish_and_take, board, torn, 3000)
+    taken, halves = torn.tolist()
+    assert taken > 100 and halves == 0
+
+
+def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path) -> None:
+    board = board_of(config_of(max_queue_size=3))
+    queue = Queue(board, lambda name: FileLock(tmp_path / name))
+    slots = [queue.take_free() for _ in range(3)]
+    assert sorted(slots) == [0, 1, 2]
+    with pytest.raises(IndexError, match="no slot is free"):
+        queue.take_free()
+    assert [queue.put(slot, 32) for slot in slots] == [1, 2, 3]
+    assert int(board.counts[COLLECTED]) == 96
+    assert [queue.get(), queue.get()] == slots[:2] and queue.depth == 1
+    queue.give_back(slots[0])
+    assert queue.put(queue.take_free(), 32) == 2
+    assert [queue.get(), queue.get(), queue.get()] == [slots[2], slots[0], None]
+
+
+def test_adam_on_flat_weights_is_torchs() -> None:
+    from engine.data.weights import FlatAdam
+
+    weights, theirs = torch.linspace(-1, 1, 50), torch.linspace(-1, 1, 50).requires_grad_()
+    gradient = torch.zeros(50)
+    ours, plain = FlatAdam(weights, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
+    for step in range(20):
+        gradient.copy_(torch.randn(50, generator=torch.Generator().manual_seed(step)))
+        theirs.grad = gradient.clone()
+        ours.step()
+        plain.step()
+    assert torch.allclose(weights, theirs.detach(), rtol=1e-5, atol=1e-6)
+
+
+# ---- whole runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("collectors_as", ["processes", "threads"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, collectors_as: str) -> None:
+    config = config_of(mode=mode, collectors_as=collectors_as)
+    ranks, sink = ranks_of(config, tmp_path)
+    board = board_of(config)
+    ranks.run(functions.take_part, config, board)
+    counts = board.counts.tolist()
+    assert counts[COLLECTED] >= 2000
+    assert 0 < counts[USED] <= counts[COLLECTED]
+    assert max(sink.values("perf/queue_depth", 0)) <= config.bound
+    assert len(sink.values("test/episodic_return", 0)) == 1
+    for name in ("train/policy_loss", "train/value_loss", "train/entropy", "train/kl", "perf/policy_age"):
+        values = sink.values(name, 1)
+        assert len(values) == counts[BATCHES] and np.isfinite(values).all()
+    players = [1] if collectors_as == "threads" else [2, 3, 4]
+    assert all(8 <= reward <= 500 for rank in players for reward in sink.values("charts/episodic_return", rank))
+    assert all(sink.values("charts/episodic_return", rank) for rank in players)
+    if mode != "unlocked":
+        assert counts[MIXED] == 0
+        assert counts[SYNCS] > 0
+
+
+def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp_path: Path) -> None:
+    config = config_of(max_queue_size=5, total_steps=5 * 32 * 6)
+    ranks, sink = ranks_of(config, tmp_path)
+    board = board_of(config)
+    ranks.run(functions.take_part, config, board)
+    counts = board.counts.tolist()
+    assert counts[COLLECTED] == counts[USED] == counts[BATCHES] * 32 == config.total_steps
+    assert set(sink.values("perf/steps_used", 1)) == {100.0}
+    assert counts[SYNCS] == counts[BATCHES] // 5
+
+
+@pytest.mark.parametrize("mode", ["bounded_queue", "reader_writer"])
+def test_a_seed_reproduces_a_run_of_one_collector(tmp_path: Path, mode: str) -> None:
+    found = []
+    for name in ("first", "second"):
+        (folder := tmp_path / name).mkdir()
+        config = config_of(mode=mode, collectors=1)
+        ranks, sink = ranks_of(config, folder)
+        method("dppo")(config, ranks)
+        found.append((sink.values("train/policy_loss", 1), sink.values("charts/episodic_return", 2), sink.values("test/episodic_return", 0)))
+    assert len(found[0][0]) > 10
+    assert found[0] == found[1]
+
+
+def test_reader_writer_uses_about_one_collectors_share(tmp_path: Path) -> None:
+    config = config_of(mode="reader_writer", collectors=4, envs_per_collector=1, batch_steps=64, total_steps=6400)
+    ranks, _ = ranks_of(config, tmp_path)
+    board = board_of(config)
+    ranks.run(functions.take_part, config, board)
+    share = int(board.counts[USED]) / int(board.counts[COLLECTED])
+    assert 0.1 < share < 0.7
+
+
+def test_every_batch_has_one_policy_version_and_its_own_log_probabilities(tmp_path: Path) -> None:
+    config = config_of(collectors=2, max_queue_size=4, total_steps=1500)
+    ranks, _ = ranks_of(config, tmp_path)
+    checked = torch.zeros(2).share_memory_()  # type: ignore[no-untyped-call]
+    ranks.run(functions.check_batches, config, board_of(config), checked)
+    batches, worst = checked.tolist()
+    assert batches >= 8
+    assert worst < 1e-5
+
+
+@pytest.mark.parametrize("collectors_as", ["processes", "threads"])
+@pytest.mark.parametrize("environment", ["Pendulum-v1", "FrozenLake-v1"])
+def test_vectors_and_one_hot_observations_are_played_too(tmp_path: Path, environment: str, collectors_as: str) -> None:
+    config = config_of(environment=environment, collectors_as=collectors_as, normalize_observations=True, network="published")
+    ranks, sink = ranks_of(config, tmp_path)
+    method("dppo")(config, ranks)
+    assert np.isfinite(sink.values("train/value_loss", 1)).all()
+
+
+def test_an_episode_is_drawn_without_a_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    monkeypatch.delenv("DISPLAY", raising=False)
+    config = config_of(render_every_s=20)
+    ranks, _ = ranks_of(config, tmp_path)
+    method("dppo")(config, ranks)
+    with Image.open(tmp_path / "episode.gif") as picture:
+        assert picture.format == "GIF" and picture.is_animated and picture.width == 320
+
+
+def test_a_run_whose_environment_cannot_be_drawn_says_so_once_and_goes_on(tmp_path: Path) -> None:
+    config = config_of(render_every_s=0.1, total_steps=20_000)
+    ranks, sink = ranks_of(config, tmp_path)
+    ranks.run(functions.take_part_undrawn, config, board_of(config))
+    assert sink.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
+    assert not (tmp_path / "episode.gif").exists()
+    assert len(sink.values("test/episodic_return", 0)) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("role", ["collector2", "learner"])
+def test_a_killed_rank_ends_the_run_with_its_name(tmp_path: Path, mode: str, role: str) -> None:
+    config = config_of(mode=mode, total_steps=10**8)
+    ranks, _ = ranks_of(config, tmp_path)
+    killer = threading.Thread(target=_kill_when_playing, args=(ranks, role))
+    killer.start()
+    with pytest.raises(RankFailed, match=rf"{role} \(rank \d, pid \d+\) was killed by signal 9"):
+        method("dppo")(config, ranks)
+    killer.join()
+
+
+def _kill_when_playing(ranks: Ranks, role: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for member in list(ranks.members):
+            if member.plan.role == role and member.state == "running" and sum(batch.rank == 2 for batch in ranks.sink.batches):  # type: ignore[attr-defined]
+                os.kill(member.pid, signal.SIGKILL)
+                return
+        time.sleep(0.05)
+
+
+PHASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "filling": ({"batch_steps": 5000}, lambda counts: counts[DEPTH] == 0),
+    "full": ({"batch_steps": 400, "epochs": 100, "minibatches": 64}, lambda counts: counts[DEPTH] == counts[BATCHES] + 5),
+    "draining": ({"epochs": 20}, lambda counts: 0 < counts[DEPTH] < 3 and counts[BATCHES] > 6),
+    "evaluating": ({"evaluate_every_s": 0.01, "evaluation_episodes": 1000}, lambda counts: counts[BATCHES] > 20),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded(tmp_path: Path, phase: str) -> None:
+    changes, holds = PHASES[phase]
+    config = config_of(total_steps=10**8, **changes)
+    ranks, sink = ranks_of(config, tmp_path)
+    board = board_of(config)
+
+    def pressed() -> bool:
+        return bool(sink.values("perf/queue_depth", 0)) and holds(board.counts.tolist())
+
+    ranks.stop_requested = pressed
+    with pytest.raises(StopRequested):
+        ranks.run(functions.take_part, config, board)
+    assert not [member.pid for member in ranks.members if psutil.pid_exists(member.pid)]
+    assert min(sink.values("perf/queue_depth", 0)) >= 0
+
+
+def test_an_environment_that_hangs_is_named(tmp_path: Path) -> None:
+    config = config_of(timeout_s=1, total_steps=10**8)
+    ranks, _ = ranks_of(config, tmp_path)
+    with pytest.raises(RankFailed, match=r"collector2's environments have been in one step for 1 s \(timeout_s\): CartPole-v1 hangs there"):
+        ranks.run(functions.take_part_and_break, config, board_of(config), "hang")
+
+
+def test_an_environment_that_raises_is_named_with_its_step(tmp_path: Path) -> None:
+    config = config_of(total_steps=10**8)
+    ranks, _ = ranks_of(config, tmp_path)
+    with pytest.raises(RankFailed, match=r"collector2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"):
+        ranks.run(functions.take_part_and_break, config, board_of(config), "raise")
+
+
+def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
+    config = config_of(collectors=1)
+    board, kind = board_of(config), kind_of("CartPole-v1")
+    learner = Learner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
+    batch = board.batch(0)
+    batch.rewards[0, 0] = torch.nan
+    with pytest.raises(Exception, match=r"learner's losses became .*nan.* in update 1\. Lower learning_rate \(0\.0025\)"):
+        learner._update(batch)
+    assert int(board.counts[STOP]) == 0 and int(board.counts[DEPTH]) == 0
+    assert Weights(board, lambda name: threading.Lock()).version == 0
+
+
+# ---- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "sentence"),
+    [
+        ({"environment": "Pendulm-v1"}, "environment", "Did you mean"),
+        ({"environment": "Blackjack-v1"}, "environment", "supported are Box and Discrete"),
+        ({"minibatches": 33}, "minibatches", r"at most the 32 steps of a batch .*got 33"),
+        ({"device": "cuda"}, "device", "too small for a GPU"),
+        ({"collectors": 0}, "collectors", "at least 1"),
+    ],
+)
+def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str, Any], field: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        config_of(**changes)
+    assert [problem.field for problem in error.value.problems] == [field]
+    assert re.search(sentence, str(error.value))
+
+
+def test_quick_reaches_what_it_promises(tmp_path: Path) -> None:
+    preset = experiment("dppo").preset("quick")
+    config = DppoConfig.check(dict(preset.settings))
+    ranks, sink = ranks_of(config, tmp_path)
+    method("dppo")(config, ranks)
+    assert sink.values("test/episodic_return", 0)[-1] >= preset.expects["test/episodic_return"]
+    assert [kind for kind, _ in sink.events] == ["solved"]
+    assert np.mean(sink.values("charts/episodic_return")[:20]) < 50
