@@ -141,9 +141,8 @@ EXPERIMENT = Experiment(
             | {
                 "environment": "Pendulum-v1",
                 "envs_per_collector": 16,
-                "total_steps": 600_000,
-                "minibatches": 16,
-                "gamma": 0.95,
+                "total_steps": 1_500_000,
+                "gamma": 0.9,
                 "learning_rate": 0.001,
                 "normalize_observations": True,
                 "reward_scale": 0.1,
