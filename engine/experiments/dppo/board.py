@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.data.sharing import shared_zeros
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.actor_critic import ActorCritic, Normalizer
 from engine.rl.kinds import Kind
@@ -77,28 +78,24 @@ class Board:
         count = max(config.bound, config.collectors) if config.mode != "bounded_queue" else config.bound
         shape = (count, config.batch_steps, config.envs_per_collector)
 
-        def shared(*size: int, kind: torch.dtype = torch.float32) -> Tensor:
-            made: Tensor = torch.zeros(*size, dtype=kind).share_memory_()  # type: ignore[no-untyped-call]
-            return made
-
         whole = torch.int64
         slots = Batch(
-            states=shared(*shape, kind.observation),
-            raw=shared(*shape, kind.observation),
-            actions=shared(*shape, kind=whole) if kind.choices else shared(*shape, kind.action),
-            log_probabilities=shared(*shape),
-            values=shared(*shape),
-            after=shared(*shape),
-            rewards=shared(*shape),
-            ends=shared(*shape, kind=torch.bool),
+            states=shared_zeros(*shape, kind.observation),
+            raw=shared_zeros(*shape, kind.observation),
+            actions=shared_zeros(*shape, dtype=whole) if kind.choices else shared_zeros(*shape, kind.action),
+            log_probabilities=shared_zeros(*shape),
+            values=shared_zeros(*shape),
+            after=shared_zeros(*shape),
+            rewards=shared_zeros(*shape),
+            ends=shared_zeros(*shape, dtype=torch.bool),
         )
         board = cls(
-            weights=shared(2, size_of(config, kind)),
-            counts=shared(13, kind=whole),
-            order=shared(count, kind=whole),
-            free=shared(count, kind=whole),
-            about=shared(count, 4, kind=whole),
-            stepping=shared(config.collectors, kind=whole),
+            weights=shared_zeros(2, size_of(config, kind)),
+            counts=shared_zeros(13, dtype=whole),
+            order=shared_zeros(count, dtype=whole),
+            free=shared_zeros(count, dtype=whole),
+            about=shared_zeros(count, 4, dtype=whole),
+            stepping=shared_zeros(config.collectors, dtype=whole),
             slots=slots,
             permits=Bell(),
             ready=Bell(),
