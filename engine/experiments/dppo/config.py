@@ -136,14 +136,17 @@ EXPERIMENT = Experiment(
         ),
         "published_queue": Preset("The same through the bounded queue.", _PUBLISHED),
         "tuned": Preset(
-            "Pendulum by 2 collectors of 16 environments, observations and rewards scaled.",
+            "Pendulum by 2 collectors of 32 environments, observations and rewards scaled, undecided policies rewarded a little.",
             _CARTPOLE
             | {
                 "environment": "Pendulum-v1",
-                "envs_per_collector": 16,
-                "total_steps": 1_500_000,
-                "gamma": 0.9,
+                "envs_per_collector": 32,
+                "total_steps": 1_000_000,
+                "gamma": 0.95,
                 "learning_rate": 0.001,
+                "epochs": 6,
+                "minibatches": 16,
+                "entropy": 0.01,
                 "normalize_observations": True,
                 "reward_scale": 0.1,
             },
