@@ -55,7 +55,10 @@ METRICS = {
             "perf/synchronizations", "Synchronizations", "per 1000 steps", "min", "Times that players and learner waited for each other, per 1000 env steps."
         ),
         Metric("perf/mixed_rollouts", "Mixed rollouts", "%", "min", "Share of batches during which the policy changed."),
+        Metric("perf/first_micro_batch_s", "Time to first micro-batch", "s", "min", "From all ranks ready to the first stage's first forward.", live=False),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
+        Metric("perf/activations_held", "Activations held", "MB", "min", "The most that a stage held for backwards at one time.", live=False),
+        Metric("perf/peak_memory", "Peak memory", "MB", "min", "The most memory that a stage's process took.", live=False),
         Metric(
             "perf/overwritten_updates",
             "Overwritten updates",

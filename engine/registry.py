@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from engine.analysis.scaling import Scaling
 from engine.config import Config
 from engine.errors import UnknownName
 
-EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo")
+EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo", "pipeline")
+"""What an experiment's sweeps are read by, beside what they measured; most have nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Experiment:
     """Whether its runs keep checkpoints (`checkpoint_every_s`), from which another run can go on."""
     goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
     """The value of a metric from which a run of that config has done what it is for; drawn as a line over the metric's curve."""
+    scaling: Scaling | None = None
+    """The lines that a sweep along one of its fields is read against, and what is drawn a rank."""
 
     def preset(self, name: str) -> Preset:
         """Return the preset of that name; raises UnknownName."""

@@ -25,7 +25,8 @@ TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs")),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
-    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures"),
+    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures", "engine.experiments.pipeline.schedules"),
+    *(f"engine.analysis{name}" for name in ("", ".simulation", ".pipeline", ".advice")),
 )
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 

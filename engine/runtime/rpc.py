@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import rpc
+from torch.distributed import autograd, rpc
 from torch.futures import Future
 
 from engine.errors import PeerLost, RunFailed
@@ -132,6 +132,35 @@ def result_of(role: str, future: Future[Any]) -> Any:
 def reference_to(value: object) -> Any:
     """Return a remote reference (RRef) to an object of this rank, as the tutorials pass them about."""
     return rpc.RRef(value)
+
+
+def remote(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call `function` in the rank of that role and return a remote reference (RRef) to its result at once."""
+    return rpc.remote(role, function, args=arguments)
+
+
+@contextmanager
+def gradients() -> Iterator[int]:
+    """Record, for the block, what remote calls compute of each other's results; yields the number by which all ranks know it."""
+    with autograd.context() as number:
+        yield number
+
+
+def backward(number: int, loss: Tensor) -> None:
+    """Compute the gradients of `loss` in all ranks that had a part in it; each keeps its own, by that number. Raises PeerLost."""
+    try:
+        autograd.backward(number, [loss])  # type: ignore[attr-defined]
+    except RuntimeError as error:
+        raise PeerLost(f"The backward broke off: {str(error).splitlines()[0]}") from error
+
+
+def distributed_sgd(parameters: list[Any], learning_rate: float, momentum: float) -> Any:
+    """Return torch's optimizer of parameters that lie in other ranks, given as references; `step(number)` makes each rank take its step."""
+    from torch.distributed.optim import DistributedOptimizer  # it takes a second to import
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is deprecated
+        return DistributedOptimizer(torch.optim.SGD, parameters, lr=learning_rate, momentum=momentum)  # type: ignore[no-untyped-call]
 
 
 def answered_later(function: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:

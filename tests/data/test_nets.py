@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import MnistNet, evaluate, mnist_net
+from engine.data.resnets import fast_in_small_batches, resnet
 
 
 def written_out(net: MnistNet) -> nn.Sequential:
@@ -59,3 +60,11 @@ def test_testing_changes_neither_mode_nor_random_state() -> None:
     assert evaluate(net, images, labels) == evaluate(net, images, labels)
     assert net.training
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_fast_1x1_convolutions_compute_the_same() -> None:
+    plain, fast = resnet("resnet50", 5, seed=1).double().eval(), fast_in_small_batches(resnet("resnet50", 5, seed=1)).double().eval()
+    images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.allclose(plain(images), fast(images), rtol=1e-12)
+    assert any(module.dilation == (2, 2) for module in fast.modules() if isinstance(module, nn.Conv2d))

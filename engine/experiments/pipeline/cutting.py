@@ -1,0 +1,134 @@
+"""Where a net is cut: its layers, what each costs, and the cut whose slowest stage is the fastest."""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations, pairwise
+
+import torch
+from torch import Tensor, nn
+
+from engine.data.resnets import fast_in_small_batches, layers_of, resnet
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.schedules import sizes
+from engine.runtime.ranks import Rank
+
+TIMED_IMAGES = 8
+"""Images that a layer is timed on at the most: what a layer costs beside another hardly depends on more."""
+TIMES = 2
+FEW = 4
+"""Images from which on small batches are worth a faster way."""
+CALIBRATED_ON = 16
+"""Images whose statistics frozen batch-norm keeps."""
+
+
+def whole_net(config: PipelineConfig) -> nn.Module:
+    """Return the net with its first weights, in training mode; frozen batch-norm has the statistics of some random images."""
+    net = resnet(config.model, config.outputs, config.seed)
+    if max(sizes(config.batch_size, config.splits)) >= FEW:
+        fast_in_small_batches(net)
+    if config.batch_norm == "frozen":
+        _freeze(net, config)
+    return net
+
+
+def _freeze(net: nn.Module, config: PipelineConfig) -> None:
+    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = None  # the plain mean over all that it sees
+    images = torch.randn(CALIBRATED_ON, 3, config.image_size, config.image_size, generator=torch.Generator().manual_seed(config.seed))
+    with torch.no_grad():
+        net(images)
+    for norm in norms:
+        norm.eval()
+
+
+def train_mode(net: nn.Module, config: PipelineConfig) -> None:
+    """Put a net or a stage of it into training mode, in which frozen batch-norm stays as it is."""
+    net.train()
+    if config.batch_norm == "frozen":
+        for module in net.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+
+
+@cache
+def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
+    """Return the shape of what goes into each layer, for one image; without computing anything."""
+    with torch.device("meta"):
+        layers = layers_of(resnet(config.model, config.outputs, config.seed).eval())
+        activations, found = torch.empty(1, 3, config.image_size, config.image_size), []
+        for layer in layers:
+            found.append(tuple(activations.shape[1:]))
+            activations = layer(activations)
+    return tuple(found)
+
+
+def largest_boundary(config: PipelineConfig) -> int:
+    """Return the most numbers that one image can be between two stages."""
+    cuts = config.cuts or range(1, len(boundaries(config)))
+    return max(torch.Size(boundaries(config)[cut]).numel() for cut in cuts)
+
+
+def time_layers(layers: Sequence[nn.Module], config: PipelineConfig, device: torch.device) -> Tensor:
+    """Return the seconds of one forward and backward of each layer, [layers]: the least of a few times."""
+    count = min(TIMED_IMAGES, max(sizes(config.batch_size, config.splits)))
+    found = torch.zeros(len(layers), dtype=torch.float64)
+    shapes = boundaries(config)
+    for number, layer in enumerate(layers):
+        images = torch.randn(count, *shapes[number], device=device)
+        images = images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
+        found[number] = min([_time(layer, images.requires_grad_(number > 0), device) for _ in range(TIMES + 1)][1:])
+        layer.zero_grad(set_to_none=True)
+    return found
+
+
+def _time(layer: nn.Module, images: Tensor, device: torch.device) -> float:
+    _wait(device)
+    began = time.perf_counter()
+    out = layer(images)
+    out.backward(torch.ones_like(out))
+    _wait(device)
+    return time.perf_counter() - began
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def best_cut(costs: Sequence[float], stages: int) -> tuple[int, ...]:
+    """Return the layers that begin stages 2, 3, … so that the slowest stage takes the least; of equal ones the most even."""
+
+    def slowest(cuts: tuple[int, ...]) -> tuple[float, float]:
+        parts = [sum(costs[start:end]) for start, end in pairwise((0, *cuts, len(costs)))]
+        return max(parts), sum(part * part for part in parts)
+
+    return min(combinations(range(1, len(costs)), stages - 1), key=slowest)
+
+
+def cut(rank: Rank, stage: int, config: PipelineConfig, costs: Tensor, layers: Sequence[nn.Module]) -> tuple[int, ...]:
+    """Return the cut: as the config says, or by times that all stages measure side by side, as they will compute.
+
+    `costs` [stages, layers] lies in shared memory.
+    """
+    if config.cuts:
+        return config.cuts
+    statistics = [(buffer, buffer.clone()) for layer in layers for buffer in layer.buffers()]
+    costs[stage] = time_layers(layers, config, rank.device)
+    for buffer, before in statistics:
+        buffer.copy_(before)
+    rank.barrier("timed")
+    mean = costs.mean(0).tolist()
+    cuts = best_cut(mean, config.stages)
+    if stage == 0:
+        rank.say("cut", _sentence(mean, cuts, config))
+    return cuts
+
+
+def _sentence(costs: Sequence[float], cuts: tuple[int, ...], config: PipelineConfig) -> str:
+    ends = list(pairwise((0, *cuts, len(costs))))
+    parts = [
+        f"stage{number} has layers {first} to {last - 1}, {100 * sum(costs[first:last]) / sum(costs):.0f} %" for number, (first, last) in enumerate(ends, 1)
+    ]
+    return f"Cut at {','.join(map(str, cuts))} by measured time: {'; '.join(parts)} of the {config.model}'s work."

@@ -1,0 +1,167 @@
+"""Mode torch_pipelining: the same stages through torch.distributed.pipelining, on gloo or NCCL, as the peer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+from engine.data.memory import keep_freed_memory
+from engine.errors import DeviceError, PeerLost
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.cutting import boundaries
+from engine.experiments.pipeline.fault import named
+from engine.experiments.pipeline.feed import Feed, Score
+from engine.experiments.pipeline.stage import Stage, forget_peak, loss_of
+from engine.experiments.pipeline.staged import log_memory, make_stage
+from engine.experiments.pipeline.timing import Timing
+from engine.runtime.collective import torch_group
+from engine.runtime.ranks import Rank
+
+
+def take_part(rank: Rank, config: PipelineConfig, feed: Feed, costs: Tensor) -> None:
+    """Be one stage of torch's pipeline, until all batches are trained on."""
+    keep_freed_memory()
+    stage, first = make_stage(rank, rank.index, config, costs)
+    with torch_group(rank, _backend(rank, config), config.timeout_s):
+        peer = Peer(rank, stage, first, feed)
+        forget_peak(rank.device)
+        peer.timing.ready(rank.ready())
+        for batch in range(config.batches):
+            with _named(stage):
+                peer.train()
+            if feed.tests_after(batch + 1):
+                with _named(stage):
+                    peer.test()
+        rank.barrier("through")
+    log_memory(rank, stage)
+
+
+def _backend(rank: Rank, config: PipelineConfig) -> Any:
+    if rank.device.type != "cuda":
+        return "gloo"
+    if torch.cuda.device_count() < config.stages:
+        raise DeviceError(
+            f"Mode torch_pipelining needs a GPU for each of the {config.stages} stages (NCCL takes one rank a GPU), but the run has "
+            f"{torch.cuda.device_count()}. Choose device cpu, or mode gpipe or 1f1b."
+        )
+    return "nccl"
+
+
+@contextmanager
+def _named(stage: Stage) -> Iterator[None]:
+    """Call a neighbour's end what it is: a failure in sending or receiving that no stage's own work raised."""
+    try:
+        yield
+    except RuntimeError as error:
+        roles, number = stage.config.stage_roles, stage.number
+        neighbours = " and ".join(roles[place] for place in (number - 1, number + 1) if 0 <= place < len(roles))
+        raise PeerLost(f"{stage.role} heard no more of {neighbours} in batch {stage.batch + 1}: {str(error).splitlines()[0]}") from error
+
+
+class AsSent(nn.Module):
+    """A stage whose activations come and go with channels last, [n, height, width, channels]: gloo sends only what lies in one piece."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.net = stage.net
+        self.first = stage.number == 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.net(inputs if self.first or inputs.dim() != 4 else inputs.permute(0, 3, 1, 2))
+        return outputs.permute(0, 2, 3, 1).contiguous() if outputs.dim() == 4 else outputs
+
+
+def _as_sent(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[1:], shape[0]) if len(shape) == 3 else shape
+
+
+class TimedStage(PipelineStage):
+    """torch's stage, whose forwards and backwards are recorded; it waits and sends by itself."""
+
+    def __init__(self, stage: Stage, timing: Timing, inputs: Tensor, outputs: Tensor) -> None:
+        super().__init__(AsSent(stage), stage.number, stage.config.stages, inputs.device, input_args=(inputs,), output_args=(outputs,))
+        self.of = stage
+        self.timing = timing
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **more: Any) -> Any:
+        stage = self.of
+        with self.timing.work("forward", fwd_chunk_id), named(stage.role, "forward", stage.batch, fwd_chunk_id), stage.memory.kept(fwd_chunk_id):
+            return super().forward_one_chunk(fwd_chunk_id, *given, **more)
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *given: Any, **more: Any) -> Any:
+        stage = self.of
+        with self.timing.work("backward", bwd_chunk_id), named(stage.role, "backward", stage.batch, bwd_chunk_id):
+            stage.fault.strike(stage.batch, bwd_chunk_id, stage.weights)
+            found = super().backward_one_chunk(bwd_chunk_id, *given, **more)
+        stage.memory.freed(bwd_chunk_id)
+        return found
+
+
+class Peer:
+    """One stage under torch's schedule."""
+
+    def __init__(self, rank: Rank, stage: Stage, first_layer: int, feed: Feed) -> None:
+        config = stage.config
+        self.rank = rank
+        self.config = config
+        self.stage = stage
+        self.feed = feed
+        self.timing = Timing(rank.recorder, config, stage.number, rank.device)
+        self.shape = boundaries(config)[first_layer] if stage.number == 0 else _as_sent(boundaries(config)[first_layer])
+        self.images, self.targets = feed.images(rank.device), feed.targets(rank.device)
+        size = config.batch_size // config.splits
+        inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
+        outputs = torch.empty(size, *self._outgoing(first_layer), device=rank.device, requires_grad=True)
+        timed = TimedStage(stage, self.timing, inputs, outputs)
+        self.net = timed.submod
+        kind = ScheduleGPipe if config.schedule == "gpipe" else Schedule1F1B
+        self.schedule = kind(timed, config.splits, loss_fn=lambda out, truth: loss_of(out, truth, config))
+
+    def _outgoing(self, first_layer: int) -> tuple[int, ...]:
+        after = first_layer + len(self.stage.net)
+        shapes = boundaries(self.config)
+        return _as_sent(shapes[after]) if after < len(shapes) else (self.config.outputs,)
+
+    def train(self) -> None:
+        """Train on the next batch."""
+        config, stage = self.config, self.stage
+        losses: list[Tensor] = []
+        given: tuple[Tensor, ...] = ()
+        if stage.number == 0:
+            with self.rank.recorder.phase("data"):
+                given = (torch.cat(list(islice(self.images, config.splits))),)
+        truth = torch.cat(list(islice(self.targets, config.splits))) if stage.is_last else None
+        with self.rank.recorder.phase("wait"):
+            self.schedule.step(*given, target=truth, losses=losses if stage.is_last else None, return_outputs=False)
+        with self.timing.work("update", 0):
+            stage.update()
+        values, done = self.timing.batch_done(), stage.batch
+        passes = None if self.feed.passes is None else done * self.feed.passes
+        if stage.is_last:
+            values["train/loss"] = float(torch.stack(losses).detach().mean())
+            self.rank.recorder.progress(done * config.batch_size, config.batches * config.batch_size)
+        self.rank.recorder.log(values, step=done, passes=passes)
+
+    def test(self) -> None:
+        """Put the test images through the stages, one part after another."""
+        stage, score = self.stage, Score()
+        with self.rank.recorder.phase("evaluate"):
+            for part in self.feed.test_parts:
+                if stage.number == 0:
+                    inputs = self.feed.test_images(part, self.rank.device)
+                else:
+                    inputs = torch.empty(part.stop - part.start, *self.shape, device=self.rank.device)
+                    distributed.recv(inputs, stage.number - 1)
+                outputs = stage.test(inputs, self.net)
+                if stage.is_last:
+                    score.add(outputs, self.feed.test_labels(part, outputs.device))
+                else:
+                    distributed.send(outputs, stage.number + 1)
+        if stage.is_last:
+            passes = None if self.feed.passes is None else stage.batch * self.feed.passes
+            self.rank.recorder.log(score.values(), step=stage.batch, passes=passes)
+        self.timing.start()

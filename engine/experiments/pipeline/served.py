@@ -1,0 +1,194 @@
+"""Mode rpc, a stage's side: what the master's remote calls reach, and how distributed autograd's work in it is timed."""
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import Tensor
+
+from engine.errors import RunFailed
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.fault import named
+from engine.experiments.pipeline.links import device_maps
+from engine.experiments.pipeline.stage import Stage, forget_peak
+from engine.experiments.pipeline.staged import log_memory, make_stage
+from engine.experiments.pipeline.timing import Timing
+from engine.runtime import rpc
+from engine.runtime.ranks import Rank
+
+LOOK_S = 0.05
+OTHER_CALLS = 4
+"""Calls that a stage can take besides those that wait for activations: each of these waits in a thread."""
+_served: list["Served"] = []
+
+
+def serve(rank: Rank, config: PipelineConfig, costs: Tensor, devices: tuple[str, ...], patience_s: float) -> None:
+    """Be a stage, until the master says that all is done."""
+    stage, _ = make_stage(rank, rank.index - 1, config, costs)
+    _served[:] = [Served(rank, stage)]
+    with rpc.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
+        rank.barrier("served")
+        forget_peak(rank.device)
+        _served[0].timing.ready(rank.ready())
+        _served[0].until_done()
+        _served.clear()
+        rank.barrier("through")
+    log_memory(rank, stage)
+
+
+def place() -> "Served":
+    """Return this rank's stage; the master holds a reference to it."""
+    return _served[0]
+
+
+class Served:
+    """A stage that is asked by remote calls; they come in several threads, and take turns."""
+
+    def __init__(self, rank: Rank, stage: Stage) -> None:
+        self.rank = rank
+        self.stage = stage
+        self.timing = Timing(rank.recorder, stage.config, stage.number, rank.device)
+        self.turn = threading.Lock()
+        self.failure: BaseException | None = None
+        self.done = threading.Event()
+        self.open: list[tuple[int, AbstractContextManager[None]]] = []
+        """The backwards under way: autograd may leave one for another, which then lies above it."""
+        self.busy_s = 0.0
+        self.since = 0.0
+        self.at_work = ""
+        """What the stage is in the middle of, since then."""
+
+    def until_done(self) -> None:
+        """Wait until the master says so; raise what went wrong in a call."""
+        while not self.done.wait(LOOK_S):
+            self.check()
+            self._report()
+        self._report()
+
+    def check(self) -> None:
+        """Raise what went wrong in a call, if something did, and where one takes too long."""
+        if self.failure is not None:
+            raise self.failure
+        limit = self.stage.config.timeout_s
+        if self.at_work and time.perf_counter() - self.since > limit:
+            raise RunFailed(f"{self.stage.role} has been in {self.at_work} for {limit:g} s (timeout_s). Raise timeout_s where it takes that long.")
+
+    def _begin_work(self, what: str, micro_batch: int) -> None:
+        self.timing.first()
+        self.since, self.at_work = time.perf_counter(), f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}"
+
+    def _end_work(self) -> None:
+        self.at_work = ""
+        self.busy_s += (spent := time.perf_counter() - self.since)
+        self.timing.busy_s += spent
+
+    def _report(self) -> None:
+        busy, self.busy_s = self.busy_s, 0.0
+        self.rank.recorder.spend("compute", busy)
+
+    def parameters(self) -> list[Any]:
+        """Return references to the stage's parameters."""
+        return [rpc.reference_to(parameter) for parameter in self.stage.net.parameters()]
+
+    def forward(self, inputs: Any, micro_batch: int) -> Tensor:
+        """Return the activations of a micro-batch, whose inputs are fetched from where they are."""
+        arrived: Tensor = inputs.to_here()
+        arrived = arrived.to(self.rank.device)
+        with self.turn, self._kept(), self._span("forward", micro_batch):
+            self._begin_work("forward", micro_batch)
+            stage = self.stage
+            with named(stage.role, "forward", stage.batch, micro_batch), stage.memory.kept(micro_batch):
+                outputs: Tensor = stage.net(arrived)
+            self._watch_backward(arrived, outputs, micro_batch)
+            self._end_work()
+        return self._given(outputs)
+
+    def _watch_backward(self, arrived: Tensor, outputs: Tensor, micro_batch: int) -> None:
+        """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at the inputs."""
+        outputs.register_hook(lambda gradient: self._begin(micro_batch))  # type: ignore[no-untyped-call]
+        if arrived.requires_grad:
+            arrived.register_hook(lambda gradient: self._end(micro_batch))  # type: ignore[no-untyped-call]
+        else:
+            _deepest(outputs.grad_fn).register_hook(lambda *gradients: self._end(micro_batch))
+
+    def _begin(self, micro_batch: int) -> None:
+        if self.open:
+            self._close(self.open[-1])
+        self._open(micro_batch)
+        with self._kept(), named(self.stage.role, "backward", self.stage.batch, micro_batch):
+            self.stage.fault.strike(self.stage.batch, micro_batch, self.stage.weights)
+
+    def _end(self, micro_batch: int) -> None:
+        self._close(self.open.pop())
+        self.stage.memory.freed(micro_batch)
+        if self.open:
+            self._open(self.open.pop()[0])
+
+    def _open(self, micro_batch: int) -> None:
+        self.open.append((micro_batch, self._span("backward", micro_batch)))
+        self.open[-1][1].__enter__()
+        self._begin_work("backward", micro_batch)
+
+    def _close(self, piece: tuple[int, AbstractContextManager[None]]) -> None:
+        piece[1].__exit__(None, None, None)
+        self._end_work()
+
+    def _span(self, name: str, micro_batch: int) -> AbstractContextManager[None]:
+        return self.timing.span(name, micro_batch)
+
+    def _kept(self) -> "_Kept":
+        return _Kept(self)
+
+    def updated(self) -> None:
+        """End the batch: the optimizer has taken this stage's step."""
+        with self._kept():
+            self.stage.check(self.stage.weights)
+        self.stage.batch += 1
+        self.stage.memory.counting = False
+        self.rank.recorder.log(self.timing.batch_done(), step=self.stage.batch)
+
+    def test(self, inputs: Any) -> Tensor:
+        """Return the activations of images that are only tested on."""
+        arrived: Tensor = inputs.to_here()
+        with self.turn, self._kept():
+            return self._given(self.stage.test(arrived.to(self.rank.device)))
+
+    def _given(self, outputs: Tensor) -> Tensor:
+        """Return the outputs where they can travel from: the master has no GPU."""
+        return outputs.cpu() if self.stage.is_last else outputs
+
+    def begin(self) -> None:
+        """Let the next batch begin now."""
+        self.timing.start()
+
+    def end(self) -> None:
+        """Let the stage's own thread end."""
+        self.done.set()
+
+
+class _Kept:
+    """Keeps what goes wrong in the block for the stage's own thread, which names it better than what the master hears."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._served.failure = self._served.failure or error
+
+
+def _deepest(node: Any) -> Any:
+    """Return the node that autograd comes to last: that of the layer which the images went into, made before all others."""
+    found, ways = node, [node]
+    seen = {node}
+    while ways:
+        for inner, _ in ways.pop().next_functions:
+            if inner is not None and inner.next_functions and inner not in seen:
+                seen.add(inner)
+                ways.append(inner)
+                found = min(found, inner, key=lambda each: each._sequence_nr())
+    return found

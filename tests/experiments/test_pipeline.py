@@ -1,0 +1,198 @@
+"""What makes a pipeline right: its gradients are those of the net in one piece, whatever the mode, the stages and the splits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.data.weights import bind, flat_weights
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.cutting import whole_net
+from engine.experiments.pipeline.feed import Feed
+from engine.experiments.pipeline.stage import loss_of
+from engine.registry import experiment, method
+from engine.runtime import fork_server
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from tests.experiments import pipeline_functions
+
+SMALL: dict[str, Any] = {
+    "image_size": 24,
+    "classes": 7,
+    "batch_size": 8,
+    "batches": 1,
+    "learning_rate": 10.0,  # so that rounding in the weights hides nothing of the gradient
+    "batch_norm": "frozen",
+    "threads_per_rank": 1,
+    "timeout_s": 30,
+}
+SPLITS = (1, 2, 3, 4, 8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> None:
+    fork_server.start()
+
+
+def config_of(**changes: Any) -> PipelineConfig:
+    found = experiment("pipeline").configure(None, SMALL | changes)
+    assert isinstance(found, PipelineConfig)
+    return found
+
+
+@dataclass
+class Keeping:
+    """Ranks whose stages keep their weights at the end."""
+
+    ranks: Ranks
+    mode: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ranks, name)
+
+    def run(self, function: Callable[..., None], *shared: Any) -> None:
+        self.ranks.run(pipeline_functions.take_part_and_keep, self.mode, *shared)
+
+
+def ranks_for(config: PipelineConfig, folder: Path) -> Ranks:
+    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
+
+
+def trained(config: PipelineConfig, folder: Path) -> tuple[Tensor, Tensor]:
+    """Run it; return all weights in the net's order as they are at the end, and what lies in their `.grad`."""
+    method("pipeline")(config, Keeping(ranks_for(config, folder), config.mode))
+    kept = [torch.load(folder / f"{role}.pt") for role in config.stage_roles]
+    return torch.cat([weights for weights, _ in kept]), torch.cat([gradient for _, gradient in kept])
+
+
+def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
+    """Return the weights before the first update and the gradient of its batch, of the net in one piece."""
+    net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
+    before = flat_weights(net)
+    gradient = bind(net, before.clone())
+    images, targets = feed.images(cpu), feed.targets(cpu)
+    batch = torch.cat([next(images) for _ in range(config.splits)]), torch.cat([next(targets) for _ in range(config.splits)])
+    loss_of(net(batch[0]), batch[1], config).backward()  # type: ignore[no-untyped-call]
+    return before, gradient
+
+
+def error_of(config: PipelineConfig, folder: Path) -> float:
+    """Return how far the run's gradient is from that of the net in one piece, as a share of its length."""
+    before, gradient = in_one_piece(config)
+    after, _ = trained(config, folder)
+    found = (before - after).double() / config.learning_rate
+    return float((found - gradient).norm() / gradient.norm())
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+@pytest.mark.parametrize(("mode", "stages"), [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 3), ("rpc", 2)])
+def test_gradients_are_those_of_the_net_in_one_piece(mode: str, stages: int, splits: int, tmp_path: Path) -> None:
+    assert error_of(config_of(mode=mode, stages=stages, splits=splits), tmp_path) < 1e-5
+
+
+@pytest.mark.parametrize(("schedule", "splits"), [("gpipe", 1), ("gpipe", 2), ("gpipe", 4), ("gpipe", 8), ("1f1b", 2), ("1f1b", 4), ("1f1b", 8)])
+def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
+    assert error_of(config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits), tmp_path) < 1e-5
+
+
+@pytest.mark.parametrize("mode", ["gpipe", "1f1b"])
+def test_so_are_those_of_stages_that_send_by_remote_calls(mode: str, tmp_path: Path) -> None:
+    assert error_of(config_of(mode=mode, transport="rpc", stages=3, splits=4), tmp_path) < 1e-5
+
+
+# ---- what follows from it ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["gpipe", "rpc", "torch_pipelining"])
+def test_weights_move_in_every_stage(mode: str, tmp_path: Path) -> None:
+    config = config_of(mode=mode, splits=2, batches=2, learning_rate=0.01)
+    before, _ = in_one_piece(config)
+    after, _ = trained(config, tmp_path)
+    for role, part in zip(config.stage_roles, _by_stage(after, tmp_path, config), strict=True):
+        assert not torch.equal(part, _by_stage(before, tmp_path, config)[config.stage_roles.index(role)]), role
+
+
+def test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd(tmp_path: Path) -> None:
+    """The tutorial's official code steps one in each stage, and so trains nothing: gradients lie in the context, not in `.grad`."""
+    config = config_of(mode="rpc", splits=2)
+    before, _ = in_one_piece(config)
+    after, dot_grad = trained(config, tmp_path)
+    assert not dot_grad.any()
+    assert not torch.equal(before, after)
+
+
+def _by_stage(weights: Tensor, folder: Path, config: PipelineConfig) -> list[Tensor]:
+    return list(weights.split([len(torch.load(folder / f"{role}.pt")[0]) for role in config.stage_roles]))
+
+
+@pytest.mark.parametrize("mode", ["gpipe", "1f1b", "rpc", "torch_pipelining"])
+def test_the_loss_is_that_of_the_whole_batch_in_every_mode(mode: str, tmp_path: Path) -> None:
+    config = config_of(mode=mode, splits=4, batches=3, learning_rate=0.01)
+    sink = run(config, tmp_path)
+    net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
+    images, targets = feed.images(cpu), feed.targets(cpu)
+    optimizer = torch.optim.SGD(net.parameters(), lr=config.learning_rate)
+    expected = []
+    for _ in range(config.batches):
+        batch = torch.cat([next(images) for _ in range(4)]), torch.cat([next(targets) for _ in range(4)])
+        loss = loss_of(net(batch[0]), batch[1], config)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        expected.append(loss.item())
+    assert sink.values("train/loss") == pytest.approx(expected, rel=1e-4)
+
+
+def run(config: PipelineConfig, folder: Path) -> MemorySink:
+    ranks = ranks_for(config, folder)
+    method("pipeline")(config, ranks)
+    assert isinstance(ranks.sink, MemorySink)
+    return ranks.sink
+
+
+def test_one_forward_one_backward_holds_the_activations_of_as_many_micro_batches_as_stages(tmp_path: Path) -> None:
+    held = {
+        mode: run(config_of(mode=mode, splits=8, cut="3", batches=2, learning_rate=0.01), tmp_path / mode).values("perf/activations_held")
+        for mode in ("gpipe", "1f1b")
+    }
+    assert held["gpipe"][0] == pytest.approx(4 * held["1f1b"][0], rel=0.01)  # 8 against 2
+    assert held["gpipe"][1] == pytest.approx(8 * held["1f1b"][1], rel=0.01)  # 8 against 1
+
+
+def test_each_stage_records_its_spans_and_its_idle_share(tmp_path: Path) -> None:
+    config = config_of(splits=3, batches=2, learning_rate=0.01)
+    sink = run(config, tmp_path)
+    spans = [span for batch in sink.batches for span in batch.spans]
+    for stage in (0, 1):
+        mine = sorted((span for span in spans if span.stage == stage and span.name in ("forward", "backward", "update")), key=lambda span: span.t0_ns)
+        assert [(span.name, span.micro_batch) for span in mine] == [
+            (name, 3 * batch + number)
+            for batch in (0, 1)
+            for name, numbers in (("forward", range(3)), ("backward", range(3)), ("update", range(1)))
+            for number in numbers
+        ]
+        assert all(before.t1_ns <= after.t0_ns for before, after in pairwise(mine))
+    assert {(span.name, span.stage, span.peer) for span in spans if span.peer} == {
+        ("send", 0, "stage2"),
+        ("receive", 1, "stage1"),
+        ("send", 1, "stage1"),
+        ("receive", 0, "stage2"),
+    }
+    assert len(sink.values("perf/bubble_share")) == 4
+    assert all(0 <= share <= 100 for share in sink.values("perf/bubble_share"))
+
+
+def test_what_a_data_set_teaches_is_tested_through_the_stages(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"dataset": "digits", "loss": "cross_entropy", "image_size": 28, "batch_size": 60, "batches": 6, "evaluate_every": 3}
+    scores = {}
+    for mode in ("gpipe", "rpc", "torch_pipelining"):
+        sink = run(config_of(mode=mode, splits=3, learning_rate=0.001, **changes), tmp_path / mode)
+        scores[mode] = sink.values("test/loss")
+        assert len(sink.values("test/accuracy")) == 2
+    assert scores["rpc"] == pytest.approx(scores["gpipe"], rel=1e-3)
+    assert scores["torch_pipelining"] == pytest.approx(scores["gpipe"], rel=1e-3)

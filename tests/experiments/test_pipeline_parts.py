@@ -1,0 +1,133 @@
+"""The parts of a pipeline by themselves: cuts, slots, feeds, rules, and whom a late stage's neighbours blame."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.data.resnets import layers_of, resnet
+from engine.errors import ConfigError, RunFailed
+from engine.experiments.pipeline.config import LAYERS, PipelineConfig
+from engine.experiments.pipeline.cutting import best_cut, boundaries, largest_boundary
+from engine.experiments.pipeline.fault import is_out_of_memory, named
+from engine.experiments.pipeline.feed import Feed
+from engine.experiments.pipeline.links import Lines, slot_of
+from engine.experiments.pipeline.schedules import sizes
+from engine.registry import experiment
+
+CPU = torch.device("cpu")
+
+
+def config_of(**changes: Any) -> PipelineConfig:
+    found = experiment("pipeline").configure(None, {"image_size": 32, "batch_size": 8, "classes": 5} | changes)
+    assert isinstance(found, PipelineConfig)
+    return found
+
+
+def problem(**changes: Any) -> str:
+    with pytest.raises(ConfigError) as found:
+        config_of(**changes)
+    return str(found.value)
+
+
+def test_rules_name_the_value_the_rule_and_the_cure() -> None:
+    assert problem(splits=9) == "splits must be at most batch_size (8), got 9: a micro-batch needs an image."
+    assert "splits must divide batch_size (8)" in problem(mode="torch_pipelining", splits=3)
+    assert "splits must be at least stages (3)" in problem(mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2)
+    assert "got '2,1'" in problem(stages=3, cut="2,1")
+    assert "got 'two'" in problem(cut="two")
+    assert "cut must be 1 of the layers 1 to 5" in problem(cut="6")
+    assert problem(cut="1,2,3,4,5,6") == "cut must make at most 6 stages, the layers of small_resnet, got 7."
+    assert "fault_stage must be at most stages (2), got 3" in problem(fault_stage=3)
+
+
+@pytest.mark.parametrize(("model", "layers"), LAYERS.items())
+def test_layers_one_after_another_are_the_net(model: Any, layers: int) -> None:
+    net = resnet(model, 5, seed=3).eval()
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert len(layers_of(net)) == layers
+        assert torch.equal(torch.nn.Sequential(*layers_of(net))(images), net(images))
+
+
+def test_boundaries_are_the_shapes_of_what_goes_into_each_layer() -> None:
+    assert boundaries(config_of()) == ((3, 32, 32), (64, 8, 8), (64, 8, 8), (128, 4, 4), (256, 2, 2), (512, 1, 1))
+    assert largest_boundary(config_of()) == 64 * 8 * 8
+    assert largest_boundary(config_of(cut="4")) == 256 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("costs", "stages", "cuts"), [([1, 1, 1, 1], 2, (2,)), ([5, 1, 1, 1], 2, (1,)), ([1, 2, 3, 4, 5], 3, (3, 4)), ([1, 1, 9, 1, 1], 4, (1, 2, 3))]
+)
+def test_the_best_cut_makes_the_slowest_stage_as_fast_as_it_can_be(costs: list[float], stages: int, cuts: tuple[int, ...]) -> None:
+    parts = [sum(costs[a:b]) for a, b in zip((0, *best_cut(costs, stages)), (*best_cut(costs, stages), len(costs)), strict=True)]
+    expected = [sum(costs[a:b]) for a, b in zip((0, *cuts), (*cuts, len(costs)), strict=True)]
+    assert max(parts) == max(expected)
+    assert len(parts) == stages
+
+
+def test_micro_batches_are_as_even_as_it_goes() -> None:
+    assert sizes(8, 3) == [3, 3, 2]
+    assert sizes(120, 8) == [15] * 8
+    assert sum(sizes(97, 13)) == 97
+
+
+def test_a_slot_keeps_the_numbers_and_the_layout_of_images() -> None:
+    slots = torch.zeros(2, 1000)
+    images = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    slot_of(slots, 3, (2, 3, 4, 5)).copy_(images)
+    found = slot_of(slots, 1, (2, 3, 4, 5))
+    assert torch.equal(found, images)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert not slots[0].any()
+
+
+@pytest.mark.parametrize("dataset", ["random", "digits"])
+def test_a_feed_gives_the_same_images_however_they_are_split(dataset: str) -> None:
+    batches = []
+    for splits in (1, 3, 8):
+        feed = Feed.create(config_of(dataset=dataset, splits=splits, loss="cross_entropy"))
+        images, targets = feed.images(CPU), feed.targets(CPU)
+        batches.append([torch.cat([next(source) for _ in range(2 * splits)]) for source in (images, targets)])
+    for images, targets in batches[1:]:
+        assert torch.equal(targets, batches[0][1])
+        assert images.shape == (16, 3, 32, 32)
+    if dataset == "digits":
+        assert torch.equal(batches[1][0], batches[0][0])
+
+
+def test_random_targets_are_drawn_once_and_images_anew() -> None:
+    feed = Feed.create(config_of(splits=1))
+    images, targets = feed.images(CPU), feed.targets(CPU)
+    assert not torch.equal(next(images), next(images))
+    assert torch.equal(next(targets), next(targets))
+
+
+def test_an_epochs_rest_goes_into_the_next_batch() -> None:
+    feed = Feed.create(config_of(dataset="digits", batch_size=1000, splits=1, loss="cross_entropy"))
+    labels = feed.targets(CPU)
+    assert [len(next(labels)) for _ in range(4)] == [1000] * 4
+    assert feed.passes == pytest.approx(1000 / 1437)
+
+
+def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
+    lines = Lines.create(config_of(stages=4), over_rpc=True, devices=("cpu",) * 4)
+    lines.waiting[:] = torch.tensor([1, 2, -1, 2])
+    told = str(lines.blame(0, "the gradient of micro-batch 1, batch 2"))
+    assert told.startswith("stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for")
+    assert str(lines.blame(3, "activations")).startswith("stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations.")
+
+
+def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:
+    with (
+        pytest.raises(
+            RunFailed, match=r"stage2 ran out of memory, when 4503599627370496 bytes more were asked for, in the backward of micro-batch 1, batch 3"
+        ) as told,
+        named("stage2", "backward", 2, 1),
+    ):
+        torch.empty(2**50)
+    assert is_out_of_memory(told.value.__cause__ or told.value)
+    assert "choose mode 1f1b" in str(told.value)
+    gpu = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB")
+    with pytest.raises(RunFailed, match=r"20\.00 GiB more were asked for"), named("stage1", "forward", 0, 0):
+        raise gpu
