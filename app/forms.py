@@ -12,7 +12,7 @@ import streamlit as st
 from pydantic.fields import FieldInfo
 
 from app.markup import as_text
-from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, unit_of
+from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
 from engine.errors import ConfigError
 from engine.registry import Experiment
 
@@ -42,7 +42,7 @@ def values_of(experiment: Experiment) -> dict[str, Any]:
 def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
     """Return the config and no problems, or None and a sentence for each field that breaks a rule ('' for rules of several)."""
     fields = experiment.config.model_fields
-    missing = {name: f"{label_of(name, field)} needs a value." for name, field in fields.items() if values[name] is None and not _may_be_empty(field)}
+    missing = {name: f"{label_of(name, field)} needs a value." for name, field in fields.items() if values[name] is None and not may_be_empty(field)}
     try:
         config = experiment.config.check({name: value for name, value in values.items() if name not in missing})
     except ConfigError as error:
@@ -94,7 +94,7 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     """Draw the widget that a field's type asks for; its value comes from the session, where `fill` put it."""
     st.session_state.setdefault(key, field.default)
     label, kind = label_of(name, field), _kind(field)
-    empty = empty_means(field) if _may_be_empty(field) else None
+    empty = empty_means(field) if may_be_empty(field) else None
     if options := choices_of(field):
         if len(options) <= FEW:
             st.segmented_control(label, options, key=key, help=help_of(field), required=True)
@@ -107,7 +107,7 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     elif kind is float:
         st.number_input(label, step=_step(field), format="%g", key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
     elif kind is str:
-        st.text_input(label, key=key, help=help_of(field))
+        st.text_input(label, key=key, help=help_of(field), placeholder=empty_means(field) if field.default == "" else None)
     else:
         raise TypeError(f"The form has no widget for {name}: {field.annotation}.")
 
@@ -118,10 +118,6 @@ def _kind(field: FieldInfo) -> Any:
         kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
         return kinds[0] if len(kinds) == 1 else None
     return field.annotation
-
-
-def _may_be_empty(field: FieldInfo) -> bool:
-    return type(None) in get_args(field.annotation)
 
 
 def _step(field: FieldInfo) -> float:

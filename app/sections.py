@@ -12,6 +12,7 @@ from app.asking import command
 from app.durations import absolute, ago
 from app.histograms import histograms
 from app.markup import number, table, when
+from app.pipeline import pipeline
 from engine.home import Home
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
@@ -155,6 +156,7 @@ def _value(value: object) -> str:
 
 SECTIONS = {
     "Ranks": ranks,
+    "Pipeline": pipeline,
     "Histograms": histograms,
     "Episode": episode,
     "Machine": machine,
@@ -168,7 +170,11 @@ SECTIONS = {
 
 def section(run: Run, reader: Reader) -> None:
     """Show the section chosen; the choice stands in the address."""
-    there = {"Histograms": lambda: reader.has_histograms(run.id), "Episode": lambda: _picture_of(run).exists()}
+    there = {
+        "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
+        "Histograms": lambda: reader.has_histograms(run.id),
+        "Episode": lambda: _picture_of(run).exists(),
+    }
     names = [name for name in SECTIONS if name not in there or there[name]()]
     chosen = st.segmented_control(
         "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True

@@ -22,7 +22,7 @@ def page(run_id: int) -> None:
         if run.status == "queued":
             parts.runner_banner(reader)
         heading(run, entry, reader)
-        curves(run)
+        curves(run, reader)
         section(run, reader)
     live.pulse(run.version, run_id=run.id, active=run.active)
 

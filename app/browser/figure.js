@@ -39,5 +39,8 @@ function paint(trace, colour, theme) {
   if (trace.type === "heatmap") return { ...trace, colorscale: heatOf(theme) };
   if (colour === undefined || colour === null) return trace;
   const value = theme.colours[colour % theme.colours.length];
-  return { ...trace, marker: { ...trace.marker, color: value }, line: { ...trace.line, color: value } };
+  const marker = { ...trace.marker, color: value };
+  if (marker.line) marker.line = { color: theme.ground, ...marker.line }; // bars that lie side by side are set apart
+  const insidetextfont = { color: theme.ground, ...trace.insidetextfont };
+  return { ...trace, marker, line: { ...trace.line, color: value }, ...(trace.type === "bar" && { insidetextfont }) };
 }

@@ -7,14 +7,20 @@ from typing import Any
 from engine.recorder import Span
 from engine.store.bands import count_band
 from engine.store.heat import count_heat
-from engine.store.listing import Listing
 from engine.store.records import Band, Event, Heat, MachineSample, RankRow, Run, RunnerRow, Series, Summary
 from engine.store.rows import RUN, as_run, as_runner, as_summary
+from engine.store.sweeps import Sweeps
 
 _POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
+_SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
+_NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
+_BATCHES = f"""
+WITH RECURSIVE found(batch) AS ({_NEXT} UNION ALL SELECT ({_NEXT} AND micro_batch >= (batch + 1) * ?2) FROM found WHERE batch IS NOT NULL)
+SELECT batch FROM found WHERE batch IS NOT NULL
+"""
 
 
-class Reader(Listing):
+class Reader(Sweeps):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
@@ -53,6 +59,11 @@ class Reader(Listing):
                 [run_id, *metrics],
             )
             return [Series(row["name"], row["rank"], *self._points(row["id"], after_id, max_points), row["total"]) for row in found]
+
+    def counts_passes(self, run_id: int) -> bool:
+        """Say whether the run's points know how many passes over the data they stand at; the first of each metric tells."""
+        first = "(SELECT passes FROM points WHERE metric_id = metrics.id ORDER BY id LIMIT 1)"
+        return self.row(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id]) is not None
 
     def _points(self, metric_id: int, after_id: int, max_points: int | None) -> tuple[list[int], list[int], list[float], list[float | None], list[float]]:
         """Return ids, steps, times, passes and values of one series."""
@@ -98,6 +109,19 @@ class Reader(Listing):
         """Return the run's first spans with their ranks."""
         columns = "rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer"
         return [(row[0], Span(*tuple(row)[1:])) for row in self.rows(f"SELECT {columns} FROM spans WHERE run_id = ? ORDER BY id LIMIT ?", [run_id, limit])]
+
+    def has_spans(self, run_id: int) -> bool:
+        """Say whether any rank of a run has recorded a span."""
+        return self.row("SELECT 1 FROM spans WHERE run_id = ? LIMIT 1", [run_id]) is not None
+
+    def recorded_batches(self, run_id: int, splits: int) -> list[int]:
+        """Return the batches of `splits` micro-batches of which spans are kept, in order; each costs one look into an index."""
+        return [row["batch"] for row in self.rows(_BATCHES, [run_id, splits])]
+
+    def batch_spans(self, run_id: int, batch: int, splits: int, limit: int = 20_000) -> list[Span]:
+        """Return the spans of one batch of `splits` micro-batches, the first `limit` in the order of their starts."""
+        within = [run_id, batch * splits, (batch + 1) * splits, limit]
+        return [Span(*row) for row in self._tuples(f"{_SPANS} AND micro_batch >= ? AND micro_batch < ? ORDER BY t0_ns LIMIT ?", within)]
 
     def has_histograms(self, run_id: int) -> bool:
         """Say whether any rank of a run has recorded a histogram."""

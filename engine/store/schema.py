@@ -231,6 +231,12 @@ def time_before_a_resumption(db: Database) -> None:
     db.execute("ALTER TABLE runs ADD COLUMN time_before_s REAL NOT NULL DEFAULT 0")
 
 
+@steps()
+def index_of_micro_batches(db: Database) -> None:
+    """Find the spans of one batch of a pipeline without a look at its other batches."""
+    db.execute("CREATE INDEX spans_micro_batch ON spans (run_id, micro_batch)")
+
+
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
     connection.execute("BEGIN IMMEDIATE")

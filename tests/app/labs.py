@@ -1,15 +1,19 @@
 """A lab as its store would look: runs in every status, written through the real store."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from engine.experiments.pipeline.schedules import Schedule
 from engine.home import Home
-from engine.recorder import Point
+from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.runtime.processes import me
 from engine.store import Store
 from engine.store.clock import now
 from engine.store.records import MachineSample, RankBatch, RankRow, Status
+from tests.analysis.traces import made
 
 ROLES = ("trainer1", "trainer2")
 
@@ -64,3 +68,42 @@ def record(store: Store, run_id: int, *, steps: int, first: int = 1) -> None:
         batches.append(RankBatch(rank, [*points, *tests], {"compute": 8.0 + rank, "wait": 0.5, "evaluate": 0.4}, last_step=first + steps - 1))
     samples = [MachineSample(now(), "host", "cpu_percent", 93.0), MachineSample(now(), "host", "memory_mb", 4000.0)]
     store.write(run_id, batches, progress=(steps * 64, 200 * 64, "samples"), samples=samples)
+
+
+def pipeline_run(
+    store: Store,
+    *,
+    shares: tuple[float, ...],
+    splits: int,
+    mode: str = "gpipe",
+    recorded: Sequence[int] = (0, 1, 2, 10, 19),
+    ended: bool = True,
+    trace: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> int:
+    """Add a pipeline's run of 20 batches, some of them recorded span by span, as `trace` says (tests.analysis.traces.made); return its id."""
+    changes = {"stages": len(shares), "splits": splits, "mode": mode, "batch_size": max(32, splits)}
+    config = experiment("pipeline").configure(changes=changes | settings)
+    run_id = store.add_run("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
+    store.claim(run_id, me(), [])
+    store.begin(run_id, me(), {"python": "3.11", "host": "lab"})
+    store.add_ranks(run_id, [RankRow(rank, role, 5000 + rank, "cpu", "running", 19, now(), None, 480.0, 97.0) for rank, role in enumerate(config.roles)])
+    store.mark_running(run_id, 1.25)
+    store.add_event(run_id, "cut", "worker", f"The net was cut by measured time: cut={','.join(str(stage) for stage in range(1, len(shares)))}.")
+    order: Schedule = "1f1b" if mode == "1f1b" else "gpipe"
+    for batch in recorded:
+        spans = made(order, shares, splits, batch=batch, **(trace or {}))
+        kept = {"rpc": ("forward", "backward"), "torch_pipelining": ("forward", "backward", "update")}.get(mode)
+        write_spans(store, run_id, [span for span in spans if not kept or span.name in kept])
+    for stage, role in enumerate(config.roles[-len(shares) :]):
+        points = [Point("perf/bubble_share", batch, 30 + 5 * math.sin(batch + stage), batch / 2) for batch in range(20)]
+        points += [Point("perf/activations_held", 19, 96.5 / (stage + 1), 10.0), Point("perf/peak_memory", 19, 900.0 + 50 * stage, 10.0)]
+        store.write(run_id, [RankBatch(config.roles.index(role), points, {"compute": 8.0, "wait": 2.0})], progress=(640, 640, "images"))
+    if ended:
+        store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=12.5)
+    return run_id
+
+
+def write_spans(store: Store, run_id: int, spans: Sequence[Span]) -> None:
+    """Write spans as the worker does, a batch a stage."""
+    store.write(run_id, [RankBatch(stage, spans=[span for span in spans if span.stage == stage]) for stage in sorted({span.stage for span in spans})])

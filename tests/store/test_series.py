@@ -85,3 +85,11 @@ def test_reading_a_curve_and_its_end_see_one_moment(store: Store, reader: Reader
         assert reader.summaries(run_id)[-1].count == 2
     assert reader.token() > before
     assert reader.summaries(run_id)[-1].count == 4
+
+
+def test_a_run_counts_passes_once_one_of_its_metrics_does(store: Store, reader: Reader, running: Callable[..., int], batch: Callable[..., None]) -> None:
+    run_id, other = running(), running()
+    batch(run_id, 0, 3)
+    store.write(other, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1, passes=0.25)])])
+    assert not reader.counts_passes(run_id)
+    assert reader.counts_passes(other)

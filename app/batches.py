@@ -1,0 +1,57 @@
+"""What the page asks the store about a pipeline's batches: which one to show, and what another run with fewer splits paid."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.analysis.advice import Slower
+from engine.analysis.pipeline import Batch, batches, work_s
+from engine.store import Reader
+from engine.store.records import Run
+
+LOOKED_BACK = 4
+"""Newest batches among which a complete one is looked for: stages hand in what they recorded at different moments."""
+COMPARED = 30
+FREE = {"splits", "seed", "batches", "evaluate_every", "timeout_s", "learning_rate", "momentum", "fault", "fault_stage"}
+"""Settings that may differ between two runs whose work per image is compared."""
+
+
+def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -> Batch:
+    """Return one recorded batch, with as many of its spans as can be drawn."""
+    stages, splits = config["stages"], config["splits"]
+    found = batches(reader.batch_spans(run_id, number, splits), stages, splits)
+    return found[0] if found else Batch(number, stages, splits, ())
+
+
+def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> Batch:
+    """Return the newest complete batch of those `recorded` (one or more), the newest at all where none of the last few is."""
+    found = [batch(reader, run_id, recorded[-1], config)]
+    for number in reversed(recorded[-LOOKED_BACK:-1]):
+        if found[-1].complete:
+            return found[-1]
+        found.append(batch(reader, run_id, number, config))
+    return found[-1] if found[-1].complete else found[0]
+
+
+def slower_than_fewer_splits(run: Run, shown: Batch, reader: Reader) -> Slower | None:
+    """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on this machine."""
+    finished = reader.runs(experiment=run.experiment, statuses=["finished"], limit=COMPARED)
+    alike = [row for row in finished if row.id != run.id and row.config.get("splits", 0) < shown.splits and _same(row.config, run.config)]
+    found = [Slower(row.id, row.config["splits"], work_s(shown) / spent) for row in alike if (spent := _work(row.id, row.config, run, reader))]
+    return max(found, key=lambda each: each.times, default=None)
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(name) == other.get(name) for name in {*one, *other} - FREE)
+
+
+def _work(run_id: int, config: Mapping[str, Any], beside: Run, reader: Reader) -> float:
+    """Return the seconds of work in another run's last complete batch, 0 where it can't be compared; an ended run is asked once a session."""
+    key = f"pipeline.work.{beside.id}.{run_id}"
+    if key not in st.session_state:
+        recorded = reader.recorded_batches(run_id, config["splits"])
+        found = last_complete(reader, run_id, recorded, config) if recorded else None
+        here = reader.run(run_id).environment.get("host") == beside.environment.get("host")
+        st.session_state[key] = work_s(found) if found and found.complete and here else 0.0
+    return float(st.session_state[key])

@@ -1,0 +1,116 @@
+"""The Gantt chart of one batch of a pipeline: a row a stage, a bar an action; a pure function, coloured by the theme."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from engine.analysis.pipeline import Batch
+from engine.recorder import Span
+
+ROW_PX, FRAME_PX = 62, 104
+WIDE_SPACE = "\u2007"
+"""As wide as a digit: numbers that are equally wide are shown all or none."""
+NARROW = 40
+"""Splits up to which bars are set apart by a line; more of them are too narrow to give a pixel away."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the spans of one name are drawn; `offset` and `width` in rows, down from the middle of a stage's row."""
+
+    label: str
+    colour: int
+    offset: float
+    width: float
+    pattern: str = ""
+    numbered: bool = False
+
+
+KINDS = {
+    "forward": Kind("forward", 0, -0.31, 0.62, numbered=True),
+    "backward": Kind("backward", 1, -0.31, 0.62, "/", numbered=True),
+    "update": Kind("update", 2, -0.31, 0.62, "x"),
+    "receive": Kind("receive (above)", 3, -0.43, 0.09),
+    "send": Kind("send (below)", 5, 0.34, 0.09),
+}
+
+
+def gantt(batch: Batch, window_s: float | None = None) -> go.Figure:
+    """Return the chart of a batch in milliseconds from its start, stage1 on top; `window_s` makes the axis longer than the batch."""
+    figure = go.Figure()
+    for name in kinds(batch):
+        spans = [span for span in batch.spans if span.name == name]
+        figure.add_bar(**_bars(batch, KINDS[name], spans))
+    roles = [f"stage{stage + 1}" for stage in range(batch.stages)]
+    rows = {"range": [batch.stages - 0.5, -0.5], "tickvals": list(range(batch.stages)), "ticktext": roles, "showgrid": False, "zeroline": False}
+    end = max(window_s or 0.0, batch.window_s) * 1e3
+    figure.update_layout(
+        barmode="overlay",
+        hovermode="closest",
+        height=gantt_height(batch.stages),
+        uniformtext={"minsize": 9, "mode": "hide"},
+        legend={"traceorder": "normal"},
+        showlegend=True,
+        xaxis={"title": {"text": "Milliseconds from the batch's start"}, "range": [0, end * 1.004], "zeroline": False},
+        yaxis={**rows, "fixedrange": True},
+    )
+    return figure
+
+
+def kinds(batch: Batch) -> list[str]:
+    """Return the names of spans that a batch has, in the order of their traces."""
+    found = {span.name for span in batch.spans}
+    return [name for name in KINDS if name in found]
+
+
+def gantt_colours(batch: Batch) -> list[int]:
+    """Return each trace's place in the palette."""
+    return [KINDS[name].colour for name in kinds(batch)]
+
+
+def gantt_height(stages: int) -> int:
+    """Return a height at which each row can be read, in pixels."""
+    return FRAME_PX + ROW_PX * stages
+
+
+def _bars(batch: Batch, kind: Kind, spans: Sequence[Span]) -> dict[str, Any]:
+    """Return the bars of one kind; those of work are hatched or not, numbered where the number fits, and set apart from each other."""
+    marker: dict[str, Any] = {}
+    digits, start_ns = len(str(batch.splits - 1)), batch.start_ns
+    if kind.width > 0.5:
+        marker = {"line": {"width": 1 if batch.splits <= NARROW else 0}}
+        if kind.pattern:
+            marker["pattern"] = {"shape": kind.pattern, "size": 8, "solidity": 0.2, "fgopacity": 0.4, "fillmode": "overlay"}
+    return {
+        "orientation": "h",
+        "name": kind.label,
+        "y": [span.stage for span in spans],
+        "base": [(span.t0_ns - start_ns) / 1e6 for span in spans],
+        "x": [(span.t1_ns - span.t0_ns) / 1e6 for span in spans],
+        "width": kind.width,
+        "offset": kind.offset,
+        "marker": marker,
+        "text": [str(_number(batch, span)).center(digits, WIDE_SPACE) if kind.numbered else "" for span in spans],
+        "textposition": "inside" if kind.numbered else "none",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "customdata": [_hover(batch, span, start_ns) for span in spans],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _number(batch: Batch, span: Span) -> int:
+    """Return the number of a span's micro-batch within the batch, from 0."""
+    return span.micro_batch - batch.number * batch.splits
+
+
+def _hover(batch: Batch, span: Span, start_ns: int) -> str:
+    number = _number(batch, span)
+    what = f"{span.name} of micro-batch {number}" if span.name != "update" else span.name
+    if span.name in ("send", "receive"):
+        preposition = "to" if span.name == "send" else "from"
+        what += f" {preposition} {span.peer}, {span.bytes / 1e6:,.3g} MB" if span.peer else f", {span.bytes / 1e6:,.3g} MB"
+    start, end = ((at - start_ns) / 1e6 for at in (span.t0_ns, span.t1_ns))
+    return f"<b>stage{span.stage + 1}</b> {what}<br>{start:,.3f} to {end:,.3f} ms, {end - start:,.3f} ms"

@@ -1,0 +1,160 @@
+"""The pipeline section of a run's page, from runs in a real store: there only where spans are, right numbers, whatever came in so far."""
+
+from collections.abc import Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import pipeline
+from engine.analysis.pipeline import batches, measure
+from engine.home import Home
+from engine.recorder import Span
+from engine.store import Reader, Store
+from engine.store.records import Status
+from tests.analysis.traces import hand_made, made
+from tests.app import labs
+from tests.app.test_pages import opened, said
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    with Store.open(home) as opened_store:
+        yield opened_store
+
+
+def section(run_id: int, **query: str) -> AppTest:
+    test = opened("run", {"run": str(run_id), "section": "Pipeline"} | query)
+    assert not test.exception
+    assert not test.error
+    return test
+
+
+def words(test: AppTest) -> str:
+    """Return all words on the page, those in HTML too."""
+    return " ".join([said(test), *(str(element.proto.body) for element in test.get("html"))]).replace("\\", "")
+
+
+def charts(test: AppTest) -> list[str]:
+    """Return what the page's figures are told, the Gantt chart among them."""
+    return [text for element in test.get("bidi_component") if "Gantt chart of batch" in (text := str(element.proto))]
+
+
+def test_the_section_is_there_only_for_pipelines_with_spans(home: Home, lab: dict[Status, int], store: Store) -> None:
+    labs.write_spans(store, lab["running"], hand_made())
+    assert "Pipeline" not in opened("run", {"run": str(lab["running"])}).button_group(key="section").options
+    run_id = labs.pipeline_run(store, shares=(0.5, 0.5), splits=4, recorded=())
+    assert "Pipeline" not in opened("run", {"run": str(run_id)}).button_group(key="section").options
+    labs.write_spans(store, run_id, made("gpipe", (0.5, 0.5), 4))
+    assert "Pipeline" in opened("run", {"run": str(run_id)}).button_group(key="section").options
+
+
+def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.4, 0.6), splits=2, recorded=())
+    labs.write_spans(store, run_id, hand_made())
+    shown = words(section(run_id))
+    for number in ("<strong>41 %</strong>", "<strong>33 %</strong>", "<strong>38 %</strong>", "<strong>5.6 %</strong>", "<strong>1.18</strong>"):
+        assert number in shown
+    assert "at most 1.25 × one at a time" in shown
+    assert "Of the 41.0 % that stages idle, 28.1 % are the schedule's, 5.1 % come of unequal work, 7.9 % of transfers and delays" in shown
+    assert "would take 82 instead of 89 ms" in shown
+    for cell in ("40 %", "42 ms (47 %)", "6 ms (6.7 %)", "41 ms (46 %)", "96.5 MB", "48.2 MB", "950 MB"):
+        assert cell in shown
+    assert "raise splits to 4, where equal stages idle 20 %" in shown
+    assert "The net was cut by measured time: cut=1." in shown
+
+
+def test_a_batch_is_chosen_by_its_link_and_the_last_complete_one_without(store: Store) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4)
+    assert "Gantt chart of batch 20" in charts(section(run_id))[0]
+    test = section(run_id, batch="3")
+    assert "Gantt chart of batch 3:" in charts(test)[0]
+    assert test.selectbox(key="batch").options == ["last complete", "20", "11", "3", "2", "1"]
+    assert "5 of 20 were recorded span by span" in test.selectbox(key="batch").help
+    test.selectbox(key="batch").set_value("11").run()
+    assert "Gantt chart of batch 11:" in charts(test)[0]
+
+
+def test_the_least_time_is_drawn_from_the_same_durations(store: Store) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4)
+    test = section(run_id, chart=pipeline.UNHINDERED)
+    least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
+    assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
+    assert "played in their order, without transfers and delays" in words(test)
+    assert "send (below)" not in charts(test)[0]
+
+
+def test_while_a_run_is_on_the_last_complete_batch_is_shown_until_the_next_is_whole(store: Store) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4, ended=False)
+    coming = made("gpipe", (0.3, 0.7), 4, batch=20)
+    labs.write_spans(store, run_id, [span for span in coming if span.stage == 1])
+    test = section(run_id)
+    assert "Gantt chart of batch 20:" in charts(test)[0]
+    half = section(run_id, batch="21")
+    assert "It is still coming in, so it has no numbers." in words(half)
+    assert "What to change" not in words(half)
+    labs.write_spans(store, run_id, [span for span in coming if span.stage == 0])
+    assert "Gantt chart of batch 21:" in charts(test.run())[0]
+
+
+def test_a_run_of_which_no_batch_is_whole_shows_what_there_is(store: Store) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
+    labs.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
+    test = section(run_id)
+    assert "Batch 1: 2 stages, 2 micro-batches, 5 ms. It was not recorded whole, so it has no numbers." in words(test)
+    assert len(charts(test)) == 1
+    labs.write_spans(store, run_id, [Span("forward", -1, 2, 10, 5_000_010)])
+    assert "Batch 2 left no span of any stage." in words(section(run_id))
+
+
+def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store: Store) -> None:
+    large = labs.pipeline_run(store, shares=(0.5, 0.5), splits=4)
+    labs.pipeline_run(store, shares=(0.5, 0.5), splits=4, image_size=32, trace={"slow": 0.1})
+    small = labs.pipeline_run(store, shares=(0.5, 0.5), splits=16, trace={"slow": 2.2})
+    assert f"Lower splits to 4: an image takes 2.2 times the work that it takes in run {large}" in words(section(small))
+    assert "Lower splits" not in words(section(large))
+
+
+@pytest.mark.parametrize(
+    ("mode", "shares", "splits"), [("gpipe", (0.3, 0.7), 3), ("1f1b", (0.25,) * 4, 8), ("rpc", (0.5, 0.5), 2), ("torch_pipelining", (0.5, 0.5), 1)]
+)
+def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
+    run_id = labs.pipeline_run(store, shares=shares, splits=splits, mode=mode)
+    shown = words(section(run_id))
+    assert "What to change:" in shown
+    assert f"stage{len(shares)}" in shown
+    assert "950 MB" in shown
+    assert ("not recorded" in shown) == (mode in ("rpc", "torch_pipelining"))
+
+
+@pytest.mark.parametrize(
+    ("detail", "cuts"),
+    [
+        ("Cut at 5,9,13 by measured time: stage1 has layers 0 to 4, 26 %.", (5, 9, 13)),
+        ("cut=5,9,13", (5, 9, 13)),
+        ("The net was cut by time: cut=9.", (9,)),
+        ("cut at 3, 7 of 18", (3, 7)),
+        ("cut into 2 stages", ()),
+        ("", ()),
+    ],
+)
+def test_a_cut_is_read_from_its_event(detail: str, cuts: tuple[int, ...]) -> None:
+    assert pipeline.cuts_of(detail) == cuts
+
+
+def test_a_long_batch_is_read_by_its_own_spans_alone(store: Store, home: Home) -> None:
+    run_id = labs.pipeline_run(store, shares=(0.25,) * 4, splits=120)
+    with Reader.open(home) as reader:
+        assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
+        assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
+    assert "4 stages, 120 micro-batches" in charts(section(run_id))[0]
+
+
+def test_a_batch_that_the_run_has_not_got_is_its_last_complete_one(store: Store) -> None:
+    run_id, other = (labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3)))
+    test = section(run_id, batch="8")
+    assert "Gantt chart of batch 11:" in charts(test)[0]
+    test.selectbox(key="batch").set_value("2").run()
+    assert "Gantt chart of batch 2:" in charts(test)[0]
+    test.query_params["run"], test.query_params["batch"] = str(other), "2"
+    assert "Gantt chart of batch 4:" in charts(test.run())[0]
+    assert not test.exception
