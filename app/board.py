@@ -19,7 +19,8 @@ APART = ("perf/execution_time_s", "perf/startup_time_s")
 def table(runs: Sequence[RunRow], settings: Sequence[str]) -> pd.DataFrame:
     """Return the rows, newest first; `settings` are the config fields that get a column."""
     names = metric_names(runs)
-    return pd.DataFrame([_row(run, names, settings) for run in runs])
+    with_sweep = any(run.sweep_id for run in runs)
+    return pd.DataFrame([_row(run, names, settings) | (_sweep(run) if with_sweep else {}) for run in runs])
 
 
 def metric_names(runs: Sequence[RunRow]) -> list[str]:
@@ -48,6 +49,8 @@ def columns(runs: Sequence[RunRow]) -> dict[str, Any]:
         "startup": st.column_config.NumberColumn("Start-up (s)", format="%.2f", help=metric(APART[1]).help),
         "tags": st.column_config.ListColumn("Tags"),
     }
+    if any(run.sweep_id for run in runs):
+        shown["sweep"] = st.column_config.LinkColumn("Sweep", width=70, display_text=r"sweep=(\d+)$", help="The sweep that the run is part of.")
     for name in metric_names(runs):
         known = metric(name)
         unit = f" ({known.unit})" if known.unit else ""
@@ -74,3 +77,7 @@ def _row(run: RunRow, names: Sequence[str], settings: Sequence[str]) -> dict[str
         value = run.config.get(name)
         found[name] = value if isinstance(value, int | float | None) else str(value)
     return found | {"tags": list(run.tags)}
+
+
+def _sweep(run: RunRow) -> dict[str, Any]:
+    return {"sweep": f"/sweep?sweep={run.sweep_id}" if run.sweep_id else None}

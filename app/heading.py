@@ -1,14 +1,13 @@
 """The top of a run's page: what it is, its status and cause, how far it is, its most telling numbers, and what can be done with it."""
 
 from html import escape
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from app import parts
 from app.durations import duration, since
 from app.lineage import lineage, resume_button
-from app.markup import as_text, bar, number, table, when
+from app.markup import as_text, bar, number, sweep_link, table, when
 from app.rows import time_left
 from engine.config import empty_means
 from engine.errors import EngineError
@@ -44,16 +43,10 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
 
 def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
-        st.code(permalink(run.id), language=None, wrap_lines=True)
+        st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     resume_button(run)
     parts.clone_button(run)
     parts.cancel_button(run)
-
-
-def permalink(run_id: int) -> str:
-    """Return the whole address of a run's page, as this browser reaches it."""
-    here = urlsplit(st.context.url or "")
-    return f"{here.scheme}://{here.netloc}/run?run={run_id}" if here.netloc else f"/run?run={run_id}"
 
 
 def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
@@ -80,6 +73,8 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
     pairs.append(("Ranks", str(run.demand.ranks)))
+    if run.sweep_id:
+        pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if run.tags:
         pairs.append(("Tags", escape(", ".join(run.tags))))
     return pairs

@@ -1,16 +1,19 @@
-"""From a click to a queued run: the name is asked where it is not known, then the run is queued and its page opened."""
+"""From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page opened."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
 from app import person
 from app.markup import as_text
-from app.parts import go_to_run
+from app.parts import go_to_run, go_to_sweep
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume
+from engine.sweep import launch_sweep
 
 _WAITS = "launch.waits"
 
@@ -26,17 +29,29 @@ class Order:
 
 
 @dataclass(frozen=True)
+class SweepOrder:
+    """One launch of a sweep."""
+
+    experiment: str
+    preset: str | None
+    base: Mapping[str, Any]
+    grid: Mapping[str, Sequence[Any]]
+    seeds: int
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class Resumption:
     """One click on a run's Resume."""
 
     run_id: int
 
 
-def order(wanted: Order | Resumption) -> None:
+def order(wanted: Order | SweepOrder | Resumption) -> None:
     """Carry out a launch or a resumption, or ask the name first and carry it out in the next script run."""
     if person.name() is None:
         st.session_state[_WAITS] = wanted
-        button = "Save and launch" if isinstance(wanted, Order) else "Save and resume"
+        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and launch"
         person.ask("It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
@@ -48,14 +63,16 @@ def carry_out_waiting() -> None:
         _launch(wanted)
 
 
-def _launch(wanted: Order | Resumption) -> None:
+def _launch(wanted: Order | SweepOrder | Resumption) -> None:
     home, owner = Home.find(), person.whoever()
     try:
-        if isinstance(wanted, Order):
-            run_id = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title)
+        if isinstance(wanted, SweepOrder):
+            found = launch_sweep(home, wanted.experiment, wanted.base, wanted.grid, wanted.seeds, owner=owner, preset=wanted.preset, title=wanted.title)
+        elif isinstance(wanted, Order):
+            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title)
         else:
-            run_id = resume(home, wanted.run_id, owner=owner)
+            found = resume(home, wanted.run_id, owner=owner)
     except EngineError as error:
         st.error(as_text(str(error)))
     else:
-        go_to_run(run_id)
+        (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)

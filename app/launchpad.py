@@ -1,14 +1,14 @@
 """The box beside the form: what the run will take, its name, a link to the form as it stands, and the button."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import streamlit as st
 
-from app import person
+from app import person, sweeping
 from app.choosing import FIRST, reaches
-from app.launching import Order, order
+from app.launching import Order, SweepOrder, order
 from app.links import as_path, changes_of, launch_query
 from app.markup import as_text
 from app.parts import show_facts
@@ -31,31 +31,53 @@ def first_visit() -> None:
 
 
 def launchpad(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]) -> None:
-    """Show what the run will take and the button that launches it."""
+    """Show what the run, or each run of a sweep, will take and the button that launches it."""
     with st.container(border=True):
         st.subheader("What it takes", anchor=False)
-        ready = config is not None and _shows_demand(config)
-        if config is None:
-            count = len(problems)
-            st.write(f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence stands beside it.")
-        if "" in problems:
-            st.error(as_text(problems[""]))
-        title = st.text_input("Name of the run (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
-        if st.button("Launch", type="primary", disabled=not ready, width="stretch", key="launch") and config is not None:
-            changed = preset is not None and bool(changes_of(found, preset, values))
-            order(Order(found.name, None if changed else preset, config, title))
+        takes = st.container()
+        draft = sweeping.fold(found, values)
+        name_of = "run" if draft is None else "sweep"
+        title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
+        with takes:
+            configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
+            ready = _shows_demand(configs)
+            if draft is None and config is None:
+                count = len(problems)
+                st.write(f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence stands beside it.")
+            if draft is None and "" in problems:
+                st.error(as_text(problems[""]))
+        label = f"Launch {sweeping.count_of(draft.plan)}" if draft and draft.plan else "Launch"
+        if st.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
+            _launch(found, preset, config, values, draft, title)
         _footer(found, preset, values)
 
 
-def _shows_demand(config: Config) -> bool:
-    """Show what the machine gives to a run of this config; return whether it can run here at all."""
+def _launch(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], draft: sweeping.Draft | None, title: str) -> None:
+    """Order what the form holds; a preset whose settings were changed is no longer the one that the run began as."""
+    kept = values if draft is None else draft.base
+    changed = preset is not None and bool(changes_of(found, preset, kept))
+    began_as = None if changed else preset
+    if draft:
+        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title))
+    elif config:
+        order(Order(found.name, began_as, config, title))
+
+
+def _shows_demand(configs: Sequence[Config]) -> bool:
+    """Show what the machine gives to the largest of some runs; return whether there are any and all can run here."""
+    here = machine()
     try:
-        asked = demand(config, machine())
+        asked = [(demand(config, here), config) for config in configs]
     except DeviceError as error:
         st.error(as_text(str(error)))
         return False
-    show_facts([(label, escape(value)) for label, value in taken(config, asked, machine())])
-    for sentence in caveats(config, asked, machine()):
+    if not asked:
+        return False
+    most, config = max(asked, key=lambda pair: (pair[0].ranks * pair[0].threads_per_rank, pair[0].gpus))
+    if len({(each.ranks, each.threads_per_rank, each.gpus) for each, _ in asked}) > 1:
+        st.caption("The largest of the runs:")
+    show_facts([(label, escape(value)) for label, value in taken(config, most, here)])
+    for sentence in caveats(config, most, here):
         st.caption(as_text(sentence))
     return True
 

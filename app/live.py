@@ -39,20 +39,23 @@ _drawing = st.components.v2.component(
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
 
-def pulse(token: int, *, run_id: int | None = None, active: bool = True, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS) -> None:
-    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, or of the whole store).
+def pulse(
+    token: int, *, run_id: int | None = None, sweep_id: int | None = None, active: bool = True, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS
+) -> None:
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, of the sweep, or of the whole store).
 
     An inactive pulse asks nothing: give `active=False` once nothing can change any more.
     """
+    of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else ""
     data = {
-        "url": "/api/token" if run_id is None else f"/api/token?run={run_id}",
+        "url": f"/api/token{of}",
         "token": token,
         "active": active,
         "every_ms": every_ms,
         "early_ms": early_ms,
         "early_s": EARLY_S,
     }
-    _pulse(key=f"pulse-{run_id}", data=data, height=1, on_beat_change=_nothing)
+    _pulse(key=f"pulse-{of}", data=data, height=1, on_beat_change=_nothing)
 
 
 def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0, metrics: Sequence[str] = (), height: int = 280) -> None:

@@ -24,6 +24,11 @@ def run_link(words: str, run_id: int) -> str:
     return f'<a href="/run?run={run_id}">{escape(words)}</a>'
 
 
+def sweep_link(words: str, sweep_id: int) -> str:
+    """Return a link to a sweep as HTML."""
+    return f'<a href="/sweep?sweep={sweep_id}">{escape(words)}</a>'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
     cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)

@@ -1,6 +1,7 @@
 """Parts that several pages show: a status, the runner's banner, facts, an empty page, a cancel that asks first."""
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 import streamlit as st
 
@@ -26,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "results")}
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results")}
 
 
 def status_badge(status: Status) -> None:
@@ -70,6 +71,17 @@ def empty(sentence: str, label: str, page: str) -> None:
 def go_to_run(run_id: int) -> None:
     """Go to the page of one run."""
     st.switch_page(PAGES["run"], query_params={"run": str(run_id)})
+
+
+def go_to_sweep(sweep_id: int) -> None:
+    """Go to the page of one sweep."""
+    st.switch_page(PAGES["sweep"], query_params={"sweep": str(sweep_id)})
+
+
+def page_address(path: str) -> str:
+    """Return the whole address of a page of ours, as this browser reaches it."""
+    here = urlsplit(st.context.url or "")
+    return f"{here.scheme}://{here.netloc}{path}" if here.netloc else path
 
 
 def clone(run: Run | RunRow) -> None:

@@ -48,10 +48,11 @@ def health(request: Request) -> Response:
 
 
 def token(request: Request) -> Response:
-    """Return the change token of one run, or of the whole store."""
-    run_id = _whole(request, "run") if "run" in request.query_params else None
+    """Return the change token of one run, of one sweep, or of the whole store."""
+    run_id, sweep_id = (_whole(request, name) if name in request.query_params else None for name in ("run", "sweep"))
     with Reader.open(Home.find()) as reader:
-        return JSONResponse({"token": reader.token(run_id)}, headers=NEVER_STORE)
+        found = reader.token(run_id) if sweep_id is None else reader.sweep_token(sweep_id)
+        return JSONResponse({"token": found}, headers=NEVER_STORE)
 
 
 def run_series(request: Request) -> Response:

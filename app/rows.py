@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
-from app.markup import as_text, bar, when
+from app.markup import as_text, bar, sweep_link, when
 from engine.store import Reader
 from engine.store.records import ALIVE, ENDED, RunRow
 
@@ -40,6 +40,8 @@ def _words(run: RunRow, reader: Reader) -> list[str]:
         said += [f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "", f"ended {when(run.ended_at)}"]
         if run.status != "finished":
             said += [f"{run.progress:.0%} done", escape(run.cause)]
+    if run.sweep_id:
+        said.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
     accuracy = run.last.get("test/accuracy")
     return [part for part in said if part] + ([f"test accuracy {accuracy:.2f} %"] if accuracy is not None else [])
 

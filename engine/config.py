@@ -5,10 +5,10 @@ Torch-free: pages import this module.
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from engine.errors import ConfigError, Problem, UnknownName
@@ -62,13 +62,35 @@ class Config(BaseModel):
     @classmethod
     def parse(cls, settings: Iterable[str], base: Mapping[str, Any] | None = None, separator: str = "=") -> Self:
         """Return `base` changed by texts such as `trainers=4`; `none` empties a field that may be empty."""
-        values = dict(base or {})
-        for text in settings:
-            name, found, value = text.partition(separator)
-            if not found:
-                raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text}'.")])
-            values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
-        return cls.check(values)
+        return cls.check(dict(base or {}) | read_settings(settings, separator))
+
+    @classmethod
+    def check_field(cls, name: str, value: Any) -> Any:
+        """Return a value in the type of its field; raises ConfigError. Rules between fields are not looked at."""
+        if name not in cls.model_fields:
+            raise UnknownName("setting", name, cls.model_fields, field=name)
+        info = cls.model_fields[name]
+        kind: Any = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+        try:
+            return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        except pydantic.ValidationError as error:
+            raise ConfigError([_problem(cls, dict(error.errors()[0]) | {"loc": (name,)})]) from None
+
+
+def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:
+    """Return texts such as `trainers=4` as names and values, not checked yet; raises ConfigError for one without a separator."""
+    values: dict[str, str | None] = {}
+    for text in texts:
+        name, found, value = text.partition(separator)
+        if not found:
+            raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text}'.")])
+        values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
+    return values
+
+
+def may_be_empty(field: FieldInfo) -> bool:
+    """Say whether None is a value of the field."""
+    return type(None) in get_args(field.annotation)
 
 
 def unit_of(field: FieldInfo) -> str:

@@ -10,7 +10,8 @@ EngineError
 │   ├── StoreBusy         another program held the database for longer than the time-out
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
-│   └── WrongStatus       the run's status does not allow that command
+│   ├── NoSuchSweep       no sweep has that id
+│   └── WrongStatus       the status of a run, or of all runs of a sweep, does not allow that command
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
     ├── RankFailed        one rank of it raised, was killed or left
@@ -80,8 +81,12 @@ class NoSuchRun(StoreError):
     """No run has that id."""
 
 
+class NoSuchSweep(StoreError):
+    """No sweep has that id."""
+
+
 class WrongStatus(StoreError):
-    """The run's status does not allow that command."""
+    """The status of a run, or of all runs of a sweep, does not allow that command."""
 
 
 class RunnerError(EngineError):

@@ -29,13 +29,17 @@ def launch(
     found = experiment(name)
     if preset:
         found.preset(preset)
-    if not owner.strip():
-        raise ConfigError([Problem("owner", "A run needs an owner: give a name of 1 to 60 characters.")])
+    owner = owner_of(owner)
     asked = demand(config, machine())
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(
-            name, config.model_dump(mode="json"), owner=owner.strip()[:60], demand=asked, preset=preset, name=title.strip()[:120], parent_id=parent_id
-        )
+        return store.add_run(name, config.model_dump(mode="json"), owner=owner, demand=asked, preset=preset, name=title.strip()[:120], parent_id=parent_id)
+
+
+def owner_of(name: str) -> str:
+    """Return a name as runs carry it; raises ConfigError for none."""
+    if not name.strip():
+        raise ConfigError([Problem("owner", "A run needs an owner: give a name of 1 to 60 characters.")])
+    return name.strip()[:60]
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:

@@ -31,6 +31,8 @@ def listing() -> None:
     with reading(lambda: live.pulse(-1)) as reader:
         token = reader.token()
         parts.runner_banner(reader)
+        if sweeps := reader.count_sweeps():
+            st.page_link(parts.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
         statuses, owner = GROUPS[group or "all"], person.name() if mine else None
         count = reader.count(statuses=statuses, search=search, owner=owner)
         page = st.session_state.get("runs.page", 1)

@@ -9,6 +9,7 @@ COMMANDS = {
     "experiments": "engine.cli.experiments:experiments_command",
     "run": "engine.cli.launching:run_command",
     "submit": "engine.cli.launching:submit_command",
+    "sweep": "engine.cli.sweeping:sweep_command",
     "resume": "engine.cli.launching:resume_command",
     "list": "engine.cli.runs:list_command",
     "show": "engine.cli.show:show_command",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine.errors import EngineError, NoSuchRun, RunFailed, RunnerError, StoreError, WrongStatus
+from engine.errors import EngineError, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
 from engine.home import Home
 
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
@@ -35,7 +35,7 @@ def login_name() -> str:
 
 def code_of(error: EngineError) -> int:
     """Return the exit code that an error ends a command with."""
-    if isinstance(error, StoreError) and not isinstance(error, NoSuchRun | WrongStatus):
+    if isinstance(error, StoreError) and not isinstance(error, NoSuchRun | NoSuchSweep | WrongStatus):
         return NO_STORE
     if isinstance(error, RunnerError):
         return NO_RUNNER

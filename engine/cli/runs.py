@@ -1,4 +1,4 @@
-"""`list` and `cancel`: the runs of the lab, and ending one."""
+"""`list` and `cancel`: the runs of the lab, and ending one or all of a sweep."""
 
 import time
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import click
 
 from engine.cli.answers import duration, moment, print_json, table
 from engine.cli.frame import json_option, owner_option
-from engine.errors import RunnerError
+from engine.errors import ConfigError, Problem, RunnerError
 from engine.home import Home
 from engine.runtime.runner import ensure_running
 from engine.store import Reader, Store
@@ -21,50 +21,66 @@ CANCEL_WAIT_S = 60.0
 @click.option("--status", "statuses", type=click.Choice(get_args(Status)), multiple=True, help="Only runs of this status; may be given often.")
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--owner", help="Only runs of this person.")
+@click.option("--sweep", type=int, help="Only runs of this sweep.")
 @click.option("--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id hold this text.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many, newest first.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many of the newest.")
 @json_option
-def list_command(statuses: Sequence[Status], experiment: str | None, owner: str | None, search: str, limit: int, offset: int, as_json: bool) -> None:
+def list_command(
+    statuses: Sequence[Status], experiment: str | None, owner: str | None, sweep: int | None, search: str, limit: int, offset: int, as_json: bool
+) -> None:
     """List runs, newest first."""
     with Reader.open(Home.find()) as reader:
-        rows = reader.runs(statuses=statuses or None, experiment=experiment, owner=owner, search=search, limit=limit, offset=offset)
-        total = reader.count(statuses=statuses or None, experiment=experiment, owner=owner, search=search)
+        if sweep is not None:
+            reader.sweep(sweep)  # says so where there is none
+        rows = reader.runs(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search, limit=limit, offset=offset)
+        total = reader.count(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search)
     if as_json:
         print_json(rows)
     elif not rows:
         click.echo("No run fits. The first one: python -m engine run hogwild --preset quick" if not total else "No more runs.")
     else:
-        click.echo(table(("ID", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION"), [_cells(row) for row in rows]))
+        headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
+        click.echo(table(headings, [_cells(row) for row in rows]))
         if total > len(rows):
             click.echo(f"Showing {len(rows):,} of {total:,}; --limit and --offset show others.")
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:
     return (
-        *(row.id, row.status, f"{row.progress:.0%}", row.experiment, row.preset, row.name, row.owner),
+        *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset, row.name, row.owner),
         *(moment(row.created_at), duration(row.execution_time_s)),
     )
 
 
-@click.command("cancel", short_help="Cancel a run.")
-@click.argument("run_id", metavar="ID", type=int)
-@click.option("--wait", is_flag=True, help="Return only when the run has ended.")
+@click.command("cancel", short_help="Cancel a run, or all runs of a sweep.")
+@click.argument("run_id", metavar="[ID]", type=int, required=False)
+@click.option("--sweep", "sweep_id", metavar="ID", type=int, help="Cancel all runs of this sweep that have not ended.")
+@click.option("--wait", is_flag=True, help="Return only when they have ended.")
 @owner_option
 @json_option
-def cancel_command(run_id: int, wait: bool, owner: str, as_json: bool) -> None:
-    """Cancel a run: at once while it is queued, else by ending its worker and all its ranks."""
+def cancel_command(run_id: int | None, sweep_id: int | None, wait: bool, owner: str, as_json: bool) -> None:
+    """Cancel a run, or all runs of a sweep: at once while queued, else by ending worker and ranks."""
+    if (run_id is None) == (sweep_id is None):
+        raise ConfigError([Problem("", "cancel takes the number of one run, or --sweep with the number of one sweep.")])
     home = Home.find()
     with Store.open(home) as store:
-        status = store.request_cancel(run_id, by=owner)
-    if status == "stopping":
+        if run_id is not None:
+            found = {run_id: store.request_cancel(run_id, by=owner)}
+        else:
+            assert sweep_id is not None
+            found = store.request_cancel_sweep(sweep_id, by=owner)
+    if "stopping" in found.values():
         ensure_running(home)  # ending the worker is the runner's work
         if wait:
-            status = _ended(home, run_id)
-    if as_json:
-        print_json({"id": run_id, "status": status})
+            found = {each: _ended(home, each) if status == "stopping" else status for each, status in found.items()}
+    if not as_json:
+        for each, status in found.items():
+            click.echo(f"Run {each} is {status}.")
+    elif run_id is not None:
+        print_json({"id": run_id, "status": found[run_id]})
     else:
-        click.echo(f"Run {run_id} is {status}.")
+        print_json({"id": sweep_id, "runs": found})
 
 
 def _ended(home: Home, run_id: int) -> Status:

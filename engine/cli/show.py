@@ -100,6 +100,7 @@ def _facts(run: Run, resumed_as: Sequence[int]) -> str:
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
         "name": run.name,
         "owner": run.owner,
+        "sweep": f"{run.sweep_id} (list --sweep {run.sweep_id} shows its runs)" if run.sweep_id else "",
         "resumes": f"run {run.parent_id}" if run.parent_id else "",
         "resumed as": ", ".join(f"run {id}" for id in resumed_as),
         "created": moment(run.created_at),

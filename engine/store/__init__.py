@@ -21,6 +21,8 @@ from engine.store.records import (
     Status,
     Summary,
 )
+from engine.store.sweep_commands import NewRun
+from engine.store.sweeps import RankNumber, Sweep
 from engine.store.writing import Store
 
 __all__ = [
@@ -32,8 +34,10 @@ __all__ = [
     "Event",
     "Heat",
     "MachineSample",
+    "NewRun",
     "ProcessIdentity",
     "RankBatch",
+    "RankNumber",
     "RankRow",
     "RankState",
     "Reader",
@@ -44,4 +48,5 @@ __all__ = [
     "Status",
     "Store",
     "Summary",
+    "Sweep",
 ]

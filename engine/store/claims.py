@@ -4,14 +4,15 @@ import json
 from collections.abc import Sequence
 
 from engine.store.clock import now
-from engine.store.commands import Commands, storable
+from engine.store.commands import storable
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
 from engine.store.rows import RUN, as_run
+from engine.store.sweep_commands import SweepCommands
 
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 
 
-class Claims(Commands):
+class Claims(SweepCommands):
     """The runner's side of the queue."""
 
     def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int) -> None:

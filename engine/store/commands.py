@@ -27,17 +27,10 @@ class Commands(Writing):
         parent_id: int | None = None,
     ) -> int:
         """Queue a run and return its id; `parent_id` names the run that it resumes. Raises NoSuchRun for a parent that is not there."""
-        with self.change() as connection:
+        with self.change():
             if parent_id is not None:
                 self._status(parent_id)
-            cursor = connection.execute(
-                "INSERT INTO runs (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, created_at, version)"
-                " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(version), 0) + 1 FROM runs))",
-                [experiment, preset, name, owner, json.dumps(dict(config)), demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, now()],
-            )
-            run_id = cursor.lastrowid
-            assert run_id is not None
-            self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+            run_id = self._queue(experiment, config, owner=owner, demand=demand, preset=preset, name=name, parent_id=parent_id)
             if parent_id is not None:
                 self._note_event(parent_id, RESUMED, owner, f"as run {run_id}")
                 self.touch(parent_id)
@@ -48,20 +41,11 @@ class Commands(Writing):
 
         Raises NoSuchRun, WrongStatus where it has ended. Asking twice changes nothing.
         """
-        with self.change() as connection:
+        with self.change():
             status = self._status(run_id)
             if status in ENDED:
                 raise WrongStatus(f"Run {run_id} can't be cancelled: it is {status} already.")
-            if status == "stopping":
-                return status
-            if status == "queued":
-                connection.execute("UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [f"Cancelled by {by}.", now(), run_id])
-            else:
-                connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
-            connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ? WHERE id = ?", [now(), by, run_id])
-            self._note_event(run_id, "cancelled" if status == "queued" else "stopping", by, "")
-            self.touch(run_id)
-        return "cancelled" if status == "queued" else "stopping"
+            return status if status == "stopping" else self._cancel(run_id, status, by)
 
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
@@ -89,6 +73,46 @@ class Commands(Writing):
         with self.change():
             self.touch(run_id)
             self._note_event(run_id, kind, who, detail)
+
+    def _queue(
+        self,
+        experiment: str,
+        config: Mapping[str, Any],
+        *,
+        owner: str,
+        demand: Demand,
+        preset: str | None,
+        name: str,
+        parent_id: int | None = None,
+        sweep_id: int | None = None,
+    ) -> int:
+        """Put one run at the end of the queue, inside a change."""
+        cursor = self.connection.execute(
+            "INSERT INTO runs"
+            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(version), 0) + 1 FROM runs))",
+            [
+                *(experiment, preset, name, owner, json.dumps(dict(config))),
+                *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
+            ],
+        )
+        run_id = cursor.lastrowid
+        assert run_id is not None
+        self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+        return run_id
+
+    def _cancel(self, run_id: int, status: Status, by: str) -> Status:
+        """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status."""
+        if status == "queued":
+            sql = "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?"
+            self.connection.execute(sql, [f"Cancelled by {by}.", now(), run_id])
+        else:
+            self.connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
+        self.connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ? WHERE id = ?", [now(), by, run_id])
+        new: Status = "cancelled" if status == "queued" else "stopping"
+        self._note_event(run_id, new, by, "")
+        self.touch(run_id)
+        return new
 
     def _edit(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
         with self.change() as connection:

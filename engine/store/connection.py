@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import NoSuchRun, StoreBusy, StoreError
+from engine.errors import NoSuchRun, NoSuchSweep, StoreBusy, StoreError
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
 
@@ -53,6 +53,10 @@ class Connected:
     def no_such_run(self, run_id: int) -> NoSuchRun:
         """Return the error for a run that is not there."""
         return NoSuchRun(f"No run has the id {run_id} in {self.home.database}. The list command and the Runs page show which there are.")
+
+    def no_such_sweep(self, sweep_id: int) -> NoSuchSweep:
+        """Return the error for a sweep that is not there."""
+        return NoSuchSweep(f"No sweep has the id {sweep_id} in {self.home.database}. The Sweep page shows which there are.")
 
 
 class Writing(Connected):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from engine.store.connection import Reading
+from engine.store.connection import Reading, Row
 from engine.store.records import RunRow, Status
 from engine.store.rows import RUN_ROW, as_run_row, best_of
 
@@ -12,12 +12,13 @@ NUMBERS = """
 SELECT run_id, name,
     coalesce(max(last) FILTER (WHERE rank IS NULL), avg(last)) AS last,
     coalesce(max(low) FILTER (WHERE rank IS NULL), min(low)) AS low,
-    coalesce(max(high) FILTER (WHERE rank IS NULL), max(high)) AS high
+    coalesce(max(high) FILTER (WHERE rank IS NULL), max(high)) AS high,
+    coalesce(max(mean) FILTER (WHERE rank IS NULL), sum(mean * count) / sum(count)) AS mean
 FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
 """
-"""The whole run's number where it has one, else the mean (last) or the extreme (low, high) over its ranks."""
+"""The whole run's number where it has one, else the mean (last, and mean by count) or the extreme (low, high) over its ranks."""
 
-_Numbers = tuple[dict[str, float], dict[str, float]]
+_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float]]
 
 
 class Listing(Reading):
@@ -29,16 +30,16 @@ class Listing(Reading):
         statuses: Sequence[Status] | None = None,
         experiment: str | None = None,
         owner: str | None = None,
+        sweep: int | None = None,
         search: str = "",
         limit: int = 500,
         offset: int = 0,
     ) -> list[RunRow]:
         """Return runs newest first; each word of `search` has to be in the name, owner, experiment, preset, a tag or the note, or be the id."""
-        where, values = _where(statuses, experiment, owner, search)
+        where, values = _where(statuses, experiment, owner, sweep, search)
         with self.snapshot():
             rows = self.rows(f"{RUN_ROW} {where} ORDER BY runs.id DESC LIMIT ? OFFSET ?", [*values, limit, offset])
-            numbers = self._numbers([row["id"] for row in rows])
-        return [as_run_row(row, *numbers.get(row["id"], ({}, {}))) for row in rows]
+            return self._with_numbers(rows)
 
     def entry(self, run_id: int) -> RunRow:
         """Return one run as a list shows it; raises NoSuchRun."""
@@ -46,11 +47,19 @@ class Listing(Reading):
             row = self.row(f"{RUN_ROW} WHERE runs.id = ?", [run_id])
             if row is None:
                 raise self.no_such_run(run_id)
-            return as_run_row(row, *self._numbers([run_id]).get(run_id, ({}, {})))
+            return self._with_numbers([row])[0]
 
-    def count(self, *, statuses: Sequence[Status] | None = None, experiment: str | None = None, owner: str | None = None, search: str = "") -> int:
+    def count(
+        self,
+        *,
+        statuses: Sequence[Status] | None = None,
+        experiment: str | None = None,
+        owner: str | None = None,
+        sweep: int | None = None,
+        search: str = "",
+    ) -> int:
         """Return how many runs match."""
-        where, values = _where(statuses, experiment, owner, search)
+        where, values = _where(statuses, experiment, owner, sweep, search)
         row = self.row(f"SELECT count(*) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
 
@@ -63,25 +72,32 @@ class Listing(Reading):
         """Return the names that own runs."""
         return [row["owner"] for row in self.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
 
+    def _with_numbers(self, rows: Sequence[Row]) -> list[RunRow]:
+        """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
+        numbers = self._numbers([row["id"] for row in rows])
+        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {}))) for row in rows]
+
     def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
-        """Return last and best of each metric of each run, from the summary rows alone."""
+        """Return last, best and mean of each metric of each run, from the summary rows alone."""
         found: dict[int, _Numbers] = {}
         for row in self.rows(NUMBERS, [json.dumps(run_ids)]):
-            last, best = found.setdefault(row["run_id"], ({}, {}))
+            last, best, mean = found.setdefault(row["run_id"], ({}, {}, {}))
             if row["last"] is not None:
                 last[row["name"]] = row["last"]
             if (value := best_of(row["name"], row["low"], row["high"])) is not None:
                 best[row["name"]] = value
+            if row["mean"] is not None:
+                mean[row["name"]] = row["mean"]
         return found
 
 
-def _where(statuses: Sequence[Status] | None, experiment: str | None, owner: str | None, search: str) -> tuple[str, list[Any]]:
+def _where(statuses: Sequence[Status] | None, experiment: str | None, owner: str | None, sweep: int | None, search: str) -> tuple[str, list[Any]]:
     parts: list[str] = []
     values: list[Any] = []
     if statuses is not None:
         parts.append(f"runs.status IN ({', '.join('?' * len(statuses))})")
         values += statuses
-    for column, wanted in (("experiment", experiment), ("owner", owner)):
+    for column, wanted in (("experiment", experiment), ("owner", owner), ("sweep_id", sweep)):
         if wanted is not None:
             parts.append(f"runs.{column} = ?")
             values.append(wanted)

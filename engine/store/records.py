@@ -74,10 +74,13 @@ class RunRow:
     startup_time_s: float | None
     version: int
     time_before_s: float
+    sweep_id: int | None
     config: Mapping[str, Any]
     last: Mapping[str, float] = field(default_factory=dict)
     """Last value of each metric (mean over ranks where only ranks recorded it)."""
     best: Mapping[str, float] = field(default_factory=dict)
+    mean: Mapping[str, float] = field(default_factory=dict)
+    """Mean of all values of each metric (over ranks too where only ranks recorded it)."""
     tags: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
-    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s"),
+    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 
@@ -46,7 +46,7 @@ def as_run(row: sqlite3.Row) -> Run:
     )
 
 
-def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float]) -> RunRow:
+def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
     return RunRow(
@@ -56,6 +56,7 @@ def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, f
         config=json.loads(row["config"]),
         last=last,
         best=best,
+        mean=mean,
         tags=tuple(json.loads(row["tags"])),
     )
 

@@ -1,0 +1,97 @@
+"""The chart of a sweep with its choice of number, and the table beneath it."""
+
+from collections.abc import Sequence
+from html import escape
+
+import streamlit as st
+
+from app import live
+from app.forms import label_of
+from app.markup import as_text, number, table
+from app.sweep_figures import HEIGHT_PX, chart
+from app.sweep_numbers import (
+    EXECUTION,
+    Lines,
+    axis,
+    experiment_of,
+    explained,
+    groups_of,
+    key_of,
+    metric_choices,
+    rank_groups_of,
+    references,
+    way_of,
+)
+from engine.analysis.groups import Group
+from engine.metrics import metric
+from engine.store import Reader, Sweep
+from engine.store.records import RunRow
+from engine.sweep import value_in_words
+
+
+def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
+    """Show one number of the finished runs against the first field, and the same in a table; the choice stands in the address."""
+    choices = metric_choices(runs)
+    name = st.selectbox("Number", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+    by_rank = name in _rank_metrics(sweep)
+    groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
+    if not groups:
+        st.write("The first point appears when a run has finished." if sweep.active else "No run of this sweep finished, so there is nothing to draw.")
+        return
+    lines, lacking = references(sweep, runs, name, reader)
+    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines)
+    live.figure(f"sweep-{sweep.id}-{name}", picture, alt=f"{metric(name).label} against {sweep.fields[0]}", height=HEIGHT_PX, colours=colours)
+    for sentence in _captions(groups, name, [explained(sweep)] if lines else [], lacking, by_rank):
+        st.caption(as_text(sentence))
+    st.html(_table(sweep, runs, groups, name, lines, by_rank))
+
+
+def _captions(groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:
+    said = []
+    if any(len(group.values) > 1 for group in groups):
+        said.append("Lines join means over seeds; small marks are single runs, and the band reaches from the lowest to the highest.")
+    if by_rank:
+        said.append("Of each rank the highest value in a run counts.")
+    elif way_of(name):
+        said.append(f"{_label(name)}: {way_of(name)}.")
+    return said + of_lines + ([lacking] if lacking else [])
+
+
+def _table(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool) -> str:
+    """Return a row for each combination that has a finished run, with the reference lines' values where there are some."""
+    unit = metric(name).unit
+    labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
+    words = ("Mean", "Lowest", "Highest", *(label.capitalize() for label in labels))
+    headers = [*sweep.fields, *(["rank"] if by_rank else []), "Finished runs", *(f"{word} ({unit})" if unit else word for word in words)]
+    places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}
+    totals: dict[tuple[object, ...], int] = {}
+    for run in runs:
+        totals[key_of(sweep, run)] = totals.get(key_of(sweep, run), 0) + 1
+    rows = []
+    for group in groups:
+        known = {line.label: line.times_s for line in lines.get(group.key[1:], [])}
+        rows.append(
+            [
+                *(escape(value_in_words(value)) for value in group.key),
+                f"{len(group.values)} of {totals.get(group.key[: len(sweep.fields)], 0)}",
+                *(number(value) for value in (group.mean, group.low, group.high)),
+                *(number(known[label][places[group.key[0]]] if label in known else None) for label in labels),
+            ]
+        )
+    return table(headers, rows, caption=f"{metric(name).label} of the sweep")
+
+
+def _rank_metrics(sweep: Sweep) -> tuple[str, ...]:
+    known = experiment_of(sweep)
+    return known.scaling.rank_metrics if known and known.scaling else ()
+
+
+def _axis_title(sweep: Sweep) -> str:
+    known, field = experiment_of(sweep), sweep.fields[0]
+    fields = known.config.model_fields if known else {}
+    return label_of(field, fields[field]) if field in fields else field
+
+
+def _label(name: str) -> str:
+    known = metric(name)
+    return f"{known.label} ({known.unit})" if known.unit else known.label

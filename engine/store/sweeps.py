@@ -1,0 +1,116 @@
+"""What is read of sweeps: which there are, how far each is, and its runs. Never reads a metric point."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from engine.store.connection import Row
+from engine.store.listing import Listing
+from engine.store.records import ENDED, RunRow, Status
+from engine.store.rows import RUN_ROW
+
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs of one experiment over values of some config fields, times seeds."""
+
+    id: int
+    experiment: str
+    name: str
+    owner: str
+    grid: Mapping[str, tuple[Any, ...]]
+    """The values of each field that varies, the seed last."""
+    created_at: str
+    statuses: Mapping[Status, int]
+    """How many of its runs have each status; statuses of none are left out."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that vary, without the seed."""
+        return tuple(name for name in self.grid if name != SEED)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.grid.get(SEED, ())
+
+    @property
+    def total(self) -> int:
+        """How many runs it has."""
+        return sum(self.statuses.values())
+
+    @property
+    def ended(self) -> int:
+        """How many of them have ended, well or not."""
+        return sum(count for status, count in self.statuses.items() if status in ENDED)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything about it can still change by itself."""
+        return self.ended < self.total
+
+
+@dataclass(frozen=True)
+class RankNumber:
+    """The highest value of one metric on one rank of a finished run."""
+
+    run_id: int
+    role: str
+    value: float
+
+
+class Sweeps(Listing):
+    """The questions of the sweep page."""
+
+    def sweep(self, sweep_id: int) -> Sweep:
+        """Return one sweep; raises NoSuchSweep."""
+        with self.snapshot():
+            row = self.row("SELECT * FROM sweeps WHERE id = ?", [sweep_id])
+            if row is None:
+                raise self.no_such_sweep(sweep_id)
+            return self._with_statuses([row])[0]
+
+    def sweeps(self, *, limit: int = 50, offset: int = 0) -> list[Sweep]:
+        """Return sweeps newest first."""
+        with self.snapshot():
+            return self._with_statuses(self.rows("SELECT * FROM sweeps ORDER BY id DESC LIMIT ? OFFSET ?", [limit, offset]))
+
+    def count_sweeps(self) -> int:
+        """Return how many sweeps there are."""
+        row = self.row("SELECT count(*) AS n FROM sweeps")
+        return int(row["n"]) if row else 0
+
+    def sweep_runs(self, sweep_id: int) -> list[RunRow]:
+        """Return the runs of a sweep in the order of its queue."""
+        with self.snapshot():
+            return self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.sweep_id = ? ORDER BY runs.id", [sweep_id]))
+
+    def sweep_token(self, sweep_id: int) -> int:
+        """Return the highest change token of a sweep's runs; 0 where it has none."""
+        row = self.row("SELECT max(version) AS version FROM runs WHERE sweep_id = ?", [sweep_id])
+        return int(row["version"] or 0) if row else 0
+
+    def rank_numbers(self, sweep_id: int, metric: str) -> list[RankNumber]:
+        """Return the highest value of a metric on each rank that recorded it, over the sweep's finished runs."""
+        sql = (
+            "SELECT runs.id, ranks.role, metrics.high FROM runs JOIN metrics ON metrics.run_id = runs.id"
+            " JOIN ranks ON ranks.run_id = runs.id AND ranks.rank = metrics.rank"
+            " WHERE runs.sweep_id = ? AND runs.status = 'finished' AND metrics.name = ? AND metrics.high IS NOT NULL ORDER BY runs.id, ranks.rank"
+        )
+        return [RankNumber(*row) for row in self.rows(sql, [sweep_id, metric])]
+
+    def _with_statuses(self, rows: Sequence[Row]) -> list[Sweep]:
+        counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
+        sql = "SELECT sweep_id, status, count(*) AS n FROM runs WHERE sweep_id IN (SELECT value FROM json_each(?)) GROUP BY sweep_id, status"
+        for row in self.rows(sql, [json.dumps(list(counts))]):
+            counts[row["sweep_id"]][row["status"]] = row["n"]
+        return [_as_sweep(row, counts[row["id"]]) for row in rows]
+
+
+def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
+    same = "id experiment name owner created_at"
+    grid = {field: tuple(values) for field, values in json.loads(row["grid"]).items()}
+    ordered: dict[Status, int] = {status: counts[status] for status in get_args(Status) if status in counts}
+    return Sweep(**{name: row[name] for name in same.split()}, grid=grid, statuses=ordered)

@@ -1,0 +1,57 @@
+"""Sweeps as a lab's store would hold them: a pipeline over splits and modes whose runs ended as asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.home import Home
+from engine.recorder import Point
+from engine.registry import experiment
+from engine.runtime.processes import me
+from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store.clock import now
+from engine.store.records import RunRow, Status
+from engine.sweep import launch_sweep
+
+SHARES = (0.6, 0.4)
+"""How the two stages share the work."""
+ONE_SPLIT_S = {"gpipe": 12.0, "1f1b": 10.0}
+"""Execution time with 1 split by mode; a seed adds a tenth of a second."""
+
+
+def pipeline(home: Home, grid: Mapping[str, Sequence[Any]], seeds: int = 1, *, owner: str = "Ada", title: str = "") -> tuple[int, list[RunRow]]:
+    """Queue a sweep of quick pipelines; return its id and its runs."""
+    sweep_id = launch_sweep(home, "pipeline", experiment("pipeline").preset("quick").settings, grid, seeds, owner=owner, preset="quick", title=title)
+    with Reader.open(home) as reader:
+        return sweep_id, reader.sweep_runs(sweep_id)
+
+
+def drive(home: Home, run: RunRow, status: Status = "finished") -> None:
+    """Take a queued run of a pipeline to a status, with ranks, phases, memory and accuracy."""
+    splits, mode, seed = (run.config[name] for name in ("splits", "mode", "seed"))
+    with Store.open(home) as store:
+        store.claim(run.id, me(), [])
+        if status == "starting":
+            return
+        store.begin(run.id, me(), {})
+        store.add_ranks(run.id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(2)])
+        store.mark_running(run.id, 0.5)
+        store.write(run.id, [_of_stage(rank, splits, mode) for rank in range(2)], run_points=_of_run(splits, seed), progress=(45, 120, "batches"))
+        if status == "stopping":
+            store.request_cancel(run.id, by="Ada")
+        elif status != "running":
+            store.end(run.id, status, f"It {status}.", execution_time_s=execution_time_s(splits, mode, seed))
+
+
+def execution_time_s(splits: int, mode: str, seed: int) -> float:
+    """Return what a run takes: bound by the slower stage, with some overhead a split."""
+    return ONE_SPLIT_S[mode] * (SHARES[0] + (1 - SHARES[0]) / splits + 0.02 * (splits - 1)) + 0.1 * seed
+
+
+def _of_stage(rank: int, splits: int, mode: str) -> RankBatch:
+    held = float(splits if mode == "gpipe" else min(splits, 2 - rank))
+    numbers = [Point("perf/activations_held", 9, held, 1.0), Point("perf/peak_memory", 9, 150.0 + 40 * held / splits + 30 * rank, 1.0)]
+    return RankBatch(rank, numbers, {"compute": 9 * SHARES[rank], "update": SHARES[rank], "wait": 2.0}, last_step=9)
+
+
+def _of_run(splits: int, seed: int) -> list[Point]:
+    return [Point("test/accuracy", 60, 80.0, 5.0), Point("test/accuracy", 120, 96.0 - splits / 4 + seed / 10, 10.0), Point("train/loss", 1, 2.0, 0.1)]
