@@ -5,28 +5,24 @@ travels to its receiver, from GPU to GPU where both have one. A slot is free aga
 schedule guarantees before it is written to; in tests, which have no backward, the receiver says so.
 """
 
-import threading
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.futures import Future
 
 from engine.data.sharing import check_room, shared_zeros
 from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import largest_boundary
+from engine.experiments.pipeline.mail import RpcLink, forget_mail
 from engine.experiments.pipeline.schedules import depth, sizes
 from engine.runtime import rpc
 from engine.runtime.bells import Bell
 from engine.runtime.ranks import Rank
 
-LOOK_S = 1.0
 AHEAD, BACK = 0, 1
 """Directions: activations go ahead, gradients and free slots come back."""
 
@@ -37,14 +33,14 @@ class Link(Protocol):
     def send(self, number: int, tensor: Tensor) -> None:
         """Send the micro-batch's activations ahead, or their gradient back."""
 
-    def wait(self, what: str) -> None:
-        """Wait for what the neighbour sends next; raises RunFailed that names who is late."""
+    def wait(self, number: int, what: str) -> None:
+        """Wait for what the neighbour sends for that micro-batch; raises RunFailed that names who is late."""
 
     def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
         """Return what the neighbour sent for the micro-batch; wait first."""
 
-    def release(self) -> None:
-        """Say that what was taken is used up; where there is no backward."""
+    def release(self, number: int) -> None:
+        """Say that what was taken for the micro-batch is used up; where there is no backward."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class Lines:
             yield (self._shared(stage, stage - 1) if before else None, self._shared(stage, stage + 1) if after else None)
             return
         with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
-            _mail.clear()
+            forget_mail()
             rank.barrier("joined")
             yield (RpcLink(self, stage, stage - 1) if before else None, RpcLink(self, stage, stage + 1) if after else None)
             rank.barrier("through")
@@ -89,6 +85,13 @@ class Lines:
     def _shared(self, stage: int, neighbour: int) -> "SharedLink":
         place = min(stage, neighbour)
         return SharedLink(self, stage, neighbour, self.boards[place], self.bells[place])
+
+    @contextmanager
+    def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
+        """Say for the block that a stage waits for its neighbour."""
+        self.waiting[stage] = neighbour
+        yield
+        self.waiting[stage] = -1
 
     def blame(self, stage: int, what: str) -> RunFailed:
         """Return the error of a stage that has waited too long: it names the one that all others wait for."""
@@ -127,15 +130,15 @@ class SharedLink:
         slot_of(self._out, number, tuple(tensor.shape)).copy_(tensor.detach())
         self._rings.ring()
 
-    def wait(self, what: str) -> None:
-        with waiting_for(self._lines, self._stage, self._neighbour):
+    def wait(self, number: int, what: str) -> None:
+        with self._lines.waiting_for(self._stage, self._neighbour):
             if not self._hears.heard(self._lines.config.timeout_s):
                 raise self._lines.blame(self._stage, what)
 
     def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
         return slot_of(self._in, number, shape).data.to(self._device)  # .data: what is written to other slots is no change of this one
 
-    def release(self) -> None:
+    def release(self, number: int) -> None:
         self._rings.ring()
 
 
@@ -146,91 +149,3 @@ def slot_of(slots: Tensor, number: int, shape: tuple[int, ...]) -> Tensor:
         return flat.view(shape)
     count, channels, height, width = shape
     return flat.view(count, height, width, channels).permute(0, 3, 1, 2)
-
-
-@contextmanager
-def waiting_for(lines: Lines, stage: int, neighbour: int) -> Iterator[None]:
-    """Say for the block that a stage waits for its neighbour."""
-    lines.waiting[stage] = neighbour
-    yield
-    lines.waiting[stage] = -1
-
-
-# ---- over RPC --------------------------------------------------------------------------------------------------------
-
-
-class Mail:
-    """What neighbours have sent and this stage has not taken yet."""
-
-    def __init__(self) -> None:
-        self._letters: dict[int, deque[tuple[Tensor | None, Any]]] = {}
-        self._news = threading.Condition()
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._news:
-            self._letters.clear()
-
-    def put(self, sender: int, tensor: Tensor | None) -> None:
-        """Add what a stage sent; on a GPU with the moment from which its numbers stand."""
-        stands = None
-        if tensor is not None and tensor.device.type == "cuda":
-            stands = torch.cuda.current_stream(tensor.device).record_event()
-        with self._news:
-            self._letters.setdefault(sender, deque()).append((tensor, stands))
-            self._news.notify_all()
-
-    def wait(self, sender: int, timeout_s: float) -> bool:
-        """Wait until that stage has sent something; return False where it has not in time."""
-        with self._news:
-            return self._news.wait_for(lambda: bool(self._letters.get(sender)), timeout_s)
-
-    def take(self, sender: int) -> Tensor | None:
-        """Return the oldest of what that stage sent."""
-        with self._news:
-            tensor, stands = self._letters[sender].popleft()
-        if tensor is not None and stands is not None:
-            stream = torch.cuda.current_stream(tensor.device)
-            stream.wait_event(stands)
-            tensor.record_stream(stream)
-        return tensor
-
-
-_mail = Mail()
-
-
-def _deliver(sender: int, tensor: Tensor | None) -> None:
-    _mail.put(sender, tensor)
-
-
-class RpcLink:
-    """A link by remote calls that nobody waits for but by what they bring."""
-
-    def __init__(self, lines: Lines, stage: int, neighbour: int) -> None:
-        self._lines = lines
-        self._stage = stage
-        self._neighbour = neighbour
-        self._role = lines.config.stage_roles[neighbour]
-        self._sent: deque[Future[Any]] = deque()
-
-    def _send(self, tensor: Tensor | None) -> None:
-        while self._sent and self._sent[0].done():
-            rpc.result_of(self._role, self._sent.popleft())
-        self._sent.append(rpc.call_async(self._role, _deliver, self._stage, tensor))
-
-    def send(self, number: int, tensor: Tensor) -> None:
-        self._send(tensor.detach())
-
-    def wait(self, what: str) -> None:
-        deadline = time.monotonic() + self._lines.config.timeout_s
-        with waiting_for(self._lines, self._stage, self._neighbour):
-            while not _mail.wait(self._neighbour, LOOK_S):
-                if time.monotonic() > deadline:
-                    raise self._lines.blame(self._stage, what)
-
-    def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
-        found = _mail.take(self._neighbour)
-        return torch.empty(0) if found is None else found
-
-    def release(self) -> None:
-        self._send(None)

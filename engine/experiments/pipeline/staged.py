@@ -104,7 +104,7 @@ class Worker:
 
     def _receive(self, link: Link, number: int, shape: tuple[int, ...], what: str) -> Tensor:
         with self.rank.recorder.phase("wait"):
-            link.wait(f"{what}, batch {self.stage.batch + 1}")
+            link.wait(number, f"{what}, batch {self.stage.batch + 1}")
         with self.timing.transfer("receive", number, self._peer(link), 4 * torch.Size(shape).numel()):
             return link.take(number, shape)
 
@@ -129,27 +129,27 @@ class Worker:
             for number, part in enumerate(self.feed.test_parts):
                 outputs = self.stage.test(self._test_inputs(number, part))
                 if self.before is not None:
-                    self.before.release()
+                    self.before.release(number)
                 if self.after is None:
                     score.add(outputs, self.feed.test_labels(part, outputs.device))
                 else:
                     if number >= ahead:
-                        self._wait_for_slot(self.after)
+                        self._wait_for_slot(self.after, number - ahead)
                     self.after.send(number, outputs)
             if self.after is None:
                 passes = None if self.feed.passes is None else self.stage.batch * self.feed.passes
                 self.rank.recorder.log(score.values(), step=self.stage.batch, passes=passes)
             else:
-                for _ in self.feed.test_parts[-ahead:]:
-                    self._wait_for_slot(self.after)
+                for number in range(len(self.feed.test_parts))[-ahead:]:
+                    self._wait_for_slot(self.after, number)
         self.timing.start()
 
     def _test_inputs(self, number: int, part: slice) -> Tensor:
         if self.before is None:
             return self.feed.test_images(part, self.rank.device)
-        self.before.wait("test images' activations")
+        self.before.wait(number, "test images' activations")
         return self.before.take(number, (part.stop - part.start, *self.shape))
 
-    def _wait_for_slot(self, link: Link) -> None:
-        link.wait("word that test images were used")
-        link.take(0, (0,))
+    def _wait_for_slot(self, link: Link, number: int) -> None:
+        link.wait(number, "word that test images were used")
+        link.take(number, (0,))
