@@ -53,3 +53,18 @@ def launch(page: Page, values: str, button: str) -> None:
     page.get_by_text("Run a sweep", exact=True).click()
     page.get_by_role("textbox", name="Values of trainers").fill(values)
     page.get_by_role("button", name=button, exact=True).click()
+
+
+def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/?experiment=pipeline&preset=quick&set=batches:3")
+    page.get_by_text("Run a sweep", exact=True).click()
+    page.get_by_role("textbox", name="Values of splits").fill("1, 2, 4")
+    page.get_by_role("button", name="Launch 3 runs", exact=True).click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.get_by_role("button", name="Save and launch").click()
+    page.wait_for_url("**/sweep?sweep=1")
+    expect(page.locator("a.pl-cell.pl-finished")).to_have_count(3, timeout=2 * RUN_MS)
+    page.wait_for_function(POINTS, arg=3)
+    drawn = page.locator(".pl-figure").evaluate("plot => plot.data.map(trace => trace.name)")
+    assert any("ideal" in name for name in drawn), drawn
+    assert any("stages" in name or "bound" in name for name in drawn), drawn

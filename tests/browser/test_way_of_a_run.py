@@ -102,3 +102,15 @@ def cancel(page: Page) -> None:
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)
+
+
+def test_a_pipeline_is_launched_watched_with_its_gantt_chart_and_cancelled(console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/?experiment=pipeline&preset=quick&set=batches:100000")
+    launch_as_ada(page)
+    page.locator("[data-drawn*='train/loss|1'][data-drawn*='perf/bubble_share|0']").wait_for(state="attached", timeout=RUN_MS)
+    page.get_by_test_id("stButtonGroup").get_by_text("Pipeline", exact=True).click(timeout=RUN_MS)
+    chart = page.locator(".pl-figure").last
+    chart.locator(".nsewdrag").wait_for(timeout=RUN_MS)
+    assert chart.evaluate("plot => plot.data.map(trace => trace.name)")[:2] == ["forward", "backward"]
+    expect(page.get_by_text("Best speed-up here")).to_be_visible()
+    cancel(page)

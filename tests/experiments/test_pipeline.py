@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.data.sharing import shared_zeros
 from engine.data.weights import bind, flat_weights
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.cutting import whole_net
+from engine.experiments.pipeline.cutting import boundaries, whole_net
 from engine.experiments.pipeline.feed import Feed
+from engine.experiments.pipeline.links import Lines
 from engine.experiments.pipeline.stage import loss_of
 from engine.registry import experiment, method
 from engine.runtime import fork_server
@@ -70,6 +72,14 @@ def trained(config: PipelineConfig, folder: Path) -> tuple[Tensor, Tensor]:
     return torch.cat([weights for weights, _ in kept]), torch.cat([gradient for _, gradient in kept])
 
 
+def trained_one_after_another(configs: list[PipelineConfig], folder: Path) -> list[Tensor]:
+    """Run configs of the same stages in one start of the ranks; return the weights that each ends with."""
+    costs = shared_zeros(configs[0].stages, len(boundaries(configs[0])), dtype=torch.float64)
+    given = [(config, Feed.create(config), Lines.create(config, False, ("cpu",) * config.stages), costs) for config in configs]
+    ranks_for(configs[0], folder).run(pipeline_functions.take_part_in_each, configs[0].mode, given)
+    return [torch.cat([torch.load(folder / str(number) / f"{role}.pt")[0] for role in configs[0].stage_roles]) for number in range(len(configs))]
+
+
 def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
     """Return the weights before the first update and the gradient of its batch, of the net in one piece."""
     net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
@@ -81,28 +91,36 @@ def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
     return before, gradient
 
 
-def error_of(config: PipelineConfig, folder: Path) -> float:
-    """Return how far the run's gradient is from that of the net in one piece, as a share of its length."""
+def error_of(config: PipelineConfig, after: Tensor) -> float:
+    """Return how far the gradient behind a run's weights is from that of the net in one piece, as a share of its length."""
     before, gradient = in_one_piece(config)
-    after, _ = trained(config, folder)
     found = (before - after).double() / config.learning_rate
     return float((found - gradient).norm() / gradient.norm())
 
 
+@pytest.mark.parametrize(("mode", "stages"), [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 3)])
+def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(mode: str, stages: int, tmp_path: Path) -> None:
+    configs = [config_of(mode=mode, stages=stages, splits=splits) for splits in SPLITS]
+    for config, after in zip(configs, trained_one_after_another(configs, tmp_path), strict=True):
+        assert error_of(config, after) < 1e-5, config.splits
+
+
 @pytest.mark.parametrize("splits", SPLITS)
-@pytest.mark.parametrize(("mode", "stages"), [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 3), ("rpc", 2)])
-def test_gradients_are_those_of_the_net_in_one_piece(mode: str, stages: int, splits: int, tmp_path: Path) -> None:
-    assert error_of(config_of(mode=mode, stages=stages, splits=splits), tmp_path) < 1e-5
+def test_so_are_those_of_remote_calls(splits: int, tmp_path: Path) -> None:
+    config = config_of(mode="rpc", splits=splits)
+    assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
 @pytest.mark.parametrize(("schedule", "splits"), [("gpipe", 1), ("gpipe", 2), ("gpipe", 4), ("gpipe", 8), ("1f1b", 2), ("1f1b", 4), ("1f1b", 8)])
 def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
-    assert error_of(config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits), tmp_path) < 1e-5
+    config = config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits)
+    assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
 @pytest.mark.parametrize("mode", ["gpipe", "1f1b"])
 def test_so_are_those_of_stages_that_send_by_remote_calls(mode: str, tmp_path: Path) -> None:
-    assert error_of(config_of(mode=mode, transport="rpc", stages=3, splits=4), tmp_path) < 1e-5
+    config = config_of(mode=mode, transport="rpc", stages=3, splits=4)
+    assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: both stages on it")

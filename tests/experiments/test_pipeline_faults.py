@@ -43,8 +43,7 @@ def failure(folder: Path, **changes: Any) -> str:
     return str(found.value)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize(("mode", "stage"), [("gpipe", 1), ("1f1b", 2), ("rpc", 1), ("torch_pipelining", 2)])
 def test_a_stage_that_raises_in_a_backward_is_named_with_its_micro_batch(mode: str, stage: int, tmp_path: Path) -> None:
     told = failure(tmp_path, mode=mode, fault="raise", fault_stage=stage)
     assert told == f"stage{stage} failed with RuntimeError: raised on purpose (fault), {WHERE}."
@@ -68,14 +67,13 @@ def test_a_stage_at_the_end_of_a_chain_is_named_not_the_one_before_it(tmp_path: 
     assert failure(tmp_path, fault="hang", fault_stage=3, stages=3).startswith("stage3 did not come to send within 3 s")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["1f1b", "rpc"])
 def test_memory_that_one_stage_can_not_have_is_told_with_how_much_it_asked_for(mode: str, tmp_path: Path) -> None:
     told = failure(tmp_path, mode=mode, fault="memory", fault_stage=1)
     assert told.startswith(f"stage1 ran out of memory, when 4503599627370496 bytes more were asked for, {WHERE}.")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize(("mode", "stage"), [("gpipe", 1), ("gpipe", 2), ("rpc", 1), ("rpc", 2), ("torch_pipelining", 1)])
 def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, stage: int, tmp_path: Path) -> None:
     told = failure(tmp_path, mode=mode, fault="nan", fault_stage=stage)
     assert told.startswith(f"stage{stage}'s ")
@@ -87,7 +85,7 @@ def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, st
 def test_a_stop_ends_all_stages_wherever_they_are(mode: str, tmp_path: Path) -> None:
     config, stop = config_of(mode=mode, batches=100_000), threading.Event()
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, tmp_path, MemorySink(), stop_requested=stop.is_set)
-    threading.Timer(6, stop.set).start()
+    threading.Timer(4, stop.set).start()
     with pytest.raises(StopRequested):
         method("pipeline")(config, ranks)
     assert not [member.role for member in ranks.members if psutil.pid_exists(member.pid)]
