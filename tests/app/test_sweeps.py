@@ -314,7 +314,7 @@ def test_memory_is_a_line_a_stage(home: Home) -> None:
         sweep_labs.drive(home, run)
     lines = named(drawn(home, sweep_id, "perf/peak_memory")[0])
     assert {name: list(line.y) for name, line in lines.items()} == {"stage1": [190.0, 190.0], "stage2": [220.0, 220.0]}
-    test = opened("sweep", {"sweep": str(sweep_id), "number": "perf/activations_held"})
+    test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})
     assert not test.exception
     assert "<td>stage2</td>" in html(test)
 
