@@ -42,15 +42,21 @@ class Stage:
         self.held: dict[int, _Held] = {}
         self.memory = Activations(self.weights)
         self.fault = Fault(config, number)
-        self.strange = torch.zeros(2, dtype=torch.bool, device=device)
-        """Whether what came in, and what went out, held a NaN or an infinity since the last update."""
+        self.strange = torch.zeros(3, dtype=torch.bool, device=device)
+        """Whether what came in, what went out, and the gradient of that held a NaN or an infinity since the last update."""
         self.batch = 0
         self.net.register_forward_hook(self._look)
 
     def _look(self, net: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
         """Look out for numbers gone bad; a sum holds a NaN if any number does, and costs little beside the layers."""
-        if torch.is_grad_enabled():
-            self.strange |= torch.stack([inputs[0].detach().sum(), outputs.detach().sum()]).isfinite().logical_not_()
+        if not torch.is_grad_enabled():
+            return
+        self.strange[:2] |= torch.stack([inputs[0].detach().sum(), outputs.detach().sum()]).isfinite().logical_not_()
+        if not self.is_last:
+            outputs.register_hook(self._look_back)  # type: ignore[no-untyped-call]
+
+    def _look_back(self, gradient: Tensor) -> None:
+        self.strange[2] |= ~gradient.sum().isfinite()
 
     def forward(self, micro_batch: int, inputs: Tensor) -> Tensor:
         """Return the activations [n, …] of a micro-batch, and hold what its backward needs."""
@@ -87,10 +93,10 @@ class Stage:
 
     def check(self, gradient: Tensor) -> None:
         """Raise RunFailed where numbers went bad in this stage first: in what it gave on, or in `gradient` (or the weights that it went into)."""
-        came, went = self.strange.tolist()
+        came, went, came_back = self.strange.tolist()
         self.strange.zero_()
         what = "activations" if went and not self.is_last else "loss" if went else "gradient"
-        if not came and (went or not gradient.sum().isfinite()):
+        if not came and (went or (not came_back and not gradient.sum().isfinite())):
             raise RunFailed(
                 f"{self.role}'s {what} became NaN or infinite in batch {self.batch + 1}, from finite inputs. Lower learning_rate ({self.config.learning_rate})."
             )
