@@ -109,8 +109,7 @@ def test_a_pipeline_is_launched_watched_with_its_gantt_chart_and_cancelled(conso
     launch_as_ada(page)
     page.locator("[data-drawn*='train/loss|1'][data-drawn*='perf/bubble_share|0']").wait_for(state="attached", timeout=RUN_MS)
     page.get_by_test_id("stButtonGroup").get_by_text("Pipeline", exact=True).click(timeout=RUN_MS)
-    chart = page.locator(".pl-figure").last
-    chart.locator(".nsewdrag").wait_for(timeout=RUN_MS)
-    assert chart.evaluate("plot => plot.data.map(trace => trace.name)")[:2] == ["forward", "backward"]
+    bars = "() => [...document.querySelectorAll('.pl-figure')].some(plot => plot.data?.[0]?.name === 'forward' && plot.data[1]?.name === 'backward')"
+    page.wait_for_function(bars, timeout=RUN_MS)
     expect(page.get_by_text("Best speed-up here")).to_be_visible()
     cancel(page)
