@@ -116,6 +116,9 @@ def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
     told = str(lines.blame(0, "the gradient of micro-batch 1, batch 2"))
     assert told.startswith("stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for")
     assert str(lines.blame(3, "activations")).startswith("stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations.")
+    lines.waiting[:] = torch.tensor([1, 2, 1, 2])
+    assert str(lines.blame(0, "a gradient")).startswith("stage3 did not come to send")
+    assert str(lines.blame(1, "a gradient")).startswith("stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient.")
 
 
 def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:

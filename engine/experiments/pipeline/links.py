@@ -97,9 +97,9 @@ class Lines:
         """Return the error of a stage that has waited too long: it names the one that all others wait for."""
         roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
         late, seen = int(self.waiting[stage]), {stage}
-        while late not in seen and int(self.waiting[late]) >= 0:
+        while (further := int(self.waiting[late])) >= 0 and further not in seen:  # who was stopped while it waited points back
             seen.add(late)
-            late = int(self.waiting[late])
+            late = further
         through = "" if late == int(self.waiting[stage]) else f", which {roles[int(self.waiting[stage])]} waits for too"
         return RunFailed(
             f"{roles[late]} did not come to send within {limit}{through}: {roles[stage]} waited for {what}. "
