@@ -9,7 +9,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment
-from engine.store import Reader
+from engine.store import Reader, Stretch
 from engine.store.records import Band, Run, Series
 
 FIRST_POINTS = 1_000
@@ -20,10 +20,10 @@ _bands: dict[tuple[str, int, str], Band] = {}
 """Answers given lately, by home, run and metric."""
 
 
-def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, version: int) -> dict[str, Any]:
-    """Return the points after id `after` of the metrics asked for (none named: every live one).
+def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, version: int, within: Stretch | None = None) -> dict[str, Any]:
+    """Return the points after id `after` of the metrics asked for (none named: every live one), of a stretch alone where one is given.
 
-    Where the run's version still is `version` the answer says so and holds nothing else.
+    Where the run's version still is `version` the answer says so and holds nothing else. A long stretch is down-sampled by itself.
     """
     with Reader.open(home) as reader:
         token = reader.token(run_id)
@@ -32,7 +32,7 @@ def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, version:
         run = reader.run(run_id)
         names = list(metrics) or live_metrics([summary.metric for summary in reader.summaries(run_id)])
         lines = [name for name in names if not metric(name).band]
-        found = reader.series(run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS) if lines else []
+        found = reader.series(run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS, within=within) if lines else []
         bands = [band for name in names if metric(name).band and (band := _counted(home, reader, run_id, name))]
         roles = {row.rank: row.role for row in reader.ranks(run_id)} if found else {}
     return {

@@ -8,6 +8,7 @@ EngineError
 ├── DeviceError           a device was asked for that this machine or experiment can't give
 ├── StoreError            the store can't do what was asked
 │   ├── StoreBusy         another program held the database for longer than the time-out
+│   ├── StoreFull         the store's disk has no room left
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
 │   ├── NoSuchSweep       no sweep has that id
@@ -71,6 +72,10 @@ class StoreError(EngineError):
 
 class StoreBusy(StoreError):
     """Another program held the database for longer than the time-out."""
+
+
+class StoreFull(StoreError):
+    """The store's disk has no room left; what was recorded so far is kept."""
 
 
 class StoreTooNew(StoreError):

@@ -29,7 +29,10 @@ function begin(element) {
   let asking = false;
   let again = false;
 
-  chart.forget = () => Object.assign(chart, { curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, born: Date.now() });
+  chart.forget = () => {
+    Object.assign(chart, { curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, born: Date.now() });
+    for (const panel of panels.values()) panel.zoom?.forget();
+  };
 
   chart.ask = async () => {
     if (asking) return void (again = true);
@@ -95,7 +98,10 @@ function begin(element) {
     const Plotly = await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
     for (const metric of chart.metrics) {
-      const curves = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
+      const held = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
+      const x = axisOf(held, chart.data.x);
+      const zoom = panels.get(metric.name)?.zoom;
+      const curves = zoom ? held.map((curve) => zoom.of(curve, x, AXES[x].key)) : held;
       const band = chart.bands.get(metric.name);
       if (!curves.length && !band) continue;
       const panel = panels.get(metric.name) ?? addPanel(box, panels, metric);
@@ -105,6 +111,7 @@ function begin(element) {
       const goal = chart.goals[metric.name];
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
       await Plotly.react(panel.plot, traces, themedLayout(theme, layout), { ...PLOT_CONFIG, toImageButtonOptions: { filename: `run-${chart.data.run}-${metric.name.replace("/", "-")}` } });
+      if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
     element.dataset.drawnAt ??= Date.now();
@@ -184,9 +191,14 @@ function describe(panel, metric, curves) {
   panel.plot.setAttribute("aria-label", `${metric.label} by rank; last values: ${last}`);
 }
 
+// A learner that plays has no training data to pass over.
+function axisOf(curves, x) {
+  const counted = x !== "passes" || curves.some((curve) => curve.passes.some((value) => value !== null));
+  return counted && AXES[x] ? x : "step";
+}
+
 function picture(metric, curves, goal, data, theme) {
-  const counted = data.x !== "passes" || curves.some((curve) => curve.passes.some((value) => value !== null));
-  const axis = (counted && AXES[data.x]) || AXES.step; // a learner that plays has no training data to pass over
+  const axis = AXES[axisOf(curves, data.x)];
   const whole = curves.every((curve) => curve.rank < 0);
   const traces = curves.flatMap((curve, index) => lines(curve, index, axis, data.smoothing, theme));
   const longest = curves.reduce((best, curve) => (curve[axis.key].length > best.length ? curve[axis.key] : best), []);
@@ -194,7 +206,7 @@ function picture(metric, curves, goal, data, theme) {
   const layout = {
     height: data.height,
     uirevision: data.x,
-    datarevision: curves.reduce((sum, curve) => sum + curve.total, data.smoothing), // lists grow in place, which react would not see
+    datarevision: curves.reduce((sum, curve) => sum + curve.total + curve.values.length / 1e4, data.smoothing), // lists grow in place, which react would not see
     showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
     hovermode: "closest",
     xaxis: { title: { text: whole && axis === AXES.step ? "Work done by all ranks" : axis.title, standoff: 6 } },

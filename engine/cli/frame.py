@@ -14,7 +14,7 @@ from engine.home import Home
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the run ended other than finished, or the doctor found a failure; 2 something asked for is not possible as it was asked; "
+    "Exit codes: 0 done; 1 the run ended other than finished, or doctor or fsck found a failure; 2 something asked for is not possible as it was asked; "
     "3 the store is busy, too new, full or can't be written; 4 the runner can't start or does not answer; 130 left by Ctrl-C while a run goes on."
 )
 

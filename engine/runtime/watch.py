@@ -10,9 +10,10 @@ from pickle import UnpicklingError
 
 from torch import Tensor
 
-from engine.errors import EngineError, RankFailed, StoreBusy
+from engine.errors import EngineError, RankFailed, StoreBusy, StoreFull
 from engine.recorder import Point
 from engine.runtime.members import Member
+from engine.runtime.patience import PATIENCE_S, patiently
 from engine.runtime.processes import describe_exit
 from engine.runtime.rank import Done, Failed, Go, Hello, Meeting, Said
 from engine.runtime.recording import Flush
@@ -197,12 +198,13 @@ class Watch:
         total = sum(member.latest.progress[1] for member in self.members)
         unit = next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples")
         self.written_at = time.monotonic()
+        own = self._run_points(done, unit, bool(samples), final)
         try:
-            self.sink.write(self.unwritten, self._run_points(done, unit, bool(samples), final), (done, total, unit), samples)
+            patiently(lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples), PATIENCE_S if final else 0.0)
             self.unwritten = []
             self.sink.ranks([member.row() for member in self.members])
-        except StoreBusy as error:
-            # What was recorded is kept here and written with the next batch: a busy database costs time, not points.
+        except (StoreBusy, StoreFull) as error:
+            # What was recorded is kept here and written with the next batch: a busy database or a full disk costs time, not points.
             log.warning("%s", error)
             if final:
                 raise

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import NoSuchRun, NoSuchSweep, StoreBusy, StoreError
+from engine.errors import NoSuchRun, NoSuchSweep, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
 
@@ -155,6 +155,7 @@ def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> No
         return
     try:
         with FileLock(home.schema_lock, timeout=timeout_s):
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file alone: gc can then give room back
             if (mode := _journal(connection, "= WAL")) != "wal":
                 raise StoreError(f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put PARALLAB_HOME on a local disk.")
             bring_up_to_date(connection)
@@ -201,7 +202,6 @@ def _busy(home: Home, timeout_s: float) -> StoreBusy:
 def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
     """Return our error for one of SQLite's, with the cure; None for what is a bug of ours."""
     cures = {
-        sqlite3.SQLITE_FULL: "is on a disk that is full. Free some space; what was recorded so far is kept.",
         sqlite3.SQLITE_READONLY: "can't be written to. Check who owns it and its folder.",
         sqlite3.SQLITE_CANTOPEN: "can't be opened. Check who owns it and its folder.",
         sqlite3.SQLITE_IOERR: "can't be read or written: its disk reports an error. The doctor command checks the file system.",
@@ -211,4 +211,6 @@ def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> Sto
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return _busy(home, timeout_s)
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept.")
     return StoreError(f"The store {home.database} {cures[code]}") if code in cures else None

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-CORNERS = 4
-"""Points kept of a bucket: first, last, least, greatest; one more, its first NaN, where the series has any."""
+from engine.store.buckets import CORNERS, bucket_size
 
 
 def kept(values: Sequence[float], max_points: int) -> list[int]:
@@ -21,7 +20,7 @@ def kept(values: Sequence[float], max_points: int) -> list[int]:
         return list(range(count))
     array = np.asarray(values, dtype=np.float64)
     missing = np.isnan(array)
-    size = _size(count, max_points // (CORNERS + bool(missing.any())))
+    size = bucket_size(count, max_points // (CORNERS + bool(missing.any())))
     starts = np.arange(0, count, size)
     corners = [
         starts,
@@ -32,14 +31,6 @@ def kept(values: Sequence[float], max_points: int) -> list[int]:
     if missing.any():
         corners.append(starts + _buckets(missing, size, False).argmax(axis=1))
     return [int(position) for position in np.unique(np.concatenate(corners))]
-
-
-def _size(count: int, buckets: int) -> int:
-    """Return the least power of two that cuts `count` values into at most `buckets` buckets."""
-    size = 1
-    while -(-count // size) > buckets:
-        size *= 2
-    return size
 
 
 def _buckets(array: np.ndarray, size: int, filler: float) -> np.ndarray:

@@ -4,6 +4,7 @@ import sqlite3
 from typing import Any
 
 from engine.metrics import HISTOGRAMS, METRICS
+from engine.store.buckets import rebuild
 
 _ENDS = ", ".join(f"'{name}'" for name, known in METRICS.items() if not known.live)
 _WITHIN = f"old.run_id = :parent AND old.name NOT IN ({_ENDS}) AND p.time_s <= :time_s AND (old.rank IS NULL OR p.step <= :step)"
@@ -38,6 +39,8 @@ def take_over(connection: sqlite3.Connection, child: int, parent: int, *, step: 
     """
     bounds: dict[str, Any] = {"child": child, "parent": parent, "step": step, "time_s": time_s}
     copied = [connection.execute(statement, bounds).rowcount for statement in _STATEMENTS][1]
+    for (metric_id,) in connection.execute("SELECT id FROM metrics WHERE run_id = ?", [child]).fetchall():
+        rebuild(connection, metric_id)
     for known in HISTOGRAMS.values():
         if known.metric:
             connection.execute(_HISTOGRAM, {"child": child, "parent": parent, "histogram": known.name, "metric": known.metric})

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from engine.recorder import Point
+from engine.store.buckets import keep_corners
 
 _SUMMARY = """
 INSERT INTO metrics (run_id, rank, name, count, nonfinite, last, last_step, low, high, mean) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -17,7 +18,7 @@ ON CONFLICT (run_id, name, coalesce(rank, -1)) DO UPDATE SET
     high = max(coalesce(high, excluded.high), coalesce(excluded.high, high)),
     mean = CASE WHEN excluded.count = 0 THEN mean WHEN count = 0 THEN excluded.mean
         ELSE mean * (1.0 * count / (count + excluded.count)) + excluded.mean * (1.0 * excluded.count / (count + excluded.count)) END
-RETURNING id
+RETURNING id, count + nonfinite
 """
 _POINT = "INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _NEXT = "UPDATE runs SET last_point_id = last_point_id + ? WHERE id = ? RETURNING last_point_id"
@@ -35,9 +36,10 @@ def write_points(connection: sqlite3.Connection, run_id: int, recorded: Iterable
     (highest,) = connection.execute(_NEXT, [total, run_id]).fetchone()
     next_id = highest - total + 1
     for (rank, name), points in by_metric.items():
-        (metric_id,) = connection.execute(_SUMMARY, [run_id, rank, name, *_summary(points)]).fetchone()
+        metric_id, count = connection.execute(_SUMMARY, [run_id, rank, name, *_summary(points)]).fetchone()
         rows = ((metric_id, id, int(p.step), p.time_s, p.passes, *_kept(p.value)) for id, p in enumerate(points, next_id))
         connection.executemany(_POINT, rows)
+        keep_corners(connection, metric_id, count - len(points), ((id, p.value) for id, p in enumerate(points, next_id)))
         next_id += len(points)
 
 

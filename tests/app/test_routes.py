@@ -74,6 +74,29 @@ def test_a_long_series_is_thinned_and_says_of_how_many(client: Client, lab: Lab,
     assert (curve["steps"][0], curve["steps"][-1]) == (1, 3_100)
 
 
+def test_a_zoom_asks_for_a_stretch_and_gets_more_of_it(client: Client, lab: Lab, home: Home) -> None:
+    with Store.open(home) as store:
+        labs.record(store, lab["running"], steps=20_000, first=101)
+    query = {"metrics": "train/loss"}
+    whole = series(client, lab["running"], **query)["series"][0]
+    part = series(client, lab["running"], **query | {"axis": "step", "from": 9_000, "to": 9_500.5})["series"][0]
+    assert part["steps"] == list(range(8_999, 9_502))
+    assert len([step for step in whole["steps"] if 9_000 <= step <= 9_500]) < 100
+    late = series(client, lab["running"], **query | {"axis": "time", "from": 400})["series"][0]
+    assert (late["times"][0] < 400 <= late["times"][1], late["steps"][-1]) == (True, 20_100)
+    passes = series(client, lab["running"], **query | {"axis": "passes", "to": 2})["series"][0]
+    assert (passes["steps"][0], passes["passes"][-2] <= 2 < passes["passes"][-1]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [({"axis": "epochs"}, "axis must be one of step, passes, time, got 'epochs'."), ({"from": "left"}, "from must be a number, got 'left'.")],
+)
+def test_a_stretch_along_nothing_is_refused(client: Client, lab: Lab, query: dict[str, str], sentence: str) -> None:
+    answer = client.get("/api/series", params={"run": lab["running"], **query})
+    assert (answer.status_code, answer.json()["error"]) == (400, sentence)
+
+
 def test_an_ended_run_says_that_nothing_more_comes(client: Client, lab: Lab) -> None:
     assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {"queued", "starting", "running", "stopping"}
 

@@ -1,0 +1,28 @@
+"""The last writes of a run are worth a wait: a store that is busy or full may be neither a minute later."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from engine.errors import StoreBusy, StoreFull
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+PAUSE_S = 0.5
+
+T = TypeVar("T")
+
+
+def patiently(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> T:
+    """Return what `write` returns, tried again for `for_s` seconds while the store is busy or full; raises the last StoreBusy or StoreFull."""
+    deadline = time.monotonic() + for_s
+    while True:
+        try:
+            return write()
+        except (StoreBusy, StoreFull) as error:
+            if time.monotonic() >= deadline:
+                raise
+            log.warning("%s Trying again.", error)
+            time.sleep(pause_s)

@@ -1,0 +1,85 @@
+"""The corners of each 256 neighbours of a metric, kept as its points come in, so that a curve of any length is drawn from few rows.
+
+A bucket of 2^k times as many points has its corners among those of the small ones: joining them gives what a look at all points would.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+SIZE = 256
+CORNERS = 4
+"""Points kept of a bucket: first, last, least, greatest; one more, its first NaN, where the series has any."""
+
+Corners = tuple[int, int, float | None, int | None, float | None, int | None, int | None]
+"""Of some neighbours: the ids of the first and last, the least value and its id, the greatest and its id, the id of the first NaN."""
+
+_KEEP = """
+INSERT INTO buckets (metric_id, bucket, first_id, last_id, low, low_id, high, high_id, nan_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (metric_id, bucket) DO UPDATE SET
+    last_id = excluded.last_id,
+    low_id = CASE WHEN low IS NULL OR excluded.low < low THEN excluded.low_id ELSE low_id END,
+    low = CASE WHEN low IS NULL OR excluded.low < low THEN excluded.low ELSE low END,
+    high_id = CASE WHEN high IS NULL OR excluded.high > high THEN excluded.high_id ELSE high_id END,
+    high = CASE WHEN high IS NULL OR excluded.high > high THEN excluded.high ELSE high END,
+    nan_id = coalesce(nan_id, excluded.nan_id)
+"""
+_VALUES = "SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? ORDER BY id"
+
+
+def keep_corners(connection: sqlite3.Connection, metric_id: int, before: int, points: Iterable[tuple[int, float]]) -> None:
+    """Keep the corners of new points, given as (id, value) in their order, of a metric that had `before` points, inside a change."""
+    placed = enumerate(points, before)
+    cut = groupby(placed, key=lambda each: each[0] // SIZE)
+    connection.executemany(_KEEP, [(metric_id, bucket, *_corners([point for _, point in inside])) for bucket, inside in cut])
+
+
+def rebuild(connection: sqlite3.Connection, metric_id: int) -> None:
+    """Write a metric's corners anew from its points, inside a change."""
+    connection.execute("DELETE FROM buckets WHERE metric_id = ?", [metric_id])
+    values = connection.execute(_VALUES, [metric_id])
+    keep_corners(connection, metric_id, 0, ((row[0], float(row[1])) for row in values))
+
+
+def _corners(points: Sequence[tuple[int, float]]) -> Corners:
+    numbers = [(value, id) for id, value in points if not math.isnan(value)]
+    low, low_id = min(numbers, default=(None, None))
+    high, high_id = max(numbers, key=lambda each: (each[0], -each[1]), default=(None, None))
+    nan_id = next((id for id, value in points if math.isnan(value)), None)
+    return points[0][0], points[-1][0], low, low_id, high, high_id, nan_id
+
+
+def bucket_size(count: int, buckets: int) -> int:
+    """Return the least power of two that cuts `count` values into at most `buckets` buckets."""
+    size = 1
+    while -(-count // size) > buckets:
+        size *= 2
+    return size
+
+
+def joined(rows: Iterable[tuple[int, *Corners]], times: int) -> Iterator[Corners]:
+    """Yield the corners of buckets of `times` as many points; `rows` are (bucket, corners) in order."""
+    held: Corners | None = None
+    number = -1
+    for row in rows:
+        corners = row[1:]
+        if held is None or row[0] // times != number:
+            if held is not None:
+                yield held
+            held, number = corners, row[0] // times
+        else:
+            held = _both(held, corners)
+    if held is not None:
+        yield held
+
+
+def _both(one: Corners, other: Corners) -> Corners:
+    """Return the corners of two neighbours together; of equal values the earlier one's."""
+    first, _, low, low_id, high, high_id, nan_id = one
+    _, last, other_low, other_low_id, other_high, other_high_id, other_nan = other
+    if low is None or (other_low is not None and other_low < low):
+        low, low_id = other_low, other_low_id
+    if high is None or (other_high is not None and other_high > high):
+        high, high_id = other_high, other_high_id
+    return first, last, low, low_id, high, high_id, other_nan if nan_id is None else nan_id

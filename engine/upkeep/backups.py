@@ -1,0 +1,120 @@
+"""Backups of the store: made by command or by the runner, each a file of its own with its checksum beside it."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from engine.errors import StoreBusy, StoreError
+from engine.home import Home
+from engine.store.clock import now
+from engine.store.copying import copy_store
+
+LOCK = "backup.lock"
+SUM = ".sha256"
+PART = ".part"
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One copy of the store."""
+
+    path: Path
+    size: int
+    """Bytes."""
+    made_at: str
+    """UTC ISO 8601, as its name says."""
+
+
+def back_up(home: Home, *, keep: int | None = None) -> Backup:
+    """Copy the store into the home's folder of backups while others write; then delete all but the newest `keep` (at least 1), if given.
+
+    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is whole. Raises StoreError,
+    StoreBusy where another backup is being made.
+    """
+    target = home.backups / f"parallab-{now().replace(':', '-')}.db"
+    part = target.with_name(target.name + PART)
+    with _told(home):
+        home.backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with FileLock(home.backups / LOCK).acquire(timeout=0):
+            try:
+                copy_store(home, part)
+                _seal(part, target)
+            finally:
+                part.unlink(missing_ok=True)
+            if keep is not None:
+                _delete(backups(home)[max(1, keep) :])
+    return _backup(target)
+
+
+def backups(home: Home) -> list[Backup]:
+    """Return the backups of a home, newest first."""
+    return [_backup(path) for path in sorted(home.backups.glob("parallab-*.db"), reverse=True)]
+
+
+def check_sum(path: Path) -> None:
+    """Hold a backup against the checksum beside it; raises StoreError where that is missing or does not fit."""
+    if not path.is_file():
+        raise StoreError(f"There is no file {path}. `python -m engine backup --list` shows which backups there are.")
+    beside = path.with_name(path.name + SUM)
+    try:
+        said = beside.read_text().split()[0]
+    except (OSError, IndexError) as error:
+        raise StoreError(f"{path} has no checksum {beside.name} beside it. Copy that too, or restore with --unchecked.") from error
+    if _sum(path) != said:
+        raise StoreError(f"{path} is not what was written: its SHA-256 does not fit {beside.name}. Take another backup.")
+
+
+@contextmanager
+def _told(home: Home) -> Iterator[None]:
+    """Turn what the system and the lock say into our errors."""
+    try:
+        yield
+    except Timeout as error:
+        raise StoreBusy(f"Another backup is being made in {home.backups}. Wait for it to end.") from error
+    except OSError as error:
+        raise StoreError(f"No backup can be written to {home.backups}: {error.strerror}. Make room there, or mend its owner and mode.") from error
+
+
+def _seal(part: Path, target: Path) -> None:
+    """Give a finished copy its checksum and its name, in this order, so that no crash leaves one that can't be trusted."""
+    beside = target.with_name(target.name + SUM)
+    beside.write_text(f"{_sum(part)}  {target.name}\n")
+    part.chmod(0o600)
+    for path in (part, beside):
+        flush(path)
+    part.replace(target)
+    flush(target.parent)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file or folder lies on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sum(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def _delete(old: Iterable[Backup]) -> None:
+    for backup in old:
+        backup.path.unlink(missing_ok=True)
+        backup.path.with_name(backup.path.name + SUM).unlink(missing_ok=True)
+
+
+def _backup(path: Path) -> Backup:
+    day, _, time = path.stem.removeprefix("parallab-").partition("T")
+    return Backup(path, path.stat().st_size, f"{day}T{time.replace('-', ':')}")

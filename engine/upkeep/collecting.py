@@ -1,0 +1,80 @@
+"""The retention policy of a lab: what it would take away, how much that is, and taking it away."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.store.retention import POINT_BYTES, Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
+
+LEAST_POINTS = 5
+"""Fewer would not hold the corners of one stretch."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When curves are thinned, to how many points, and when runs are deleted; None: never."""
+
+    thin_after_days: float | None
+    delete_after_days: float | None
+    points: int
+
+    def check(self) -> "Policy":
+        """Return itself; raises ConfigError where it asks for nothing, or for deleting before thinning."""
+        if self.thin_after_days is None and self.delete_after_days is None:
+            text = "gc needs to know what is old: give --thin-after-days, --delete-after-days, or both. With --dry-run it only says what it would do."
+            raise ConfigError([Problem("", text)])
+        if self.points < LEAST_POINTS:
+            raise ConfigError([Problem("points", f"points must be at least {LEAST_POINTS}, got {self.points}.")])
+        return self
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a policy takes away from a store, or took."""
+
+    thinned: tuple[Thinning, ...]
+    deleted: tuple[Deletion, ...]
+    points: int
+    """Points that go, with whole runs or out of curves; for a curve its length less what stays at most."""
+    store_bytes: int
+    """About so many bytes of the store's file; after the deed, what the file gave back."""
+    folder_bytes: int
+    """Bytes in the folders of deleted runs."""
+
+
+def preview(home: Home, policy: Policy) -> Collection:
+    """Return what a policy would take away now."""
+    policy.check()
+    with Reader.open(home) as reader, reader.snapshot():
+        runs = to_delete(reader, policy.delete_after_days) if policy.delete_after_days is not None else []
+        gone = {run.run_id for run in runs}
+        curves = to_thin(reader, policy.thin_after_days, policy.points) if policy.thin_after_days is not None else []
+    curves = [curve for curve in curves if curve.run_id not in gone]
+    points = sum(run.points for run in runs) + sum(curve.points - policy.points for curve in curves)
+    return Collection(tuple(curves), tuple(runs), points, points * POINT_BYTES, sum(size_of(home.run_folder(run.run_id)) for run in runs))
+
+
+def collect(home: Home, policy: Policy, *, timeout_s: float = 30.0) -> Collection:
+    """Take away what a policy names, run by run, in short transactions; what came to be protected meanwhile stays.
+
+    May be killed and called again at any time: it goes on where it was.
+    """
+    wanted = preview(home, policy)
+    deleted, points = [], 0
+    with Store.open(home, timeout_s=timeout_s) as store:
+        for run in wanted.deleted:
+            if policy.delete_after_days is not None and delete(store, run.run_id, policy.delete_after_days):
+                shutil.rmtree(home.run_folder(run.run_id), ignore_errors=True)
+                deleted.append(run)
+                points += run.points
+        points += sum(thin(store, curve, policy.points) for curve in wanted.thinned)
+        freed = sum(give_back(store))
+    return Collection(wanted.thinned, tuple(deleted), points, freed, wanted.folder_bytes)
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder; 0 where there is none."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,0 +1,40 @@
+"""A zoom into a long curve shows points that the whole curve leaves out, new points reach it, and a double click shows the whole again."""
+
+from playwright.sync_api import Page, expect
+
+from engine.store import Store
+from tests.app import labs
+from tests.browser.conftest import Console, wait_until
+from tests.browser.test_live import LOSS, console, pytestmark, store
+
+__all__ = ["console", "pytestmark", "store"]
+
+SEEN = """plot => {
+    const [from, to] = plot.layout.xaxis.range;
+    return plot.data.filter(trace => trace.showlegend !== false)[0].x.filter(x => x >= from && x <= to).length;
+}"""
+
+
+def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console: Console, page: Page, store: Store) -> None:
+    labs.record(store, 1, steps=20_000, first=101)
+    page.goto(f"{console.address}/run?run=1")
+    plot = page.locator(LOSS)
+    plot.locator(".nsewdrag").wait_for()
+    caption = page.locator(".pl-panel", has=plot).locator(".pl-caption")
+    expect(caption).to_contain_text("of 40,200 points")
+    whole = plot.evaluate("plot => plot.data[0].x.length")
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.50, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, 5, "the drag zoomed")
+    wait_until(lambda: plot.evaluate(SEEN) > 400, 5, "every point in sight came")
+    zoomed = plot.evaluate("plot => plot.layout.xaxis.range")
+    labs.record(store, 1, steps=60, first=20_101)
+    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.at(-1)") == 20_160, 10, "new points were drawn")
+    assert plot.evaluate("plot => plot.layout.xaxis.range") == zoomed
+    assert plot.evaluate(SEEN) > 400
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, 5, "the whole curve is drawn as before")

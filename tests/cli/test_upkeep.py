@@ -1,0 +1,48 @@
+"""backup, restore, fsck and gc as a person runs them."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from engine.home import Home
+from engine.store import Reader, Store
+from tests.cli.conftest import Parallab
+
+
+def test_a_backup_and_the_way_back(home: Home, parallab: Parallab, store: Store, ended: int, queued: Callable[..., int]) -> None:
+    made = json.loads(parallab("backup", "--json").stdout)
+    assert [each["path"] for each in json.loads(parallab("backup", "--list", "--json").stdout)] == [made["path"]]
+    queued()
+    store.close()
+    done = parallab("restore", made["path"])
+    assert done.returncode == 0, done.stderr
+    assert "1 runs. What was there before lies in" in done.stdout
+    with Reader.open(home) as reader:
+        assert [row.id for row in reader.runs()] == [ended]
+
+
+@pytest.mark.parametrize(("words", "code", "sentence"), [(("restore", "none.db"), 3, "There is no file"), (("gc",), 2, "give --thin-after-days")])
+def test_what_can_not_be_done_is_a_sentence_and_a_code(parallab: Parallab, ended: int, words: tuple[str, ...], code: int, sentence: str) -> None:
+    done = parallab(*words)
+    assert (done.returncode, sentence in done.stderr) == (code, True), done
+
+
+def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
+    with store.change() as connection:
+        connection.execute("UPDATE metrics SET count = 7 WHERE name = 'test/accuracy'")
+    told = parallab("fsck")
+    assert (told.returncode, "summary: The summary of test/accuracy of run 1 says 7 points" in told.stdout) == (1, True), told
+    assert "python -m engine fsck --mend" in told.stdout
+    mended = json.loads(parallab("fsck", "--mend", "--json").stdout)
+    assert (mended["sound"], [each["state"] for each in mended["findings"]]) == (True, ["mended"])
+    assert parallab("fsck").stdout == "The store and what lies beside it are in order.\n"
+
+
+def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
+    told = parallab("gc", "--delete-after-days", "0", "--dry-run")
+    assert "Would delete 1 runs: 1" in told.stdout
+    assert "Deleted 1 runs: 1" in parallab("gc", "--delete-after-days", "0").stdout
+    with Reader.open(home) as reader:
+        assert reader.count() == 0
+    assert "Nothing is old enough" in parallab("gc", "--thin-after-days", "0").stdout

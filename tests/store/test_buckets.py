@@ -1,0 +1,137 @@
+"""A long curve is drawn from the corners kept beside it, and looks as if all its points had been read; a zoom shows more of a part."""
+
+import math
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from engine.home import Home
+from engine.recorder import Point
+from engine.store import RankBatch, Reader, Series, Store, Stretch, buckets
+from engine.store.downsample import kept
+from tests.store.test_downsample import walk
+
+Running = Callable[..., int]
+LOSS = ["train/loss"]
+
+
+def record(store: Store, run_id: int, values: list[float], first: int = 0, rank: int = 0) -> None:
+    """Write points in batches of odd sizes, another metric's between them."""
+    chance, at = random.Random(len(values)), 0
+    while at < len(values):
+        size = chance.randint(1, 700)
+        steps = range(first + at, first + min(at + size, len(values)))
+        points = [Point("train/loss", step, values[step - first], step / 10, step / 1000) for step in steps]
+        store.write(run_id, [RankBatch(rank, [*points, Point("test/loss", at, 1.0, 1.0)])])
+        at += size
+
+
+def drawn(reader: Reader, run_id: int, most: int | None, within: Stretch | None = None) -> Series:
+    return reader.series(run_id, LOSS, max_points=most, within=within)[0]
+
+
+def same(one: list[float], other: list[float]) -> bool:
+    return list(map(repr, one)) == list(map(repr, other))
+
+
+@pytest.mark.parametrize("nan_share", [0.0, 0.02])
+@pytest.mark.parametrize("count", [257, 5_000, 30_011])
+def test_the_corners_draw_what_all_points_would(store: Store, reader: Reader, running: Running, count: int, nan_share: float) -> None:
+    run_id, values = running(), walk(count, nan_share=nan_share)
+    values[count // 2], values[count // 3] = math.inf, -math.inf
+    record(store, run_id, values)
+    for most in (20, 60, 100, 1000):
+        found, wanted = drawn(reader, run_id, most), kept(values, most)
+        assert found.steps == wanted
+        assert same(found.values, [values[step] for step in wanted])
+        assert (found.total, len(found.ids) <= most) == (count, True)
+
+
+def test_a_point_left_out_never_comes_back_while_the_curve_grows(store: Store, reader: Reader, running: Running) -> None:
+    run_id, values, gone = running(), walk(9_000, 5), set[int]()
+    for at in range(0, 9_000, 450):
+        record(store, run_id, values[at : at + 450], first=at)
+        shown = set(drawn(reader, run_id, 40).steps)
+        assert not shown & gone
+        gone |= set(range(at + 450)) - shown
+
+
+@pytest.mark.parametrize(("axis", "scale"), [("step", 1.0), ("time_s", 0.1), ("passes", 0.001)])
+def test_a_stretch_is_thinned_by_itself(store: Store, reader: Reader, running: Running, axis: str, scale: float) -> None:
+    run_id, values = running(), walk(20_000, 7)
+    record(store, run_id, values)
+    part = Stretch(axis, 8_000 * scale, 9_000 * scale)  # type: ignore[arg-type]
+    whole, zoomed = drawn(reader, run_id, 100), drawn(reader, run_id, 100, part)
+    inside = [step for step in zoomed.steps if 8_000 <= step <= 9_000]
+    assert len(inside) > 3 * len([step for step in whole.steps if 8_000 <= step <= 9_000])
+    assert (zoomed.steps[0] < 8_000, zoomed.steps[-1] > 9_000, len(zoomed.steps) <= 100, zoomed.total) == (True, True, True, 20_000)
+    assert zoomed == drawn(reader, run_id, 100, part)
+    near = drawn(reader, run_id, 1000, Stretch(axis, 8_100 * scale, 8_300 * scale))  # type: ignore[arg-type]
+    assert near.steps == list(range(near.steps[0], near.steps[-1] + 1))
+    assert (near.steps[0], near.steps[-1]) == (8_099, 8_301)
+
+
+def test_a_stretch_of_nothing_past_either_end_is_its_neighbour(store: Store, reader: Reader, running: Running) -> None:
+    run_id = running()
+    record(store, run_id, walk(3_000))
+    assert drawn(reader, run_id, 100, Stretch("step", 5_000, 6_000)).steps == [2_999]
+    assert drawn(reader, run_id, 100, Stretch("step", -50, -1)).steps == [0]
+    assert drawn(reader, run_id, 100, Stretch("step", -math.inf, math.inf)).steps == drawn(reader, run_id, 100).steps
+    assert drawn(reader, run_id, None, Stretch("step", 10, 12)).steps == [9, 10, 11, 12, 13]
+
+
+def test_a_short_curve_has_stretches_too(store: Store, reader: Reader, running: Running) -> None:
+    run_id = running()
+    record(store, run_id, walk(40))
+    assert drawn(reader, run_id, 100, Stretch("step", 10, 12)).steps == [9, 10, 11, 12, 13]
+
+
+def test_a_resumed_run_has_the_corners_of_what_it_took_over(store: Store, reader: Reader, running: Running) -> None:
+    parent, values = running(), walk(4_000)
+    record(store, parent, values)
+    store.end(parent, "lost", "The worker was killed.")
+    child = running(parent_id=parent)
+    store.go_on_from_parent(child, step=2_999, time_s=1e9)
+    record(store, child, values[3_000:], first=3_000)
+    assert drawn(reader, child, 100).steps == drawn(reader, parent, 100).steps == kept(values, 100)
+
+
+def test_corners_written_anew_are_those_kept_on_the_way(store: Store, running: Running) -> None:
+    run_id = running()
+    record(store, run_id, walk(6_000, nan_share=0.01))
+    before = [tuple(row) for row in store.rows("SELECT * FROM buckets ORDER BY metric_id, bucket")]
+    with store.change() as connection:
+        for row in store.rows("SELECT id FROM metrics"):
+            buckets.rebuild(connection, row["id"])
+    assert [tuple(row) for row in store.rows("SELECT * FROM buckets ORDER BY metric_id, bucket")] == before
+    assert len(before) > 20
+
+
+def test_a_store_from_before_corners_gets_them_when_it_is_brought_up_to_date(home: Home, store: Store, reader: Reader, running: Running) -> None:
+    run_id = running()
+    record(store, run_id, walk(3_000))
+    before = drawn(reader, run_id, 20)
+    reader.close()
+    for statement in ("DROP TABLE buckets", "ALTER TABLE metrics DROP COLUMN thinned", "DELETE FROM _sqlite_migrations WHERE name = 'corners_of_long_curves'"):
+        store.connection.execute(statement)
+    store.close()
+    Store.open(home).close()
+    with Reader.open(home) as again:
+        assert drawn(again, run_id, 20) == before
+        assert again.rows("SELECT count(*) FROM buckets")[0][0] > 12
+
+
+@pytest.mark.long
+def test_a_chart_of_a_million_points_comes_within_300_ms_cold_and_50_warm(store: Store, reader: Reader, running: Running) -> None:
+    run_id, values = running(), walk(1_000_000)
+    for at in range(0, len(values), 10_000):
+        store.write(run_id, [RankBatch(0, [Point("train/loss", step, values[step], step / 10) for step in range(at, at + 10_000)])])
+    times = []
+    for stretch in (None, None, Stretch("step", 200_000, 800_000), Stretch("step", 400_000, 440_000)):
+        start = time.perf_counter()
+        assert 100 < len(drawn(reader, run_id, 1000, stretch).ids) <= 1000
+        times.append(time.perf_counter() - start)
+    assert times[0] < 0.3
+    assert max(times[1:]) < 0.05, times

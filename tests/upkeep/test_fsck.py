@@ -1,0 +1,199 @@
+"""What crashes can leave is found, said and mended; what is in use, or not ours, is never touched."""
+
+import mmap
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from engine.home import Home
+from engine.recorder import Point
+from engine.runtime.processes import boot_id, me
+from engine.store import ProcessIdentity, RankBatch, RankRow, Reader, Store
+from engine.store.clock import now
+from engine.upkeep import fsck
+from engine.upkeep.leftovers import segments
+
+Running = Callable[..., int]
+HOUR_AGO = time.time() - 3600
+
+
+def found(home: Home) -> dict[str, str]:
+    return {trouble.kind: trouble.sentence for trouble in fsck.examine(home)}
+
+
+def mend(home: Home) -> None:
+    for trouble in fsck.examine(home):
+        assert trouble.mend, trouble
+        trouble.mend()
+
+
+@pytest.fixture
+def ended(store: Store, running: Running, home: Home) -> int:
+    """A finished run with points of two metrics and a folder."""
+    run_id = running()
+    points = [Point("train/loss", step, 1.0 / (step + 1), step / 10) for step in range(600)]
+    store.write(run_id, [RankBatch(0, [*points, Point("test/loss", 600, float("nan"), 60.0)])])
+    store.add_log(run_id, "worker", "logs/worker.log")
+    home.run_folder(run_id).mkdir(parents=True)
+    store.end(run_id, "finished", "All ranks ended their work.")
+    return run_id
+
+
+def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Running) -> None:
+    assert found(home).keys() == set()
+    assert found(Home(home.path / "nowhere")) == {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "words"),
+    [
+        ("UPDATE metrics SET count = count + 5 WHERE name = 'train/loss'", "summary", "says 605 points, .*; its points say 600 points"),
+        ("UPDATE metrics SET last = 9 WHERE name = 'train/loss'", "summary", "last 9.0 at step 599"),
+        ("UPDATE metrics SET low = -9 WHERE name = 'train/loss'", "summary", "-9.0 to 1.0; .* to 1.0"),
+        ("DELETE FROM points WHERE id BETWEEN 50 AND 60", "summary", "says 600 points, .*; its points say 589 points"),
+        ("DELETE FROM buckets WHERE bucket = 1", "corners", "1 curves have corners"),
+        ("UPDATE runs SET last_point_id = 3", "point ids", "Runs 1 count fewer points"),
+        ("INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')", "foreign keys", "1 rows of events refer to rows of runs"),
+        ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 rows of tags"),
+        ("UPDATE runs SET parent_id = 77", "foreign keys", "1 rows of runs refer to rows of runs"),
+    ],
+)
+def test_what_does_not_fit_together_is_found_and_mended(home: Home, store: Store, ended: int, damage: str, kind: str, words: str) -> None:
+    store.connection.execute("PRAGMA foreign_keys = OFF")
+    store.connection.execute(damage)
+    told = found(home)
+    assert told.keys() == {kind}
+    assert re.search(words, told[kind]), told
+    mend(home)
+    assert found(home) == {}
+    with Reader.open(home) as reader:
+        assert reader.run(ended).parent_id is None
+        store.write(ended, [RankBatch(0, [Point("train/loss", 600, 0.5, 60.0)])])
+        assert reader.series(ended, ["train/loss"], max_points=5)[0].steps[-1] == 600
+
+
+def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see(home: Home, store: Store, add: Callable[..., int]) -> None:
+    alive, gone, asked = add(), add(), add()
+    store.claim(alive, me(), ())
+    for run_id in (gone, asked):
+        store.claim(run_id, ProcessIdentity(boot_id(), 10_000_000, 1), ())
+    store.request_cancel(asked, by="ada")
+    with FileLock(home.runner_lock):
+        assert found(home) == {}
+    told = [trouble.sentence for trouble in fsck.examine(home)]
+    assert [sentence.partition(" and no runner")[0] for sentence in told] == [
+        f"Run {run_id} is {status}, but its worker (pid 10000000) is gone" for run_id, status in ((asked, "stopping"), (gone, "starting"))
+    ]
+    mend(home)
+    with Reader.open(home) as reader:
+        assert [reader.run(run_id).status for run_id in (alive, gone, asked)] == ["starting", "lost", "cancelled"]
+
+
+def test_folders_without_a_run_go_aside_and_runs_without_a_folder_are_named(home: Home, store: Store, ended: int) -> None:
+    orphan, fresh, data = home.path / "runs" / "41", home.path / "runs" / "42", home.path / "runs" / "notes"
+    for folder in (orphan, fresh, data):
+        folder.mkdir()
+    (orphan / "checkpoint.pt").write_text("worth something")
+    os.utime(orphan, (HOUR_AGO, HOUR_AGO))
+    home.run_folder(ended).rmdir()
+    told = found(home)
+    assert told.keys() == {"orphan folders", "missing folder"}
+    assert "runs 41 belong to no run" in told["orphan folders"]
+    assert "Run 1 has no folder any more: its 1 logs" in told["missing folder"]
+    mend(home)
+    assert found(home) == {}
+    assert [path.read_text() for path in home.aside.glob("orphans-*/41/checkpoint.pt")] == ["worth something"]
+    assert fresh.is_dir()
+    assert data.is_dir()
+
+
+def test_half_written_files_sockets_and_locks_of_ended_runs_go_and_those_of_a_live_one_stay(
+    home: Home, store: Store, ended: int, add: Callable[..., int]
+) -> None:
+    run_id = add()
+    store.claim(run_id, me(), ())
+    live = home.run_folder(run_id)
+    live.mkdir()
+    home.backups.mkdir()
+    for folder in (live, home.run_folder(ended)):
+        (folder / "checkpoint.pt.part").write_text("half")
+        (folder / "checkpoint.pt").write_text("whole")
+        (folder / "step.lock").touch()
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(folder / "bell"))
+    half = home.backups / "parallab-2026.db.part"
+    half.write_text("half")
+    with FileLock(home.backups / "backup.lock"):
+        assert "3 sockets, locks" in found(home)["leftovers"]
+    assert "4 sockets, locks and half-written files" in found(home)["leftovers"]
+    assert all(trouble.harmless for trouble in fsck.examine(home))
+    mend(home)
+    assert found(home) == {}
+    assert sorted(path.name for path in live.iterdir()) == ["bell", "checkpoint.pt", "checkpoint.pt.part", "step.lock"]
+    assert [path.name for path in home.run_folder(ended).iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store: Store, ended: int) -> None:
+    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = store.rows("PRAGMA page_size")[0][0]
+    store.close()
+    with home.database.open("r+b") as file:
+        for page in range(6, home.database.stat().st_size // size):
+            file.seek(page * size)
+            file.write(b"\xff" * 64)
+    (trouble,) = fsck.examine(home)
+    assert (trouble.kind, trouble.mend, trouble.harmless) == ("damage", None, False)
+    assert "restore FILE" in trouble.cure
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def gone_pid() -> int:
+    """A pid that named a process a moment ago."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.fixture
+def ranks_of_gone(store: Store, running: Running, gone_pid: int) -> Iterator[int]:
+    """An ended run of this boot whose rank had that pid."""
+    run_id = running()
+    with store.change() as connection:
+        connection.execute("UPDATE runs SET worker_boot_id = ? WHERE id = ?", [boot_id(), run_id])
+    store.add_ranks(
+        run_id, [RankRow(0, "trainer1", gone_pid, "cpu", "running", 1, now(), None), RankRow(1, "trainer2", os.getpid(), "cpu", "running", 1, now(), None)]
+    )
+    yield gone_pid
+    store.end(run_id, "lost", "The worker was killed.")
+
+
+def test_only_segments_of_ranks_of_this_store_that_are_gone_are_named(home: Home, store: Store, memory: Path, ranks_of_gone: int) -> None:
+    ours = memory / f"torch_{ranks_of_gone}_123_0"
+    others = [f"torch_{os.getpid()}_1_0", "torch_9999999_1_0", "torch_x_1", "sem.mp-1", f"psm_{ranks_of_gone}", f"other_{ranks_of_gone}_1"]
+    for path in (ours, *(memory / name for name in others)):
+        path.write_bytes(b"x" * 4096)
+    old = memory / f"torch_{ranks_of_gone}_9_9"
+    old.write_bytes(b"x")
+    os.utime(old, (HOUR_AGO, HOUR_AGO))
+    with Reader.open(home) as reader:
+        assert segments(reader, memory) == [ours]
+        with ours.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+            assert segments(reader, memory) == [], "someone still maps it"
+        with store.change() as connection:
+            connection.execute("UPDATE runs SET worker_boot_id = 'another boot'")
+        assert segments(reader, memory) == []
