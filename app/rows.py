@@ -1,5 +1,6 @@
 """One run as a row of the Runs page: what it is, how far it is, whose it is, and what can be done with it."""
 
+from collections.abc import Mapping
 from html import escape
 
 import streamlit as st
@@ -7,19 +8,20 @@ import streamlit as st
 from app import parts
 from app.durations import duration, since
 from app.markup import as_text, bar, sweep_link, when
+from engine.queue.outlook import Wait, start_in_words
 from engine.store import Reader
 from engine.store.records import ALIVE, ENDED, RunRow
 
 
-def row(run: RunRow, reader: Reader) -> None:
-    """Show one run; `reader` is asked for the place in the queue alone."""
+def row(run: RunRow, reader: Reader, waits: Mapping[int, Wait]) -> None:
+    """Show one run; `waits` says why queued ones wait, and `reader` is asked for the place of those that it leaves out."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             parts.status_badge(run.status)
             st.page_link(parts.PAGES["run"], label=as_text(f"{run.id}: {parts.title_of(run)}"), query_params={"run": str(run.id)}, width="stretch")
             parts.clone_button(run)
             parts.cancel_button(run)
-        st.html(f'{_progress(run)}<div class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader))}</div>')
+        st.html(f'{_progress(run)}<div class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader, waits.get(run.id)))}</div>')
 
 
 def _progress(run: RunRow) -> str:
@@ -28,12 +30,11 @@ def _progress(run: RunRow) -> str:
     return bar(run.progress, f"Progress of run {run.id}", is_over=run.status in ENDED)
 
 
-def _words(run: RunRow, reader: Reader) -> list[str]:
+def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     """Return the facts under the bar, as HTML."""
     said = [f"by {escape(run.owner)}"]
     if run.status == "queued":
-        before = reader.queue_position(run.id)
-        said += ["next in the queue" if before == 0 else f"{before} before it in the queue", f"queued {when(run.created_at)}"]
+        said += [*_waiting(run, reader, wait), f"queued {when(run.created_at)}"]
     elif run.status in ALIVE:
         said += [f"{run.progress:.0%} done", time_left(run), f"on for {duration(since(run.started_at or run.created_at))}"]
     else:
@@ -44,6 +45,14 @@ def _words(run: RunRow, reader: Reader) -> list[str]:
         said.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
     accuracy = run.last.get("test/accuracy")
     return [part for part in said if part] + ([f"test accuracy {accuracy:.2f} %"] if accuracy is not None else [])
+
+
+def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
+    """Return why a run waits and when it should start."""
+    if wait is None:
+        return [f"{reader.queue_position(run.id):,} before it in the queue"]
+    starts = start_in_words(wait.starts_in_s)
+    return [escape(wait.reason), f"should start {escape(starts)}" if starts and wait.reason != "starts next" else ""]
 
 
 def time_left(run: RunRow) -> str:

@@ -7,6 +7,8 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import Reader, Run, Store
+from engine.store.queue import level_of
+from engine.store.records import Priority
 
 PAGE_TIMEOUT_S = 2.0
 
@@ -21,18 +23,25 @@ def launch(
     title: str = "",
     timeout_s: float = PAGE_TIMEOUT_S,
     parent_id: int | None = None,
+    priority: Priority = "normal",
+    oversubscribe: bool = False,
 ) -> int:
     """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes.
 
-    Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
+    With `oversubscribe` it may start on cores that other runs hold: sooner, and with times that say little. Raises UnknownName, ConfigError,
+    DeviceError where it could never run here, StoreBusy where the store is held.
     """
     found = experiment(name)
     if preset:
         found.preset(preset)
     owner = owner_of(owner)
-    asked = demand(config, machine())
+    level_of(priority)
+    asked, title = demand(config, machine()), title.strip()[:120]
+    settings = config.model_dump(mode="json")
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(name, config.model_dump(mode="json"), owner=owner, demand=asked, preset=preset, name=title.strip()[:120], parent_id=parent_id)
+        return store.add_run(
+            name, settings, owner=owner, demand=asked, preset=preset, name=title, parent_id=parent_id, priority=priority, oversubscribe=oversubscribe
+        )
 
 
 def owner_of(name: str) -> str:
@@ -43,7 +52,7 @@ def owner_of(name: str) -> str:
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed; return its id.
+    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed, with its priority; return its id.
 
     Raises NoSuchRun, WrongStatus where that run is still on or finished, NoCheckpoint, and what `launch` raises.
     """
@@ -52,7 +61,18 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
     if refusal := why_not_resumable(home, run):
         raise refusal
     config = experiment(run.experiment).config.check(run.config)
-    return launch(home, run.experiment, config, owner=owner, preset=run.preset, title=run.name, timeout_s=timeout_s, parent_id=run_id)
+    return launch(
+        home,
+        run.experiment,
+        config,
+        owner=owner,
+        preset=run.preset,
+        title=run.name,
+        timeout_s=timeout_s,
+        parent_id=run_id,
+        priority=run.priority,
+        oversubscribe=run.oversubscribe,
+    )
 
 
 def why_not_resumable(home: Home, run: Run) -> EngineError | None:

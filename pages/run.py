@@ -18,13 +18,16 @@ wanted = st.query_params.get("run", "")
 def page(run_id: int) -> None:
     """Show the run, and again whenever it has news; the curves keep themselves up to date."""
     with reading(lambda: live.pulse(-1, run_id=run_id)) as reader:
-        run, entry = reader.run(run_id), reader.entry(run_id)
+        token, run, entry = reader.token(), reader.run(run_id), reader.entry(run_id)
         if run.status == "queued":
             parts.runner_banner(reader)
         heading(run, entry, reader)
         curves(run, reader)
         section(run, reader)
-    live.pulse(run.version, run_id=run.id, active=run.active)
+    if run.status == "queued":
+        live.pulse(token)  # what it waits for are other runs
+    else:
+        live.pulse(run.version, run_id=run.id, active=run.active)
 
 
 if wanted.isdecimal() and len(wanted) < 18:

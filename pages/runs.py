@@ -6,6 +6,8 @@ import streamlit as st
 
 from app import live, parts, person
 from app.asking import reading
+from app.queue_table import show_queue
+from app.queueing import waits
 from app.rows import row
 from engine.store.records import ALIVE, ENDED, Status
 
@@ -33,13 +35,15 @@ def listing() -> None:
         parts.runner_banner(reader)
         if sweeps := reader.count_sweeps():
             st.page_link(parts.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
+        queue, queued = waits(reader), reader.count_queued()
+        show_queue(queue, queued)
         statuses, owner = GROUPS[group or "all"], person.name() if mine else None
         count = reader.count(statuses=statuses, search=search, owner=owner)
         page = st.session_state.get("runs.page", 1)
         runs = reader.runs(statuses=statuses, search=search, owner=owner, limit=PAGE, offset=PAGE * (page - 1))
         on = [run for run in runs if run.status not in ENDED]
         for run in on + [run for run in runs if run.status in ENDED]:
-            row(run, reader)
+            row(run, reader, queue)
     if not count:
         parts.empty("No run matches." if search or mine or group != "all" else "No run has been launched yet.", "Launch one", "launch")
     elif count > PAGE:

@@ -1,7 +1,7 @@
 """`run`, `submit` and `resume`: put a run into the queue, and stay with it or not."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import click
 
@@ -14,12 +14,27 @@ from engine.launch import launch, resume
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader
+from engine.store.records import PRIORITIES, Priority
 
 STORE_TIMEOUT_S = 30.0
 """A person at a command line would rather wait than type it again."""
 
 
 _no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner.")
+
+
+class Kept(TypedDict):
+    """What a person gives that the run's row keeps as it is."""
+
+    title: str
+    priority: Priority
+    oversubscribe: bool
+
+
+class Asked(Kept):
+    """All of it, the settings too."""
+
+    settings: Sequence[str]
 
 
 def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,6 +44,8 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--preset", help="Start from a named config; the experiments command lists them."),
             click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting; may be given often. 'none' empties a setting."),
             click.option("--name", "title", default="", help="A name that tells the run from its like."),
+            click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True, help="Runs of a higher one start first."),
+            click.option("--oversubscribe", is_flag=True, help="Let it start on cores that other runs hold; its times, and theirs, then say little."),
             owner_option,
             json_option,
         )
@@ -40,14 +57,14 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", short_help="Launch a run and stay with it until it ends.")
 @_what_to_launch
 @click.pass_context
-def run_command(ctx: click.Context, experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool) -> None:
+def run_command(ctx: click.Context, experiment_name: str, preset: str | None, owner: str, as_json: bool, **asked: Unpack[Asked]) -> None:
     """Launch a run and stay with it until it ends; start a runner where none is alive.
 
     Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With --json the last line of
     standard output is one object with id, status, cause, execution_time_s, metrics (last values) and best.
     """
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not as_json:
         click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
     ended = Watch(home, run_id, owner).until_ended()
@@ -63,10 +80,10 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, se
 @click.command("submit", short_help="Put a run into the queue and return at once.")
 @_what_to_launch
 @_no_runner_option
-def submit_command(experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool, no_runner: bool) -> None:
+def submit_command(experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[Asked]) -> None:
     """Put a run into the queue and return at once; start a runner where none is alive."""
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not no_runner:
         ensure_running(home)
     if as_json:
@@ -99,7 +116,7 @@ def _follow(run_id: int) -> str:
     return f"Follow it: python -m engine logs {run_id} --follow"
 
 
-def _launch(home: Home, name: str, preset: str | None, settings: Sequence[str], title: str, owner: str) -> int:
+def _launch(home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]) -> int:
     found = experiment(name)
     base = found.preset(preset).settings if preset else {}
-    return launch(home, name, found.config.parse(settings, base), owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S)
+    return launch(home, name, found.config.parse(settings, base), owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked)

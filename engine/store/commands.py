@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row, Writing
-from engine.store.records import ENDED, RESUMED, Demand, Status
+from engine.store.records import ENDED, PRIORITIES, RESUMED, Demand, Priority, Status
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
@@ -25,12 +25,24 @@ class Commands(Writing):
         preset: str | None = None,
         name: str = "",
         parent_id: int | None = None,
+        priority: Priority = "normal",
+        oversubscribe: bool = False,
     ) -> int:
         """Queue a run and return its id; `parent_id` names the run that it resumes. Raises NoSuchRun for a parent that is not there."""
         with self.change():
             if parent_id is not None:
                 self._status(parent_id)
-            run_id = self._queue(experiment, config, owner=owner, demand=demand, preset=preset, name=name, parent_id=parent_id)
+            run_id = self._queue(
+                experiment,
+                config,
+                owner=owner,
+                demand=demand,
+                preset=preset,
+                name=name,
+                parent_id=parent_id,
+                priority=priority,
+                oversubscribe=oversubscribe,
+            )
             if parent_id is not None:
                 self._note_event(parent_id, RESUMED, owner, f"as run {run_id}")
                 self.touch(parent_id)
@@ -85,15 +97,20 @@ class Commands(Writing):
         name: str,
         parent_id: int | None = None,
         sweep_id: int | None = None,
+        priority: Priority = "normal",
+        oversubscribe: bool = False,
     ) -> int:
         """Put one run at the end of the queue, inside a change."""
         cursor = self.connection.execute(
             "INSERT INTO runs"
-            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(version), 0) + 1 FROM runs))",
+            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
+            " priority, oversubscribe, place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, json.dumps(dict(config))),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
+                *(PRIORITIES.index(priority), oversubscribe),
             ],
         )
         run_id = cursor.lastrowid

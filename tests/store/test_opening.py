@@ -108,7 +108,7 @@ def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_wri
 
     @steps()
     def later_step(db: Any) -> None:
-        db.execute("ALTER TABLE runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0")
+        db.execute("ALTER TABLE runs ADD COLUMN shelf INTEGER NOT NULL DEFAULT 0")
 
     with pytest.raises(StoreError, match=r"older Parallab .*'later_step'.* serve command"):
         Reader.open(home)

@@ -1,0 +1,1 @@
+"""Who starts when, and why not sooner: pure functions over what waits and what holds the machine. Torch-free."""

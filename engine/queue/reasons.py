@@ -1,0 +1,66 @@
+"""Why a run waits, in words: a pure function of the queue, of who holds what, and of when that is expected to end."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+from engine.queue.order import Holder, Room, Waiting, fits, free, next_up, owners_at_limit
+
+MOST_NAMED = 3
+"""So many holders are named; of the rest the number."""
+
+
+def reasons(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> dict[int, str]:
+    """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment in so many seconds."""
+    full = owners_at_limit((holder.owner for holder in holders), room.most_a_person)
+    on = Counter(holder.owner for holder in holders)
+    starting, left = next_up(queue, holders, room), free(holders, room)
+    head: Waiting | None = None
+    found: dict[int, str] = {}
+    for run in queue:
+        if run.held_by:
+            found[run.id] = f"held by {run.held_by}"
+        elif run.owner in full:
+            found[run.id] = f"{run.owner} has {_counted(on[run.owner], 'run')} on, the most a person may have"
+        elif starting and run.id == starting.id:
+            found[run.id] = "starts next"
+        elif head is not None or fits(run, left):
+            found[run.id] = _behind(run, head or starting)
+        else:
+            found[run.id] = lacking(run, holders, room, clock)
+        if head is None and not run.held_by and run.owner not in full:
+            head = run
+    return found
+
+
+def _behind(run: Waiting, other: Waiting | None) -> str:
+    if other is None:
+        return "starts next"
+    return f"waits behind run {other.id}{f' ({other.priority} priority)' if other.priority != run.priority else ''}"
+
+
+def lacking(run: Waiting, holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> str:
+    """Return what a run that does not fit waits for, and who holds it."""
+    cores, gpus = free(holders, room)
+    wanted = {"GPU": run.gpus if run.gpus > gpus else 0, "core": run.cores if run.cores > cores and not run.oversubscribe else 0}
+    kinds = [kind for kind, count in wanted.items() if count]
+    asked = " and ".join(_counted(wanted[kind], kind) for kind in kinds)
+    held = [(holder, {"GPU": holder.gpus, "core": holder.cores}) for holder in holders]
+    by_end = sorted(held, key=lambda pair: (pair[0].end is None, pair[0].end or 0.0, pair[0].id))
+    told = [_holds(holder, counts, kinds, clock) for holder, counts in by_end if any(counts[kind] for kind in kinds)]
+    said = list(islice(told, MOST_NAMED))
+    if more := len(told) - len(said):
+        said.append(f"{_counted(more, 'more run')} the rest")
+    if "GPU" in kinds and room.foreign_gpus:
+        said.append(f"another program uses {' and '.join(f'GPU {index}' for index in room.foreign_gpus)}")
+    return f"waits for {asked}: {', '.join(said)}" if said else f"waits for {asked}"
+
+
+def _holds(holder: Holder, counts: Mapping[str, int], kinds: Sequence[str], clock: Callable[[float], str]) -> str:
+    """Return what one run holds of what is asked for; of a single kind the number alone."""
+    what = str(counts[kinds[0]]) if len(kinds) == 1 else " and ".join(_counted(counts[kind], kind) for kind in kinds if counts[kind])
+    return f"run {holder.id} holds {what}{f' until about {clock(holder.end)}' if holder.end is not None else ''}"
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -1,0 +1,111 @@
+"""Giving runs of the queue their slots: the head where it fits, else a small run that may pass it. Torch-free."""
+
+import logging
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ConfigError
+from engine.home import Home
+from engine.limits import Limits, limits
+from engine.queue.estimates import History
+from engine.queue.order import Room, next_up, owners_at_limit
+from engine.queue.outlook import holders_of, waiting_of
+from engine.runtime.gpus import Gpus, GpuState
+from engine.runtime.launcher import Launcher
+from engine.runtime.machine import Machine
+from engine.runtime.slots import Slots, foreign_gpus, lacks, place
+from engine.store import Store
+from engine.store.records import Run
+
+log = logging.getLogger(__name__)
+
+PASS_S = 1.0
+"""How often the queue is searched for a run that may pass a head that does not fit."""
+FAR = 100
+"""How far behind the head it is searched."""
+GPUS_S = 0.5
+"""How old the last look at the GPUs may be."""
+HISTORY_S = 10.0
+"""How old the times of like runs may be."""
+
+
+@dataclass
+class Placement:
+    """What the runner asks each round: who starts, and on what."""
+
+    home: Home
+    store: Store
+    launcher: Launcher
+    machine: Machine
+    gpus: Gpus
+    _limits: Limits = field(default_factory=Limits)
+    _complaint: str = ""
+    _passed_at: float = 0.0
+    _looked_at: float = 0.0
+    _states: Mapping[int, GpuState] = field(default_factory=dict)
+    _history: tuple[float, History] | None = None
+
+    def claim(self, holders: Sequence[Run]) -> list[Run]:
+        """Start queued runs as long as one may; return those started."""
+        started: list[Run] = []
+        while chosen := self._choose([*holders, *started]):
+            run, slots = chosen
+            worker = self.launcher.reserve()
+            if self.store.claim(run.id, worker, slots.gpus, slots.cores):
+                self.launcher.submit(worker, run.id)
+                started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))
+        return started
+
+    def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
+        """Return the next run to start with its slots; runs that can never be placed fail on the way."""
+        full = sorted(owners_at_limit((run.owner for run in holders), self._most_a_person()))
+        while (head := self.store.next_queued(full)) and (lack := lacks(head, self.machine)):
+            self.store.refuse(head.id, lack)
+        if head is None:
+            return None
+        slots = place(head, holders, self.machine, self._gpu_states())
+        return (head, slots) if slots else self._passing(head, holders, full)
+
+    def _passing(self, head: Run, holders: Sequence[Run], full: Sequence[str]) -> tuple[Run, Slots] | None:
+        """Return a run that may start before the head, which does not fit."""
+        if head.exclusive or time.monotonic() - self._passed_at < PASS_S:  # who wants the machine alone would wait for each that passes
+            return None
+        self._passed_at = time.monotonic()
+        queued = self.store.queue(limit=FAR, ready_without=full)
+        if len(queued) < 2 or queued[0].id != head.id:
+            return None
+        foreign = foreign_gpus(holders, self.machine, self._gpu_states())
+        room = Room(self.machine.cores, len(self.machine.gpus) - len(foreign), self._most_a_person())
+        chosen = next_up(waiting_of(queued, self._past()), holders_of(holders, self._past()), room)
+        if chosen is None or chosen.id == head.id:
+            return None
+        run = self.store.run(chosen.id)
+        slots = place(run, holders, self.machine, self._gpu_states())
+        if slots is None:
+            return None
+        log.info("run %d passes run %d, which does not fit yet and is not delayed", run.id, head.id)
+        self._passed_at = 0.0  # another one may pass at once
+        return run, slots
+
+    def _past(self) -> History:
+        now = time.monotonic()
+        if self._history is None or now - self._history[0] > HISTORY_S:
+            self._history = now, History(self.store, socket.gethostname())
+        return self._history[1]
+
+    def _gpu_states(self) -> Mapping[int, GpuState]:
+        if self.machine.gpus and time.monotonic() - self._looked_at > GPUS_S:
+            self._states, self._looked_at = self.gpus.states(), time.monotonic()
+        return self._states
+
+    def _most_a_person(self) -> int | None:
+        """Return the limit as the home has it; one that can't be read leaves the last one in force."""
+        try:
+            self._limits = limits(self.home)
+        except ConfigError as error:
+            if str(error) != self._complaint:
+                log.warning("%s", error)
+            self._complaint = str(error)
+        return self._limits.max_running_per_person

@@ -1,0 +1,160 @@
+"""The queue as the store keeps it: its order, who is on hold, what a run asks for; and the commands that change these.
+
+The order is high before normal before low, within one of them by `place`: a new run's is above all others, and a move gives another one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from engine.errors import ConfigError, Problem, WrongStatus
+from engine.store.commands import Commands
+from engine.store.connection import Connected, Row
+from engine.store.records import ALIVE, PRIORITIES, Demand, Priority, Run
+from engine.store.rows import RUN, as_run
+from engine.store.sweep_commands import NOT_HELD
+
+End = Literal["front", "back"]
+_ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+_WAITING = "FROM runs INDEXED BY runs_queue WHERE status = 'queued'"
+"""By its own choice SQLite would read and sort all that wait to find the first."""
+_ORDER = "ORDER BY priority DESC, place"
+_READY = f"{_WAITING} AND held_by IS NULL AND {NOT_HELD} AND owner NOT IN (SELECT value FROM json_each(?))"
+_HELD_BY = f"coalesce(held_by, iif({NOT_HELD}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
+_QUEUED = (
+    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id"
+)
+_PAST = (
+    "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds FROM runs"
+    " WHERE experiment = ?1 AND status = 'finished' AND parent_id IS NULL AND NOT oversubscribe AND claimed_at IS NOT NULL"
+    " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
+)
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """One run that waits, as far as the queue is about it."""
+
+    id: int
+    experiment: str
+    preset: str | None
+    name: str
+    owner: str
+    config: Mapping[str, Any]
+    demand: Demand
+    priority: Priority
+    held_by: str | None
+    oversubscribe: bool
+    created_at: str
+    parent_id: int | None
+    sweep_id: int | None
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """What a finished run took: its slots, and the seconds that it held them."""
+
+    config: Mapping[str, Any]
+    cores: int
+    gpus: int
+    seconds: float
+
+
+class Queue(Connected):
+    """The questions about the queue, of runner and pages alike."""
+
+    def next_queued(self, without: Sequence[str] = ()) -> Run | None:
+        """Return the first run of the queue that is not on hold; runs of the owners `without` are passed over."""
+        row = self.row(f"{RUN} WHERE runs.id = (SELECT id {_READY} {_ORDER} LIMIT 1)", [json.dumps(list(without))])
+        return as_run(row) if row else None
+
+    def queue(self, *, limit: int = 10_000, ready_without: Sequence[str] | None = None) -> list[QueuedRun]:
+        """Return the runs that wait in their order; with `ready_without` only those that are not on hold and of none of these owners."""
+        which = _WAITING if ready_without is None else _READY
+        values = [] if ready_without is None else [json.dumps(list(ready_without))]
+        return [_as_queued(row) for row in self.rows(f"SELECT {_QUEUED} {which} {_ORDER} LIMIT ?", [*values, limit])]
+
+    def run(self, run_id: int) -> Run:
+        """Return one run; raises NoSuchRun."""
+        row = self.row(f"{RUN} WHERE runs.id = ?", [run_id])
+        if row is None:
+            raise self.no_such_run(run_id)
+        return as_run(row)
+
+    def count_queued(self) -> int:
+        """Return how many runs wait."""
+        row = self.row("SELECT count(*) AS n FROM runs WHERE status = 'queued'")
+        return int(row["n"]) if row else 0
+
+    def queue_position(self, run_id: int) -> int:
+        """Return how many runs wait before this one."""
+        sql = (
+            "SELECT count(*) AS n FROM runs, (SELECT priority AS p, place AS at FROM runs WHERE id = ?)"
+            " WHERE status = 'queued' AND (priority > p OR (priority = p AND place < at))"
+        )
+        row = self.row(sql, [run_id])
+        return int(row["n"]) if row else 0
+
+    def alive(self) -> list[Run]:
+        """Return the runs that should have a live worker, oldest first."""
+        return [as_run(row) for row in self.rows(f"{RUN} WHERE runs.status IN ({_ALIVE}) ORDER BY runs.id")]
+
+    def past_runs(self, experiment: str, host: str, limit: int = 300) -> list[PastRun]:
+        """Return the newest runs of an experiment that finished on this host with their cores to themselves, newest first."""
+        found = self.rows(_PAST, [experiment, host, limit])
+        return [PastRun(json.loads(row["config"]), row["cores"], row["gpus"], max(0.0, row["seconds"])) for row in found]
+
+
+class QueueCommands(Commands):
+    """What people do to the queue; each raises NoSuchRun, and WrongStatus for a run that does not wait."""
+
+    def hold(self, run_id: int, *, by: str) -> None:
+        """Keep a run in the queue until it is released; one that is on hold already stays its first holder's."""
+        self._rearrange(run_id, "held", by, "", "UPDATE runs SET held_by = ? WHERE id = ? AND held_by IS NULL", [by, run_id])
+
+    def release(self, run_id: int, *, by: str) -> None:
+        """Let a run on hold start again when its turn comes; one that is not on hold stays as it is."""
+        self._rearrange(run_id, "released", by, "", "UPDATE runs SET held_by = NULL WHERE id = ? AND held_by IS NOT NULL", [run_id])
+
+    def move(self, run_id: int, end: End, *, by: str) -> None:
+        """Put a run before or behind all others of its priority."""
+        if end not in get_args(End):
+            raise ConfigError([Problem("end", f"A run is moved to front or back, got '{end}'.")])
+        place = (
+            "(SELECT min(place) - 1 FROM runs AS other WHERE other.status = 'queued' AND other.priority = runs.priority)"
+            if end == "front"
+            else "(SELECT max(place) + 1 FROM runs)"
+        )
+        self._rearrange(run_id, "moved", by, f"to the {end}", f"UPDATE runs SET place = {place} WHERE id = ?", [run_id])
+
+    def set_priority(self, run_id: int, priority: Priority, *, by: str) -> None:
+        """Give a run another priority; its place within the new one is by its age."""
+        level = level_of(priority)
+        self._rearrange(run_id, "priority", by, priority, "UPDATE runs SET priority = ? WHERE id = ? AND priority <> ?", [level, run_id, level])
+
+    def _rearrange(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
+        with self.change() as connection:
+            if (status := self._status(run_id)) != "queued":
+                raise WrongStatus(f"Run {run_id} does not wait in the queue: it is {status}.")
+            if connection.execute(sql, values).rowcount:
+                self._note_event(run_id, kind, by, detail)
+                self.touch(run_id)
+
+
+def level_of(priority: str) -> int:
+    """Return a priority as the store orders by it; raises ConfigError for a word that is none."""
+    if priority not in PRIORITIES:
+        raise ConfigError([Problem("priority", f"priority must be one of {', '.join(PRIORITIES)}, got '{priority}'.")])
+    return PRIORITIES.index(priority)
+
+
+def _as_queued(row: Row) -> QueuedRun:
+    same = "id experiment preset name owner held_by created_at parent_id sweep_id"
+    return QueuedRun(
+        **{name: row[name] for name in same.split()},
+        config=json.loads(row["config"]),
+        demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+        priority=PRIORITIES[row["priority"]],
+        oversubscribe=bool(row["oversubscribe"]),
+    )

@@ -1,0 +1,68 @@
+"""The queue from the command line: listed with reasons, held, released, moved, and its limit."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from engine.home import Home
+from engine.store import Reader, Store
+from tests.cli.conftest import Parallab
+
+SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
+
+
+def order(home: Home) -> list[int]:
+    with Reader.open(home) as reader:
+        return [run.id for run in reader.queue()]
+
+
+def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
+    queued()
+    parallab(*SUBMIT, "--priority", "high", "--oversubscribe", "--set", "trainers=1")
+    with Store.open(home) as store:
+        store.hold(1, by="bea")
+    told = json.loads(parallab("queue", "--json").stdout)
+    assert (told["max_running_per_person"], told["queued"]) == (None, 2)
+    assert [(run["id"], run["priority"], run["oversubscribe"], run["reason"]) for run in told["runs"]] == [
+        (2, "high", True, "starts next"),
+        (1, "normal", False, "held by bea"),
+    ]
+    assert [(run["takes"], run["starts_in_s"]) for run in told["runs"]] == [(None, 0.0), (None, None)]
+    lines = parallab("queue").stdout.splitlines()
+    assert lines[0].split() == ["ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY"]
+    assert lines[1].endswith("at once  starts next")
+    assert lines[2].endswith("held by bea")
+
+
+def test_runs_are_held_released_and_moved(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
+    for _ in range(4):
+        queued()
+    assert parallab("hold", "1", "2").stdout == "Run 1 is on hold.\nRun 2 is on hold.\n"
+    assert json.loads(parallab("release", "1", "--json").stdout) == {"runs": [1], "now": "released"}
+    parallab("move", "3", "4", "--to", "front")
+    assert order(home) == [3, 4, 1, 2]
+    assert parallab("move", "2", "--priority", "high", "--to", "back").stdout == "Run 2 is of high priority, at the back of its priority.\n"
+    assert order(home) == [2, 3, 4, 1]
+    with Reader.open(home) as reader:
+        assert (reader.run(1).held_by, reader.run(2).held_by) == (None, "ada")
+
+
+def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
+    assert parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
+    assert json.loads(parallab("queue", "--json").stdout) == {"max_running_per_person": 3, "queued": 0, "runs": []}
+    assert "any number of runs" in parallab("queue", "--max-per-person", "none").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("move", "1"), "move takes --to front, --to back or --priority."),
+        (("hold", "9"), "No run has the id 9"),
+        (("queue", "--max-per-person", "few"), "must be a whole number, or none for no limit, got 'few'."),
+    ],
+)
+def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
+    told = parallab(*words)
+    assert (told.returncode, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
+    assert sentence in told.stderr

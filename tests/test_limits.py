@@ -1,0 +1,31 @@
+"""The limits of a home: kept whole, checked, and none where none was set."""
+
+import pytest
+
+from engine.errors import ConfigError
+from engine.home import Home
+from engine.limits import Limits, limits, set_limits
+
+
+def test_limits_are_kept_in_the_home_and_none_at_first(home: Home) -> None:
+    assert limits(home) == Limits(None)
+    set_limits(home, Limits(3))
+    assert limits(home) == Limits(3)
+    assert [path.name for path in home.path.iterdir()] == ["limits.json"]
+    set_limits(home, Limits())
+    assert limits(home) == Limits(None)
+
+
+@pytest.mark.parametrize("most", [0, -1, 10_001])
+def test_a_limit_that_is_none_is_refused_and_the_old_one_stays(home: Home, most: int) -> None:
+    set_limits(home, Limits(2))
+    with pytest.raises(ConfigError, match=rf"must be 1 to 10,000, or none for no limit, got {most}\."):
+        set_limits(home, Limits(most))
+    assert limits(home) == Limits(2)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"max_running_per_person": "3"}'])
+def test_a_file_that_is_not_ours_is_a_sentence_with_the_cure(home: Home, text: str) -> None:
+    home.limits.write_text(text)
+    with pytest.raises(ConfigError, match="max"):
+        limits(home)
