@@ -8,6 +8,7 @@ from app import parts
 from app.durations import duration, since
 from app.lineage import lineage, resume_button
 from app.markup import as_text, bar, number, sweep_link, table, when
+from app.queueing import queue_actions, waits, why
 from app.rows import time_left
 from engine.config import empty_means
 from engine.errors import EngineError
@@ -45,15 +46,17 @@ def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     resume_button(run)
+    queue_actions(run)
     parts.clone_button(run)
     parts.cancel_button(run)
 
 
 def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     """Return where the run is and why, in a sentence."""
+    if run.status == "queued" and run.is_held:
+        return f"It waits: sweep {run.sweep_id}, which it is part of, is paused."
     if run.status == "queued":
-        before = reader.queue_position(run.id)
-        return "Next in the queue." if before == 0 else f"{before} {'run' if before == 1 else 'runs'} before it in the queue."
+        return why(run, waits(reader).get(run.id), reader)
     if run.status == "starting":
         return "The worker starts its ranks and loads the data."
     if run.status == "running":
@@ -73,6 +76,10 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
     pairs.append(("Ranks", str(run.demand.ranks)))
+    if run.priority != "normal":
+        pairs.append(("Priority", run.priority))
+    if run.cores or run.oversubscribe:
+        pairs.append(("Cores", "shared with other runs" if run.oversubscribe else ", ".join(map(str, run.cores))))
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if run.tags:

@@ -1,7 +1,7 @@
 """From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page opened."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -9,11 +9,13 @@ import streamlit as st
 from app import person
 from app.markup import as_text
 from app.parts import go_to_run, go_to_sweep
+from app.queueing import Wish
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume
 from engine.sweep import launch_sweep
+from engine.sweep_draw import Draw
 
 _WAITS = "launch.waits"
 
@@ -26,6 +28,7 @@ class Order:
     preset: str | None
     config: Config
     title: str = ""
+    asked: Wish = field(default_factory=Wish)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,9 @@ class SweepOrder:
     grid: Mapping[str, Sequence[Any]]
     seeds: int
     title: str = ""
+    draw: Draw | None = None
+    exclusive: bool = False
+    stop_after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,30 @@ def _launch(wanted: Order | SweepOrder | Resumption) -> None:
     home, owner = Home.find(), person.whoever()
     try:
         if isinstance(wanted, SweepOrder):
-            found = launch_sweep(home, wanted.experiment, wanted.base, wanted.grid, wanted.seeds, owner=owner, preset=wanted.preset, title=wanted.title)
+            found = launch_sweep(
+                home,
+                wanted.experiment,
+                wanted.base,
+                wanted.grid,
+                wanted.seeds,
+                owner=owner,
+                preset=wanted.preset,
+                title=wanted.title,
+                draw=wanted.draw,
+                exclusive=wanted.exclusive,
+                stop_after=wanted.stop_after,
+            )
         elif isinstance(wanted, Order):
-            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title)
+            found = launch(
+                home,
+                wanted.experiment,
+                wanted.config,
+                owner=owner,
+                preset=wanted.preset,
+                title=wanted.title,
+                priority=wanted.asked.priority,
+                oversubscribe=wanted.asked.oversubscribe,
+            )
         else:
             found = resume(home, wanted.run_id, owner=owner)
     except EngineError as error:

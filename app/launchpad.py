@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import person, sweeping
+from app import person, queueing, sweeping
 from app.choosing import FIRST, reaches
 from app.launching import Order, SweepOrder, order
 from app.links import as_path, changes_of, launch_query
@@ -38,9 +38,12 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
         title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
+        asked = queueing.wish() if draft is None else queueing.Wish()
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
             ready = _shows_demand(configs)
+            if ready and draft is None and config:
+                queueing.show_prospect(found.name, config.model_dump(mode="json"), demand(config, machine()), asked)
             if draft is None and config is None:
                 count = len(problems)
                 st.write(f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence stands beside it.")
@@ -48,19 +51,27 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
                 st.error(as_text(problems[""]))
         label = f"Launch {sweeping.count_of(draft.plan)}" if draft and draft.plan else "Launch"
         if st.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
-            _launch(found, preset, config, values, draft, title)
+            _launch(found, preset, config, values, draft, title, asked)
         _footer(found, preset, values)
 
 
-def _launch(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], draft: sweeping.Draft | None, title: str) -> None:
+def _launch(
+    found: Experiment,
+    preset: str | None,
+    config: Config | None,
+    values: Mapping[str, Any],
+    draft: sweeping.Draft | None,
+    title: str,
+    asked: queueing.Wish,
+) -> None:
     """Order what the form holds; a preset whose settings were changed is no longer the one that the run began as."""
     kept = values if draft is None else draft.base
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
-        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title))
+        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title, draft.draw, draft.exclusive, draft.stop_after))
     elif config:
-        order(Order(found.name, began_as, config, title))
+        order(Order(found.name, began_as, config, title, asked))
 
 
 def _shows_demand(configs: Sequence[Config]) -> bool:

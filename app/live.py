@@ -25,7 +25,7 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "band.js", "chart.js"),
+    js=_text("plotly.js", "band.js", "zoom.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
@@ -40,13 +40,20 @@ _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", 
 
 
 def pulse(
-    token: int, *, run_id: int | None = None, sweep_id: int | None = None, active: bool = True, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS
+    token: int,
+    *,
+    run_id: int | None = None,
+    sweep_id: int | None = None,
+    of_machine: bool = False,
+    active: bool = True,
+    every_ms: int = PULSE_MS,
+    early_ms: int = EARLY_MS,
 ) -> None:
-    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, of the sweep, or of the whole store).
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, of the sweep, of the machine, or of the whole store).
 
     An inactive pulse asks nothing: give `active=False` once nothing can change any more.
     """
-    of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else ""
+    of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else "?machine=1" if of_machine else ""
     data = {
         "url": f"/api/token{of}",
         "token": token,
@@ -72,9 +79,9 @@ def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequ
     _figure(key=key, data=data)
 
 
-def log_view(run_id: int, sources: Sequence[str], *, active: bool) -> None:
-    """Show the run's logs by source, following while the run is on."""
-    _log(key=f"log-{run_id}", data={"run": run_id, "sources": list(sources), "active": active})
+def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:
+    """Show logs by source, of a run or (None) of the lab, following while `active`."""
+    _log(key=f"log-{run_id or 'lab'}", data={"run": run_id, "sources": list(sources), "active": active})
 
 
 def name_form(name: str, button: str) -> object:

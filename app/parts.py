@@ -13,7 +13,7 @@ from engine.errors import EngineError
 from engine.home import ROOT
 from engine.registry import experiment
 from engine.runtime.processes import is_alive
-from engine.store import Reader, Store
+from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ENDED, Run, RunRow, Status
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results")}
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "machine")}
 
 
 def status_badge(status: Status) -> None:
@@ -40,7 +40,7 @@ def show_facts(pairs: list[tuple[str, str]]) -> None:
     st.html(facts(pairs))
 
 
-def title_of(run: Run | RunRow) -> str:
+def title_of(run: Run | RunRow | QueuedRun) -> str:
     """Return what a run is called in lists: its name, or its experiment and preset."""
     try:
         kind = experiment(run.experiment).title

@@ -3,6 +3,7 @@
 Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,15 +13,19 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app import identity, series, tail
+from app.machine_token import machine_token
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine import __version__
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
 from engine.runtime.runner import runner_process
-from engine.store import Reader
+from engine.store import Reader, Stretch
+from engine.store.curves import Axis
 
 NEVER_STORE = {"cache-control": "no-store"}
 LONGEST_BODY = 2_000
+AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
+"""The live chart's names of a curve's axes, and the store's."""
 
 
 def routes() -> list[BaseRoute]:
@@ -48,28 +53,32 @@ def health(request: Request) -> Response:
 
 
 def token(request: Request) -> Response:
-    """Return the change token of one run, of one sweep, or of the whole store."""
+    """Return the change token of one run, of one sweep, of the machine, or of the whole store."""
     run_id, sweep_id = (_whole(request, name) if name in request.query_params else None for name in ("run", "sweep"))
     with Reader.open(Home.find()) as reader:
+        if "machine" in request.query_params:
+            return JSONResponse({"token": machine_token(reader)}, headers=NEVER_STORE)
         found = reader.token(run_id) if sweep_id is None else reader.sweep_token(sweep_id)
         return JSONResponse({"token": found}, headers=NEVER_STORE)
 
 
 def run_series(request: Request) -> Response:
-    """Return a run's curves after a point id."""
+    """Return a run's curves after a point id, or a stretch of them from `from` to `to` along `axis` (step, passes or time)."""
     names = [name for name in request.query_params.get("metrics", "").split(",") if name]
-    body = series.answer(Home.find(), _whole(request, "run"), names, _whole(request, "after", 0), _whole(request, "version", 0))
+    body = series.answer(Home.find(), _whole(request, "run"), names, _whole(request, "after", 0), _whole(request, "version", 0), _stretch(request))
     return JSONResponse(body, headers=NEVER_STORE)
 
 
 def log(request: Request) -> Response:
-    """Return one log after a byte offset, or the whole file as a download."""
-    run_id, source = _whole(request, "run"), request.query_params.get("source", "")
-    path = tail.log_path(Home.find(), run_id, source)
+    """Return one log of a run, or (without one) of the lab after a byte offset, or the whole file as a download."""
+    run_id, source = _whole(request, "run") if "run" in request.query_params else None, request.query_params.get("source", "")
+    path = tail.lab_log_path(Home.find(), source) if run_id is None else tail.log_path(Home.find(), run_id, source)
     if "download" in request.query_params:
         if not path.is_file():
-            raise NoSuchRun(f"The log '{source}' of run {run_id} has not been written yet, or its file was removed.")
-        return FileResponse(path, media_type="text/plain; charset=utf-8", filename=f"run-{run_id}-{source}.log", headers=NEVER_STORE)
+            whose = "the lab" if run_id is None else f"run {run_id}"
+            raise NoSuchRun(f"The log '{source}' of {whose} has not been written yet, or its file was removed.")
+        filename = path.name if run_id is None else f"run-{run_id}-{source}.log"
+        return FileResponse(path, media_type="text/plain; charset=utf-8", filename=filename, headers=NEVER_STORE)
     offset = _whole(request, "offset") if "offset" in request.query_params else None
     return JSONResponse(vars(tail.tail(path, offset)), headers=NEVER_STORE)
 
@@ -120,6 +129,27 @@ def _status_of(error: EngineError) -> int:
     if isinstance(error, ConfigError):
         return 400
     return 503 if isinstance(error, StoreBusy | StoreTooNew) else 404
+
+
+def _stretch(request: Request) -> Stretch | None:
+    """Return the stretch that a zoomed chart asks for, None where it asks for all."""
+    query = request.query_params
+    if not {"from", "to", "axis"} & set(query):
+        return None
+    if (axis := AXES.get(query.get("axis", "step"))) is None:
+        raise ConfigError([Problem("axis", f"axis must be one of {', '.join(AXES)}, got '{query['axis']}'.")])
+    return Stretch(axis, _number(request, "from", -math.inf), _number(request, "to", math.inf))
+
+
+def _number(request: Request, field: str, default: float) -> float:
+    text = request.query_params.get(field)
+    try:
+        found = default if text is None else float(text)
+    except ValueError:
+        found = math.nan
+    if math.isnan(found):
+        raise ConfigError([Problem(field, f"{field} must be a number, got '{text}'.")])
+    return found
 
 
 def _whole(request: Request, field: str, default: int | None = None) -> int:

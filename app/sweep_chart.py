@@ -22,11 +22,12 @@ from app.sweep_numbers import (
     references,
     way_of,
 )
+from engine.analysis.cells import newest
 from engine.analysis.groups import Group
 from engine.metrics import metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep import value_in_words
+from engine.sweep_values import value_in_words
 
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
@@ -41,14 +42,16 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
     lines, lacking = references(sweep, runs, name, reader)
     picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines)
     live.figure(f"sweep-{sweep.id}-{name}", picture, alt=f"{metric(name).label} against {sweep.fields[0]}", height=HEIGHT_PX, colours=colours)
-    for sentence in _captions(groups, name, [explained(sweep)] if lines else [], lacking, by_rank):
+    for sentence in _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank):
         st.caption(as_text(sentence))
     st.html(_table(sweep, runs, groups, name, lines, by_rank))
 
 
-def _captions(groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:
+def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:
     said = []
-    if any(len(group.values) > 1 for group in groups):
+    if sweep.draw and len(sweep.fields) > 1:
+        said.append("Each mark is one combination, the mean over its seeds; its other values stand in the table.")
+    elif any(len(group.values) > 1 for group in groups):
         said.append("Lines join means over seeds; small marks are single runs, and the band reaches from the lowest to the highest.")
     if by_rank:
         said.append("Of each rank the highest value in a run counts.")
@@ -65,7 +68,7 @@ def _table(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: 
     headers = [*sweep.fields, *(["rank"] if by_rank else []), "Finished runs", *(f"{word} ({unit})" if unit else word for word in words)]
     places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}
     totals: dict[tuple[object, ...], int] = {}
-    for run in runs:
+    for run in newest(sweep, runs):
         totals[key_of(sweep, run)] = totals.get(key_of(sweep, run), 0) + 1
     rows = []
     for group in groups:

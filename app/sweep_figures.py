@@ -1,6 +1,7 @@
 """A sweep's chart: a mean with its spread for each line along the axis, and dashed lines that nobody measured. Pure; the theme gives colours."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import log10
 
@@ -10,7 +11,7 @@ from app.sweep_numbers import Lines, axis, is_numeric, line_name
 from engine.analysis.groups import Group
 from engine.metrics import metric
 from engine.store import Sweep
-from engine.sweep import value_in_words
+from engine.sweep_values import value_in_words
 
 HEIGHT_PX = 420
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
@@ -29,11 +30,14 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
     The whole axis is there from the first point on, so that nothing moves while the curve grows.
     """
     figure, colours, unit = go.Figure(), list[int](), metric(name).unit
+    scattered = bool(sweep.draw) and len(sweep.fields) > 1
+    if scattered:
+        groups = [replace(group, key=(group.key[0], *group.key[len(sweep.fields) :])) for group in groups]
     along = sweep.grid[sweep.fields[0]]
     numeric = is_numeric(along)
     for colour, key in enumerate(dict.fromkeys([group.key[1:] for group in groups] + list(lines or {}))):
-        title = line_name(sweep, key) or "measured"
-        _measured(figure, [group for group in groups if group.key[1:] == key], title, unit, SYMBOLS[colour % len(SYMBOLS)], numeric)
+        title = (", ".join(map(str, key)) if scattered else line_name(sweep, key)) or "measured"
+        _measured(figure, [group for group in groups if group.key[1:] == key], title, unit, SYMBOLS[colour % len(SYMBOLS)], numeric, scattered)
         for line in (lines or {}).get(key, []):
             label = f"{title}, {line.label}" if key else line.label
             figure.add_scatter(
@@ -47,7 +51,10 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
         colours += [colour] * (len(figure.data) - len(colours))
     figure.update_layout(
         height=HEIGHT_PX,
-        xaxis={"title": x_title, **(_scale([float(value) for value in along]) if numeric else _places(along))},
+        xaxis={
+            "title": x_title,
+            **(_scale([float(value) for value in along], sweep.draw["over"][sweep.fields[0]] if sweep.draw else "") if numeric else _places(along)),
+        },
         yaxis={"title": f"{metric(name).label}{f' ({unit})' if unit else ''}", "rangemode": "tozero" if unit in FROM_ZERO else "normal"},
         hovermode="closest",
         showlegend=len([trace for trace in figure.data if trace.name]) > 1,
@@ -55,12 +62,12 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
     return figure, colours
 
 
-def _measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, symbol: str, numeric: bool) -> None:
-    """Add the spread between the lowest and the highest run, the single runs, and the mean."""
+def _measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, symbol: str, numeric: bool, scattered: bool) -> None:
+    """Add the spread between the lowest and the highest run, the single runs, and the mean; `scattered` ones differ in more than x, so nothing joins them."""
     if numeric:
         groups = sorted(groups, key=lambda group: group.key[0])  # type: ignore[arg-type, return-value]
     xs = [group.key[0] if numeric else value_in_words(group.key[0]) for group in groups]
-    if any(len(group.values) > 1 for group in groups):
+    if any(len(group.values) > 1 for group in groups) and not scattered:
         figure.add_scatter(
             x=xs + xs[::-1],
             y=[group.high for group in groups] + [group.low for group in reversed(groups)],
@@ -88,19 +95,20 @@ def _measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str,
             y=[group.mean for group in groups],
             customdata=[len(group.values) for group in groups],
             name=title,
-            mode="lines+markers",
+            mode="markers" if scattered else "lines+markers",
             marker={"symbol": symbol, "size": 8},
             hovertemplate=f"%{{y:.4g}} {unit}, mean of %{{customdata}}<extra>{title}</extra>",
         )
 
 
-def _scale(values: Sequence[float]) -> dict[str, object]:
-    """Return a scale over all values with ticks at them, logarithmic where they grow by factors."""
+def _scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:
+    """Return a scale over all values with ticks at them, logarithmic where they grow by factors; one of `drawn` values is as its range is."""
     numbers = sorted(values)
-    grows = len(numbers) > 2 and numbers[0] > 0 and all(later >= 1.9 * earlier for earlier, later in pairwise(numbers))
+    by_factors = len(numbers) > 2 and numbers[0] > 0 and all(later >= 1.9 * earlier for earlier, later in pairwise(numbers))
+    grows = drawn.strip().startswith("log:") if drawn else by_factors
     first, last = (log10(numbers[0]), log10(numbers[-1])) if grows else (numbers[0], numbers[-1])
     edge = (last - first) * EDGE or 1.0
-    ticks = {"tickvals": numbers, "ticktext": [f"{number:g}" for number in numbers]} if len(numbers) <= MOST_TICKS else {}
+    ticks = {"tickvals": numbers, "ticktext": [f"{number:g}" for number in numbers]} if len(numbers) <= MOST_TICKS and not drawn else {}
     return {"type": "log" if grows else "linear", "range": [first - edge, last + edge], **ticks}
 
 

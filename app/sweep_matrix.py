@@ -7,12 +7,15 @@ from typing import Any
 
 from app.durations import duration
 from app.markup import number, table
+from engine.analysis.cells import cell_of, tries
 from engine.store import Sweep
 from engine.store.records import RunRow, Status
-from engine.sweep import told
+from engine.store.sweeps import SEED
+from engine.sweep_values import told, value_in_words
 
 MOST_ACROSS = 12
 """With more columns than this, and more than rows, the matrix is turned round."""
+CAPTION = "The sweep's runs"
 SIGNS: dict[Status, str] = {
     "queued": "○",
     "starting": "◔",
@@ -26,28 +29,39 @@ SIGNS: dict[Status, str] = {
 
 
 def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
-    """Return the matrix as HTML; a cell that several runs share shows the newest."""
-    cells = {_key(sweep, run.config): run for run in runs}
+    """Return the matrix as HTML; a cell that several runs tried shows the newest and says how many they were."""
+    cells = tries(sweep, runs)
+    if sweep.draw:
+        return _drawn(sweep, cells)
     first, *others = sweep.fields
     across = [{first: value} for value in sweep.grid[first]]
-    names = (*others, "seed")
+    names = (*others, SEED)
     down = [dict(zip(names, values, strict=True)) for values in product(*(sweep.grid[name] for name in names))]
     if len(across) > max(MOST_ACROSS, len(down)):
         across, down = down, across
     corner = "" if len(down) > 1 or len(across) > 1 else "run"
-    rows = [[f'<span class="pl-nowrap">{escape(told(row))}</span>', *(_cell(cells.get(_key(sweep, row | column))) for column in across)] for row in down]
-    return table([corner, *(told(column) for column in across)], rows, caption="The sweep's runs")
+    rows = [[f'<span class="pl-nowrap">{escape(told(row))}</span>', *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across)] for row in down]
+    return table([corner, *(told(column) for column in across)], rows, caption=CAPTION)
 
 
-def _key(sweep: Sweep, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(values.get(name) for name in sweep.grid)
+def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
+    """Return a row for each combination that was drawn, in the order of the draw, and a column for each seed."""
+    rows = [
+        [*(escape(value_in_words(value)) for value in chosen), *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds)]
+        for chosen in dict.fromkeys(key[:-1] for key in cells)
+    ]
+    return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION)
 
 
-def _cell(run: RunRow | None) -> str:
-    if run is None:
+def _cell(tried: Sequence[RunRow]) -> str:
+    if not tried:
         return "–"
+    run = tried[-1]
     says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(run.status, run.status)
-    title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip())
+    if len(tried) > 1:
+        says += f", try {len(tried)}"
+    before = f" Tried before by run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
+    title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip() + before)
     return f'<a class="pl-cell pl-{run.status}" href="/run?run={run.id}" title="{title}"><span aria-hidden="true">{SIGNS[run.status]}</span> {escape(says)}</a>'
 
 

@@ -10,7 +10,7 @@ from engine.metrics import metric
 from engine.registry import Experiment, experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep import value_in_words
+from engine.sweep_values import value_in_words
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]
@@ -81,7 +81,7 @@ def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) 
     """Return the lines that execution time is read against, by measured line; and where some lack their start, a sentence."""
     known = experiment_of(sweep)
     scaling = known.scaling if known else None
-    if scaling is None or name != EXECUTION or sweep.fields[:1] != (scaling.field,):
+    if scaling is None or name != EXECUTION or sweep.draw or sweep.fields[:1] != (scaling.field,):
         return {}, ""
     found = {line: lines for line, starts in _starts(sweep, runs, scaling) if (lines := _lines(starts, sweep, scaling, reader))}
     wanted = {key_of(sweep, run)[1:] for run in runs}

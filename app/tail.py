@@ -11,6 +11,10 @@ CHUNK = 256 * 1024
 """Bytes of one answer, and of the end of a log that a first look shows."""
 
 
+LAB_LOGS = {"runner": "runner.log", "spare": "spare.log"}
+"""Logs that belong to no run: the runner's, and that of the last spare worker before it had a run; files of the home."""
+
+
 @dataclass(frozen=True)
 class Tail:
     """A piece of a log: `start` and `end` are byte offsets in the file, `size` is its length at the moment."""
@@ -33,6 +37,13 @@ def log_path(home: Home, run_id: int, source: str) -> Path:
     if not path.is_relative_to(folder):
         raise StoreError(f"The log '{source}' of run {run_id} does not lie in the run's folder, so it is not shown.")
     return path
+
+
+def lab_log_path(home: Home, source: str) -> Path:
+    """Return the file of a log that belongs to no run; raises StoreError where there is none of that name."""
+    if source not in LAB_LOGS:
+        raise StoreError(f"No log is named '{source}'. Known: {', '.join(LAB_LOGS)}; those of a run are asked for with its number.")
+    return home.path / LAB_LOGS[source]
 
 
 def tail(path: Path, offset: int | None) -> Tail:

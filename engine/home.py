@@ -40,6 +40,20 @@ class Home:
         return self.path / "schema.lock"
 
     @property
+    def backups(self) -> Path:
+        """Where copies of the store lie, each with its checksum beside it."""
+        return self.path / "backups"
+
+    @property
+    def aside(self) -> Path:
+        """Where a restore or a check puts what it took out of the way; nothing here is ever read again."""
+        return self.path / "aside"
+
+    @property
+    def limits(self) -> Path:
+        return self.path / "limits.json"
+
+    @property
     def cookie_key(self) -> Path:
         return self.path / "cookie.key"
 

@@ -1,13 +1,12 @@
 """Sweeps: runs of one experiment over values of one or two fields, times seeds; from what a person writes to the queue. Torch-free."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, get_args
+from typing import Any
 
-from engine.config import Config, choices_of, may_be_empty
+from engine.config import Config
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
@@ -15,13 +14,12 @@ from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import NewRun, Store
 from engine.store.sweeps import SEED
+from engine.sweep_draw import Draw, combinations
+from engine.sweep_values import MOST_RUNS, checked, told
 
-MOST_RUNS = 500
 MOST_FIELDS = 2
 MOST_SENTENCES = 3
 """Of so many combinations that break a rule the sentence is told; of the rest the number."""
-SMALL_COUNT = 16
-_RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")
 
 
 @dataclass(frozen=True)
@@ -46,50 +44,22 @@ class Plan:
     cells: tuple[Cell, ...]
 
 
-def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
-    """Return what a person wrote for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`, `none`.
-
-    A `;` in the text parts values that hold commas themselves. Raises ConfigError with a sentence for each value that breaks the field's rule.
-    """
-    if field not in config.model_fields:
-        raise UnknownName("setting", field, config.model_fields, field=field)
-    pieces = [piece.strip() for piece in text.split(";" if ";" in text else ",")]
-    return _checked(config, field, [value for piece in pieces if piece for value in _expanded(config, field, piece)])
-
-
-def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> str:
-    """Return values worth a first look as a person would write them, those left out that `base` does not go with.
-
-    All choices of a field that has some; 1, 2, 4, 8 for a small count; else half, the same and double of what `base` has.
-    """
-    info, value = config.model_fields[field], base.get(field)
-    is_count = int in (info.annotation, *get_args(info.annotation))
-    tried: Iterable[Any]
-    if choices := choices_of(info):
-        tried = choices
-    elif info.annotation is bool:
-        tried = (False, True)
-    elif is_count and (value or 0) <= SMALL_COUNT:
-        tried = (1, 2, 4, 8)
-    elif isinstance(value, int | float):
-        tried = dict.fromkeys(value * factor if factor >= 1 or not is_count else value // 2 for factor in (0.5, 1, 2))
-    else:
-        tried = (value,) if value else ()
-    return ", ".join(value_in_words(each) for each in tried if _allows(config, {**base, field: each}))
-
-
-def plan(name: str, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], seeds: int = 1) -> Plan:
+def plan(name: str, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], seeds: int = 1, *, draw: Draw | None = None, exclusive: bool = False) -> Plan:
     """Return every run of a sweep, seeds outermost: after the first seed the whole curve exists, and values that are compared run side by side.
 
-    `base` holds the other settings; seeds count up from its own. Raises UnknownName, and ConfigError that names the combination.
+    `base` holds the other settings; seeds count up from its own. A `draw` takes the place of `grid`. In an exclusive sweep fields of words change
+    fastest (A B A B), so that what slows the machine for a while falls on all modes alike. Raises UnknownName, and ConfigError that names the combination.
     """
     config = experiment(name).config
-    values = {field: _varied(config, field, written) for field, written in grid.items()}
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
-    _check_size(values, seeds)
+    if draw:
+        values, firsts = _drawn(config, base, draw, seeds)
+    else:
+        values = {field: _varied(config, field, written) for field, written in grid.items()}
+        _check_size(values, seeds)
+        firsts = list(_combinations(values, interleaved=exclusive))
+        _raise_broken(config, base, firsts)
     whole = values | {SEED: tuple(range(first_seed, first_seed + seeds))}
-    firsts = list(_combinations(values))
-    _raise_broken(config, base, firsts)
     ordered = [chosen | {SEED: seed} for seed in whole[SEED] for chosen in firsts]
     return Plan(whole, tuple(Cell(chosen, config.check({**base, **chosen})) for chosen in ordered))
 
@@ -105,89 +75,81 @@ def launch_sweep(
     preset: str | None = None,
     title: str = "",
     timeout_s: float = PAGE_TIMEOUT_S,
+    draw: Draw | None = None,
+    exclusive: bool = False,
+    stop_after: int | None = None,
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
-    Raises what `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is held.
+    `stop_after` so many failed cells what is still queued is cancelled. Raises what `plan` raises, DeviceError where a run could never run here,
+    StoreBusy where the store is held.
     """
     if preset:
         experiment(name).preset(preset)
     owner, title = owner_of(owner), title.strip()[:120]
-    planned = plan(name, base, grid, seeds)
-    here = machine()
-    runs = [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), f"{title}: {cell.name}" if title else cell.name) for cell in planned.cells]
+    if stop_after is not None and stop_after < 1:
+        raise ConfigError([Problem("stop_after", f"stop_after must be at least 1, got {stop_after}. Leave it out to go on whatever fails.")])
+    planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
+    runs = new_runs(planned.cells, title)
+    drawn = draw.as_json() if draw else None
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_sweep(name, planned.grid, runs, owner=owner, preset=preset, name=title)
+        return store.add_sweep(name, planned.grid, runs, owner=owner, preset=preset, name=title, exclusive=exclusive, stop_after=stop_after, draw=drawn)
 
 
-def told(values: Mapping[str, Any]) -> str:
-    """Return names and values in words, such as `splits 4, mode gpipe`."""
-    return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
-
-
-def value_in_words(value: Any) -> str:
-    """Return one value as it is written in a form: `none` for an empty one."""
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value) or "''"
-
-
-def _expanded(config: type[Config], field: str, piece: str) -> list[Any]:
-    """Return the values that one piece of text stands for: a range's numbers, nothing at all, or itself."""
-    info = config.model_fields[field]
-    found = _RANGE.fullmatch(piece) if info.annotation is not str else None
-    if found is None:
-        return [None if may_be_empty(info) and piece.lower() == "none" else piece]
-    first, last = int(found[1]), int(found[2])
-    if last < first:
-        raise ConfigError([Problem(field, f"{field}: a range counts up, such as {last}..{first}, got '{piece}'.")])
-    if last - first >= MOST_RUNS:
-        raise ConfigError([Problem(field, f"{field}: a range may hold at most {MOST_RUNS} values, got '{piece}'. Give fewer.")])
-    return list(range(first, last + 1))
+def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:
+    """Return cells as the store queues them; raises DeviceError for one that could never run here."""
+    here = machine()
+    return [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), f"{title}: {cell.name}" if title else cell.name) for cell in cells]
 
 
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
     if field == SEED:
-        raise ConfigError([Problem(SEED, "seed can't be varied as a field: give the number of seeds, which count up from the form's own.")])
+        raise _seed_is_no_field()
     if field not in config.model_fields:
         raise UnknownName("setting", field, config.model_fields, field=field)
-    return _checked(config, field, written)
-
-
-def _checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values in the field's type; raises ConfigError for those that break its rule, for none at all and for one given twice."""
-    values: list[Any] = []
-    problems: list[Problem] = []
-    for value in written:
-        try:
-            known = config.check_field(field, value)
-        except ConfigError as error:
-            problems += error.problems
-            continue
-        if known in values:
-            problems.append(Problem(field, f"{field} has the value {value_in_words(known)} twice. Give each value once."))
-        values.append(known)
-    if not written:
-        problems.append(Problem(field, f"{field} needs at least one value to vary over, such as {usual_values(config, field, {}) or 'its default'}."))
-    if problems:
-        raise ConfigError(dict.fromkeys(problems))
-    return tuple(values)
+    return checked(config, field, written)
 
 
 def _check_size(values: Mapping[str, Sequence[Any]], seeds: int) -> None:
     if not 1 <= len(values) <= MOST_FIELDS:
         named = f"{len(values)}: {', '.join(values)}" if values else "none"
         raise ConfigError([Problem("", f"A sweep varies 1 or {MOST_FIELDS} fields, got {named}.")])
-    if seeds < 1:
-        raise ConfigError([Problem("seeds", f"seeds must be at least 1, got {seeds}.")])
-    counts = [len(found) for found in values.values()] + [seeds]
+    _raise_size([*(len(found) for found in values.values()), seeds])
+
+
+def _raise_size(counts: Sequence[int]) -> None:
+    """Raise ConfigError where the product of the counts, the seeds last, is more runs than a sweep may have."""
+    if counts[-1] < 1:
+        raise ConfigError([Problem("seeds", f"seeds must be at least 1, got {counts[-1]}.")])
     if prod(counts) > MOST_RUNS:
         sum_of_it = " x ".join(map(str, counts))
         raise ConfigError([Problem("", f"A sweep may have at most {MOST_RUNS} runs, got {sum_of_it} = {prod(counts):,}. Give fewer values or seeds.")])
 
 
-def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    return (dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
+def _combinations(values: Mapping[str, Sequence[Any]], interleaved: bool) -> Iterator[dict[str, Any]]:
+    """Yield all combinations, the last field changing fastest; `interleaved` puts fields of words last."""
+    order = sorted(values, key=lambda field: interleaved and not _is_scale(values[field]))
+    for chosen in product(*(values[field] for field in order)):
+        known = dict(zip(order, chosen, strict=True))
+        yield {field: known[field] for field in values}
+
+
+def _is_scale(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _drawn(config: type[Config], base: Mapping[str, Any], draw: Draw, seeds: int) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
+    """Return the values that each field of a draw takes, numbers in their order, and the combinations in the order drawn."""
+    if SEED in draw.over:
+        raise _seed_is_no_field()
+    _raise_size([draw.count, seeds])
+    firsts = combinations(config, base, draw)
+    columns = {field: list(dict.fromkeys(chosen[field] for chosen in firsts)) for field in draw.over}
+    return {field: tuple(sorted(found) if _is_scale(found) else found) for field, found in columns.items()}, firsts
+
+
+def _seed_is_no_field() -> ConfigError:
+    return ConfigError([Problem(SEED, "seed can't be varied as a field: give the number of seeds, which count up from the form's own.")])
 
 
 def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: Sequence[Mapping[str, Any]]) -> None:
@@ -207,11 +169,3 @@ def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: S
     if left := len(broken) - len(shown):
         problems.append(Problem("", f"So {'does' if left == 1 else 'do'} {left} more of the {len(combinations)} combinations."))
     raise ConfigError(problems)
-
-
-def _allows(config: type[Config], values: Mapping[str, Any]) -> bool:
-    try:
-        config.check(values)
-    except ConfigError:
-        return False
-    return True

@@ -10,7 +10,8 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Reader
-from engine.sweep import MOST_RUNS, launch_sweep, plan, read_values, usual_values
+from engine.sweep import launch_sweep, plan
+from engine.sweep_values import MOST_RUNS, read_values, usual_values
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-// One run's logs: follows the chosen one by byte offset, finds lines, offers the file. Text is only ever set as text.
+// Logs of a run, or (run null) of the lab: follows the chosen one by byte offset, finds lines, offers the file. Text is only ever set as text.
 
 const HELD_LINES = 20000;
 
@@ -12,6 +12,8 @@ function begin(element) {
   const $ = (name) => element.querySelector(name);
   const [source, find, follow, download, text, note] = [".pl-log-source", ".pl-log-find", ".pl-log-follow", ".pl-log-download", ".pl-log-text", ".pl-log-note"].map($);
   const view = { data: null, lines: [], offset: null, start: 0, timer: null, busy: false, settled: false };
+
+  const query = (more) => new URLSearchParams({ ...(view.data.run === null ? {} : { run: view.data.run }), source: source.value, ...more });
 
   view.update = (data) => {
     const known = view.data?.sources.join();
@@ -29,7 +31,7 @@ function begin(element) {
 
   function restart() {
     Object.assign(view, { lines: [], offset: null, start: 0, settled: false });
-    download.href = `/api/log?${new URLSearchParams({ run: view.data.run, source: source.value, download: 1 })}`;
+    download.href = `/api/log?${query({ download: 1 })}`;
     show();
     schedule(0);
   }
@@ -45,9 +47,7 @@ function begin(element) {
     const asked = source.value;
     let delay = 1000;
     try {
-      const query = new URLSearchParams({ run: view.data.run, source: asked });
-      if (view.offset !== null) query.set("offset", view.offset);
-      const answer = await fetch(`/api/log?${query}`, { cache: "no-store" });
+      const answer = await fetch(`/api/log?${query(view.offset === null ? {} : { offset: view.offset })}`, { cache: "no-store" });
       const news = await answer.json();
       if (asked === source.value) {
         if (!answer.ok) note.textContent = news.error;
@@ -86,7 +86,7 @@ function begin(element) {
 
   function words(count, wanted) {
     if (!view.lines.length) return view.data.active ? "Nothing has been written here yet." : "This log is empty.";
-    const said = [wanted ? `${count.toLocaleString("en")} of ${view.lines.length.toLocaleString("en")} lines hold it` : `${count.toLocaleString("en")} lines`];
+    const said = [wanted ? `${count.toLocaleString("en")} of ${view.lines.length.toLocaleString("en")} lines hold it` : `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`];
     if (view.start > 0) said.push("the beginning is in the download");
     if (count > 2000) said.push("the last 2,000 are shown");
     return said.join("; ") + ".";

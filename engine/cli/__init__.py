@@ -15,9 +15,17 @@ COMMANDS = {
     "show": "engine.cli.show:show_command",
     "logs": "engine.cli.logs:logs_command",
     "cancel": "engine.cli.runs:cancel_command",
+    "queue": "engine.cli.queue:queue_command",
+    "hold": "engine.cli.queue:hold_command",
+    "release": "engine.cli.queue:release_command",
+    "move": "engine.cli.queue:move_command",
     "export": "engine.cli.export:export_command",
     "serve": "engine.cli.runner:serve_command",
     "stop": "engine.cli.runner:stop_command",
+    "backup": "engine.cli.backups:backup_command",
+    "restore": "engine.cli.backups:restore_command",
+    "fsck": "engine.cli.fsck:fsck_command",
+    "gc": "engine.cli.gc:gc_command",
     "doctor": "engine.cli.doctor:doctor_command",
 }
 

@@ -33,13 +33,15 @@ class Machine:
     gpus: tuple[Gpu, ...]
     cpu_model: str
     memory_gb: float
+    core_ids: tuple[int, ...] = ()
+    """The cores by number; empty where the system does not tell."""
 
 
 @cache
 def machine() -> Machine:
     """Return what this machine has; cores are those this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine(cores, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1))
+    ids = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+    return Machine(len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1), ids)
 
 
 def demand(config: Config, machine: Machine) -> Demand:
@@ -58,10 +60,13 @@ def demand(config: Config, machine: Machine) -> Demand:
 
 
 def gpu_load() -> dict[int, dict[str, float]]:
-    """Return each GPU's use (percent) and memory (MB); empty where there is none."""
+    """Return each GPU's use (percent) and memory (MB); empty where there is none, and without one that has stopped to answer."""
     found = {}
     for index, handle in enumerate(_handles()):
-        memory, use = pynvml.nvmlDeviceGetMemoryInfo(handle), pynvml.nvmlDeviceGetUtilizationRates(handle)
+        try:
+            memory, use = pynvml.nvmlDeviceGetMemoryInfo(handle), pynvml.nvmlDeviceGetUtilizationRates(handle)
+        except pynvml.NVMLError:
+            continue
         found[index] = {"gpu_percent": float(use.gpu), "memory_mb": float(memory.used) / MB}
     return found
 

@@ -9,20 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 
 from filelock import FileLock, Timeout
 
-from engine.errors import RunnerError, StoreBusy, StoreError
+from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import ROOT, Home
+from engine.runtime.gpus import Gpus, NvmlGpus
 from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
+from engine.runtime.placement import Placement
 from engine.runtime.processes import end_session, is_alive, me
-from engine.runtime.slots import free_cores, lacks, place
+from engine.runtime.sampling import Sampler
+from engine.runtime.slots import free_cores
 from engine.store import Reader, Store
 from engine.store.records import ProcessIdentity, Run
+from engine.upkeep.schedule import Schedule
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +99,7 @@ def serve(home: Home) -> None:
         with FileLock(home.runner_lock).acquire(timeout=TAKE_S), Store.open(home) as store:
             launcher = LocalLauncher(home)
             try:
-                Runner(home, store, launcher, machine()).until_stopped()
+                Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()
             finally:
                 launcher.close()
     except Timeout:
@@ -116,7 +120,7 @@ def _holder(home: Home) -> str:
 
 @dataclass
 class Runner:
-    """The loop: beat, look after live runs, claim the head of the queue where it fits, keep a spare warm."""
+    """The loop: beat, look after live runs, place those of the queue, keep a spare warm."""
 
     home: Home
     store: Store
@@ -127,6 +131,12 @@ class Runner:
     spare_at: float = 0.0
     terminated: dict[int, float] = field(default_factory=dict)
     stopping: bool = False
+    schedule: Schedule | None = None
+    gpus: Gpus = field(default_factory=NvmlGpus)
+    sampler: Sampler = field(default_factory=Sampler)
+
+    def __post_init__(self) -> None:
+        self.placement = Placement(self.home, self.store, self.launcher, self.machine, self.gpus)
 
     def until_stopped(self) -> None:
         """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
@@ -138,8 +148,9 @@ class Runner:
             try:
                 if not self.step():
                     break
-            except StoreBusy as busy:
-                log.warning("%s", busy)
+            except (StoreBusy, StoreFull) as trouble:  # both pass: a runner that ended now would help nobody
+                log.warning("%s", trouble)
+                time.sleep(BEAT_S)
             time.sleep(POLL_S)
         self.store.remove_runner()
         log.info("runner ends%s", "; its runs go on" if self.leaving else "")
@@ -147,10 +158,11 @@ class Runner:
     def step(self) -> bool:
         """Do once all that is due; return False when a stop was asked for and no run is left."""
         self._beat()
+        self.sampler.look(self.store)
         holders = [run for run in self.store.alive() if self._look_after(run)]
         if self.stopping:
             return bool(holders)
-        holders += self._claim(holders)
+        holders += self.placement.claim(holders)
         self._keep_spare(holders)
         return True
 
@@ -161,6 +173,8 @@ class Runner:
         if time.monotonic() - self.beaten_at >= BEAT_S:
             self.stopping = self.store.beat_runner(warm=self.launcher.warm)
             self.beaten_at = time.monotonic()
+            if self.schedule:
+                self.schedule.look()
 
     def _look_after(self, run: Run) -> bool:
         """Enforce a stop and notice a dead worker; return whether the run still holds its slots."""
@@ -203,27 +217,11 @@ class Runner:
         else:
             self.store.end(run.id, "lost", f"{who} while the run was on. What it had recorded is kept; launch it again.{remains}")
 
-    def _claim(self, holders: list[Run]) -> list[Run]:
-        """Start queued runs, strictly first in, first out, as long as the head fits; return those started."""
-        started: list[Run] = []
-        while (head := self.store.next_queued()) is not None:
-            if lack := lacks(head, self.machine):
-                self.store.refuse(head.id, lack)
-                continue
-            gpus = place(head, holders + started, self.machine)
-            if gpus is None:
-                break
-            worker = self.launcher.reserve()
-            if self.store.claim(head.id, worker, gpus):
-                self.launcher.submit(worker, head.id)
-                started.append(replace(head, gpus=gpus, status="starting"))
-        return started
-
     def _keep_spare(self, holders: list[Run]) -> None:
         """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the run's times."""
         if time.monotonic() - self.spare_at < SPARE_RETRY_S or (holders and free_cores(holders, self.machine) < SPARE_CORES):
             return
-        if any(run.status == "starting" for run in holders):
+        if any(run.status == "starting" or run.exclusive for run in holders):
             return
         self.spare_at = time.monotonic()
         self.launcher.reserve()

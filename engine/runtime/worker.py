@@ -23,9 +23,11 @@ from engine.errors import EngineError, NoCheckpoint, RankFailed
 from engine.home import Home
 from engine.registry import experiment
 from engine.runtime import fork_server
+from engine.runtime.affinity import bind_session
 from engine.runtime.environment import environment
 from engine.runtime.launcher import a_run_waits
 from engine.runtime.logs import log_to_stdout
+from engine.runtime.patience import patiently
 from engine.runtime.processes import me
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import StoreSink
@@ -93,10 +95,12 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     folder = home.run_folder(run_id)
     _write_own_log(folder / "logs" / "worker.log")
     store.add_log(run_id, "worker", "logs/worker.log")
+    if run.cores and not run.oversubscribe:
+        bind_session(run.cores)
     ranks: list[Ranks] = []
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
     took = ranks[0].execution_time_s if ranks else None
-    store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker")
+    patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 
 
 def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: float, made: list[Ranks]) -> None:

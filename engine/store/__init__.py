@@ -1,5 +1,7 @@
 """The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
 
+from engine.store.curves import Stretch
+from engine.store.queue import QueuedRun
 from engine.store.reading import Reader
 from engine.store.records import (
     ALIVE,
@@ -36,6 +38,7 @@ __all__ = [
     "MachineSample",
     "NewRun",
     "ProcessIdentity",
+    "QueuedRun",
     "RankBatch",
     "RankNumber",
     "RankRow",
@@ -47,6 +50,7 @@ __all__ = [
     "Series",
     "Status",
     "Store",
+    "Stretch",
     "Summary",
     "Sweep",
 ]

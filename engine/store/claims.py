@@ -1,18 +1,17 @@
-"""What the runner does: register, claim the head of the queue for one worker, put back, end."""
+"""What the runner does: register, claim a run of the queue for one worker, put back, end."""
 
 import json
 from collections.abc import Sequence
 
+from engine.store import samples
 from engine.store.clock import now
 from engine.store.commands import storable
-from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
-from engine.store.rows import RUN, as_run
-from engine.store.sweep_commands import SweepCommands
-
-_ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+from engine.store.queue import Queue, QueueCommands
+from engine.store.records import ALIVE, ENDED, MachineSample, ProcessIdentity, Status
+from engine.store.sweep_commands import BAD_ENDS, NOT_HELD, SweepCommands
 
 
-class Claims(SweepCommands):
+class Claims(Queue, QueueCommands, SweepCommands):
     """The runner's side of the queue."""
 
     def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int) -> None:
@@ -40,27 +39,23 @@ class Claims(SweepCommands):
         with self.change() as connection:
             connection.execute("DELETE FROM runner")
 
-    def next_queued(self) -> Run | None:
-        """Return the head of the queue."""
-        row = self.row(f"{RUN} WHERE runs.status = 'queued' ORDER BY runs.id LIMIT 1")
-        return as_run(row) if row else None
+    def add_machine_samples(self, found: Sequence[MachineSample]) -> None:
+        """Keep what the machine does at the moment, for an hour."""
+        samples.keep(self, found)
 
-    def alive(self) -> list[Run]:
-        """Return the runs that should have a live worker, oldest first."""
-        return [as_run(row) for row in self.rows(f"{RUN} WHERE runs.status IN ({_ALIVE}) ORDER BY runs.id")]
-
-    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int]) -> bool:
-        """Give a queued run to a worker; False where it is no longer queued."""
+    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
+        """Give a queued run to a worker, with its GPUs and CPU cores by number; False where it is no longer queued, or on hold."""
         with self.change() as connection:
             cursor = connection.execute(
-                "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?,"
+                "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?, core_ids = ?,"
                 " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?"
-                " WHERE id = ? AND status = 'queued'",
-                [now(), json.dumps(list(gpus)), worker.boot_id, worker.pid, worker.started_ticks, run_id],
+                f" WHERE id = ? AND status = 'queued' AND held_by IS NULL AND {NOT_HELD}",
+                [now(), json.dumps(list(gpus)), json.dumps(list(cores)), worker.boot_id, worker.pid, worker.started_ticks, run_id],
             )
             if cursor.rowcount == 0:
                 return False
-            self._note_event(run_id, "starting", "runner", f"worker pid {worker.pid}" + (f", GPUs {', '.join(map(str, gpus))}" if gpus else ""))
+            given = [f"{kind} {', '.join(map(str, ids))}" for kind, ids in (("GPUs", gpus), ("cores", cores)) if ids]
+            self._note_event(run_id, "starting", "runner", ", ".join([f"worker pid {worker.pid}", *given]))
             self.touch(run_id)
         return True
 
@@ -68,8 +63,8 @@ class Claims(SweepCommands):
         """Put back a claimed run that its worker never began; False where it has."""
         with self.change() as connection:
             cursor = connection.execute(
-                "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL"
-                " WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
+                "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', core_ids = '[]',"
+                " worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
                 [run_id],
             )
             if cursor.rowcount == 0:
@@ -99,4 +94,6 @@ class Claims(SweepCommands):
             connection.execute("UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id])
             self._note_event(run_id, status, who, cause)
             self.touch(run_id)
+            if status in BAD_ENDS:
+                self._stop_failing_sweep(run_id)
         return True

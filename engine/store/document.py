@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlite_utils import Database
 
 from engine.home import ROOT
-from engine.store.schema import LATER, TABLES, steps
+from engine.store.schema import LATER, LATER_TABLES, TABLES, steps
 
 PAGE = ROOT / "docs" / "schema.md"
 
@@ -46,7 +46,7 @@ def page() -> str:
 
 def _table(connection: sqlite3.Connection, name: str) -> str:
     """Return one table's part: its columns as they are, with the words of the step that made them."""
-    sql = next(text for text in TABLES if text.startswith(f"CREATE TABLE {name} "))
+    sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {name} "))
     first, last = sql.splitlines()[0], sql.splitlines()[-1]
     said = {line.name: line for line in _lines(sql)}
     columns = [said.get(column) or Line(column, kind, LATER[f"{name}.{column}"]) for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")]

@@ -63,10 +63,10 @@ class Listing(Reading):
         row = self.row(f"SELECT count(*) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
 
-    def queue_position(self, run_id: int) -> int:
-        """Return how many runs wait before this one."""
-        row = self.row("SELECT count(*) AS n FROM runs WHERE status = 'queued' AND id < ?", [run_id])
-        return int(row["n"]) if row else 0
+    def began_at(self) -> str | None:
+        """Return when the oldest run was queued; None where there is none."""
+        row = self.row("SELECT created_at FROM runs ORDER BY id LIMIT 1")
+        return str(row["created_at"]) if row else None
 
     def owners(self) -> list[str]:
         """Return the names that own runs."""

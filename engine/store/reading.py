@@ -1,17 +1,17 @@
 """What pages and the command line ask of one run: each question is one short read."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection
 
 from engine.recorder import Span
+from engine.store import samples
 from engine.store.bands import count_band
+from engine.store.curves import Curves
 from engine.store.heat import count_heat
-from engine.store.records import Band, Event, Heat, MachineSample, RankRow, Run, RunnerRow, Series, Summary
-from engine.store.rows import RUN, as_run, as_runner, as_summary
-from engine.store.sweeps import Sweeps
+from engine.store.queue import Queue
+from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Summary
+from engine.store.rows import as_runner, as_summary
 
-_POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
 _BATCHES = f"""
@@ -20,7 +20,7 @@ SELECT batch FROM found WHERE batch IS NOT NULL
 """
 
 
-class Reader(Sweeps):
+class Reader(Queue, Curves):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
@@ -31,13 +31,6 @@ class Reader(Sweeps):
             row = self.row("SELECT version FROM runs WHERE id = ?", [run_id])
         return int(row["version"] or 0) if row else 0
 
-    def run(self, run_id: int) -> Run:
-        """Return one run; raises NoSuchRun."""
-        row = self.row(f"{RUN} WHERE runs.id = ?", [run_id])
-        if row is None:
-            raise self.no_such_run(run_id)
-        return as_run(row)
-
     def resumed_as(self, run_id: int) -> list[int]:
         """Return the runs that resume this one, oldest first."""
         return [row["id"] for row in self.rows("SELECT id FROM runs WHERE parent_id = ? ORDER BY id", [run_id])]
@@ -46,44 +39,10 @@ class Reader(Sweeps):
         """Return each metric of a run in a row, the whole run's before its ranks'."""
         return [as_summary(row) for row in self.rows("SELECT * FROM metrics WHERE run_id = ? ORDER BY name, coalesce(rank, -1)", [run_id])]
 
-    def series(self, run_id: int, metrics: Sequence[str], *, after_id: int = 0, max_points: int | None = None) -> list[Series]:
-        """Return the points of some metrics whose id is above `after_id`, at most `max_points` (at least 5) a series where asked.
-
-        Ids count through the run's points, so the highest one seen in any series asks for what is new in all. A series
-        with nothing new is there with no points. The whole run's come before its ranks'.
-        """
-        marks = ", ".join("?" * len(metrics))
-        with self.snapshot():
-            found = self.rows(
-                f"SELECT id, name, rank, count + nonfinite AS total FROM metrics WHERE run_id = ? AND name IN ({marks}) ORDER BY name, coalesce(rank, -1)",
-                [run_id, *metrics],
-            )
-            return [Series(row["name"], row["rank"], *self._points(row["id"], after_id, max_points), row["total"]) for row in found]
-
     def counts_passes(self, run_id: int) -> bool:
         """Say whether the run's points know how many passes over the data they stand at; the first of each metric tells."""
         first = "(SELECT passes FROM points WHERE metric_id = metrics.id ORDER BY id LIMIT 1)"
         return self.row(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id]) is not None
-
-    def _points(self, metric_id: int, after_id: int, max_points: int | None) -> tuple[list[int], list[int], list[float], list[float | None], list[float]]:
-        """Return ids, steps, times, passes and values of one series."""
-        rows = self._thinned(metric_id, after_id, max_points) if max_points else self._tuples(f"{_POINTS} AND id > ? ORDER BY id", [metric_id, after_id])
-        ids, steps, times, passes, values = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
-        return ids, steps, times, passes, [float(value) for value in values]  # 'nan', 'inf' and '-inf' come as texts
-
-    def _thinned(self, metric_id: int, after_id: int, max_points: int) -> list[tuple[Any, ...]]:
-        """Return the rows that down-sampling keeps; of a long series only ids and values are read whole."""
-        from engine.store.downsample import kept  # NumPy takes 0.1 s to import; the command line and the runner need none of it
-
-        light = self._tuples("SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id > ? ORDER BY id", [metric_id, after_id])
-        ids = [light[position][0] for position in kept([float(value) for _, value in light], max_points)]
-        return self._tuples(f"{_POINTS} AND id IN (SELECT value FROM json_each(?)) ORDER BY id", [metric_id, json.dumps(ids)])
-
-    def _tuples(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self.told():
-            cursor = self.connection.cursor()
-            cursor.row_factory = None
-            return cursor.execute(sql, values).fetchall()
 
     def phases(self, run_id: int) -> dict[int, dict[str, float]]:
         """Return the seconds of each rank in each phase."""
@@ -152,6 +111,26 @@ class Reader(Sweeps):
         """Return the machine's numbers during a run, those later than `after`."""
         sql = "SELECT at, source, name, coalesce(value, 'nan') FROM machine_metrics WHERE run_id = ? AND at > ? ORDER BY at, id"
         return [MachineSample(at, source, name, float(value)) for at, source, name, value in self.rows(sql, [run_id, after])]
+
+    def machine_samples(self) -> list[MachineSample]:
+        """Return what the runner sampled of the machine over the last hour, oldest first."""
+        return samples.samples(self)
+
+    def newest_machine_sample(self) -> str:
+        """Return the moment of the newest of them, empty where there is none."""
+        return samples.newest(self)
+
+    def run_ids(self) -> set[int]:
+        """Return the ids of all runs."""
+        return {row["id"] for row in self.rows("SELECT id FROM runs")}
+
+    def workers(self, boot_id: str, pids: Collection[int]) -> list[tuple[int, str | None, ProcessIdentity]]:
+        """Return id, end (None while it goes on) and worker of the runs whose worker had one of these pids in this boot of the machine, oldest first."""
+        sql = (
+            "SELECT id, ended_at, worker_boot_id, worker_pid, worker_started_ticks FROM runs"
+            " WHERE worker_boot_id = ? AND worker_pid IN (SELECT value FROM json_each(?)) ORDER BY id"
+        )
+        return [(row[0], row[1], ProcessIdentity(*tuple(row)[2:])) for row in self.rows(sql, [boot_id, json.dumps(list(pids))])]
 
     def runner(self) -> RunnerRow | None:
         """Return the runner as last heard of, or None where none is registered."""

@@ -8,6 +8,9 @@ from typing import Any, Literal
 from engine.recorder import Point, Span
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
+Priority = Literal["low", "normal", "high"]
+PRIORITIES: tuple[Priority, ...] = ("low", "normal", "high")
+"""The first counts least; the store keeps a priority as its index here."""
 ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
 """A worker should exist for a run of this status."""
 ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
@@ -128,6 +131,17 @@ class Run:
     """The change token: grows with every write to the run, never shared by two runs."""
     tags: tuple[str, ...] = ()
     note: str = ""
+    priority: Priority = "normal"
+    held_by: str | None = None
+    """Who keeps it from starting while it waits."""
+    oversubscribe: bool = False
+    """Whether it may start on cores that other runs hold; then it is bound to none."""
+    cores: tuple[int, ...] = ()
+    """CPU core ids that the runner gave."""
+    exclusive: bool = False
+    """Whether it is to have the machine to itself, as its sweep asks."""
+    is_held: bool = False
+    """Whether its sweep is paused: while it is queued it stays where it is."""
 
     @property
     def active(self) -> bool:

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 from engine.metrics import metric
 from engine.store.clock import seconds_since
-from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+from engine.store.records import PRIORITIES, Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
     *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
+_OF_SWEEP = ", ".join(f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}" for name in ("exclusive", "held"))
 
 RUN = (
-    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}"
+    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
@@ -29,7 +30,7 @@ def as_run(row: sqlite3.Row) -> Run:
     """Return a row of `RUN` as a record."""
     same = (
         "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
-        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s"
+        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s held_by"
     )
     return Run(
         **{name: row[name] for name in same.split()},
@@ -43,6 +44,11 @@ def as_run(row: sqlite3.Row) -> Run:
         environment=json.loads(row["environment"]),
         tags=tuple(json.loads(row["tags"])),
         note=row["note"] or "",
+        priority=PRIORITIES[row["priority"]],
+        oversubscribe=bool(row["oversubscribe"]),
+        cores=tuple(json.loads(row["core_ids"])),
+        exclusive=bool(row["sweep_exclusive"]),
+        is_held=bool(row["sweep_held"]),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlite_utils import Database, Migrations
 
 from engine.errors import StoreTooNew
+from engine.store.buckets import rebuild
 
 steps = Migrations("parallab")
 
@@ -191,8 +192,41 @@ TABLES = (
     *(_SWEEPS, _RUNS, _PROGRESS, _RANKS, _METRICS, _POINTS, _PHASES, _SPANS, _HISTOGRAMS),
     *(_MACHINE_METRICS, _LOGS, _EVENTS, _TAGS, _NOTES, _RUNNER),
 )
+_BUCKETS = """CREATE TABLE buckets ( -- the corners of each 256 neighbours of a metric, counted from its first point: what a long curve is drawn from
+    metric_id INTEGER NOT NULL REFERENCES metrics (id) ON DELETE CASCADE, -- the metric of one rank of one run
+    bucket INTEGER NOT NULL, -- its number, from 0
+    first_id INTEGER NOT NULL, -- the id of its first point
+    last_id INTEGER NOT NULL, -- and of its last
+    low REAL, -- the least value, NULL where all are NaN
+    low_id INTEGER, -- and its first point
+    high REAL, -- the greatest value, likewise
+    high_id INTEGER, -- and its first point
+    nan_id INTEGER, -- the first NaN, where there is one
+    PRIMARY KEY (metric_id, bucket)
+) STRICT, WITHOUT ROWID"""
+
+_MACHINE_SAMPLES = """CREATE TABLE machine_samples ( -- the machine's numbers of the last hour, by the runner; older ones are deleted
+    at TEXT NOT NULL, -- when it was measured
+    source TEXT NOT NULL, -- host, gpu0, gpu1 and so on
+    name TEXT NOT NULL, -- such as cpu_percent or memory_mb
+    value REAL NOT NULL, -- the number
+    PRIMARY KEY (at, source, name)
+) STRICT, WITHOUT ROWID"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES)
+"""Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
+    "metrics.thinned": "points that the gc command took away; all that stands beside it is of the points before that",
+    "runs.priority": "0 low, 1 normal, 2 high: a higher one goes first",
+    "runs.place": "the order within a priority, the least first",
+    "runs.held_by": "who keeps it from starting while it is queued, none where it may",
+    "runs.oversubscribe": "1 where it may start on cores that other runs hold; it is bound to none then",
+    "runs.core_ids": "CPU cores that the runner gave, a JSON list",
+    "sweeps.held": "1 while it is paused: its queued runs stay where they are",
+    "sweeps.exclusive": "1 where each of its runs has the machine to itself",
+    "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
+    "sweeps.draw": "count, seed and ranges of a random draw, as JSON; empty for a grid",
 }
 """Words of the columns that later steps add, by 'table.column'."""
 _INDEXES = (
@@ -235,6 +269,44 @@ def time_before_a_resumption(db: Database) -> None:
 def index_of_micro_batches(db: Database) -> None:
     """Find the spans of one batch of a pipeline without a look at its other batches."""
     db.execute("CREATE INDEX spans_micro_batch ON spans (run_id, micro_batch)")
+
+
+@steps()
+def corners_of_long_curves(db: Database) -> None:
+    """Draw a curve of any length without reading all of it, and let the gc command say what it took away."""
+    db.execute("ALTER TABLE metrics ADD COLUMN thinned INTEGER NOT NULL DEFAULT 0")
+    db.execute(_BUCKETS)
+    for (metric_id,) in db.execute("SELECT id FROM metrics").fetchall():
+        rebuild(db.conn, metric_id)
+
+
+@steps()
+def order_of_the_queue(db: Database) -> None:
+    """Let the queue have priorities and an order of its own, runs be on hold, and a run hold cores by number."""
+    for column in (
+        "priority INTEGER NOT NULL DEFAULT 1 CHECK (priority BETWEEN 0 AND 2)",
+        "place INTEGER NOT NULL DEFAULT 0",
+        "held_by TEXT",
+        "oversubscribe INTEGER NOT NULL DEFAULT 0",
+        "core_ids TEXT NOT NULL DEFAULT '[]'",
+    ):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("UPDATE runs SET place = id")
+    db.execute("CREATE INDEX runs_place ON runs (place)")
+    db.execute("CREATE INDEX runs_queue ON runs (priority DESC, place) WHERE status = 'queued'")
+
+
+@steps()
+def machine_samples(db: Database) -> None:
+    """Keep what the machine did over the last hour, whether or not a run was on."""
+    db.execute(_MACHINE_SAMPLES)
+
+
+@steps()
+def sweeps_that_change(db: Database) -> None:
+    """Let a sweep be paused, drawn, stopped after failures, and have the machine to itself."""
+    for column in ("held INTEGER NOT NULL DEFAULT 0", "exclusive INTEGER NOT NULL DEFAULT 0", "stop_after INTEGER", "draw TEXT NOT NULL DEFAULT ''"):
+        db.execute(f"ALTER TABLE sweeps ADD COLUMN {column}")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""What people do to sweeps: launch one, end all of it. Each command is one transaction, whatever the number of runs."""
+"""What people do to sweeps: launch, pause, extend, try again, end. Each command is one transaction, whatever the number of runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,16 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.commands import Commands
+from engine.store.connection import Row
 from engine.store.records import ENDED, Demand, Status
+
+NOT_HELD = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
+"""A condition on runs: no paused sweep holds them back."""
+BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
+"""How a run ends that is worth another try, and that counts as a failure of its sweep."""
+RETRIED = "retried"
+_NEWEST = "SELECT * FROM runs WHERE id IN (SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config) ORDER BY id"
+"""The newest try of each cell: tries share their config to the letter."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +33,87 @@ class SweepCommands(Commands):
     """The commands about whole sweeps."""
 
     def add_sweep(
-        self, experiment: str, grid: Mapping[str, Sequence[Any]], runs: Sequence[NewRun], *, owner: str, preset: str | None = None, name: str = ""
+        self,
+        experiment: str,
+        grid: Mapping[str, Sequence[Any]],
+        runs: Sequence[NewRun],
+        *,
+        owner: str,
+        preset: str | None = None,
+        name: str = "",
+        exclusive: bool = False,
+        stop_after: int | None = None,
+        draw: Mapping[str, Any] | None = None,
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
-        `grid` names the fields that vary, the seed among them, with their values. Raises ConfigError where there is no run.
+        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises ConfigError where there is no run.
         """
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
         with self.change() as connection:
-            sql = "INSERT INTO sweeps (experiment, name, owner, grid, created_at) VALUES (?, ?, ?, ?, ?)"
-            texts = json.dumps({field: list(values) for field, values in grid.items()})
-            sweep_id = connection.execute(sql, [experiment, name, owner, texts, now()]).lastrowid
+            sql = "INSERT INTO sweeps (experiment, name, owner, grid, created_at, exclusive, stop_after, draw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else ""]
+            sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None
             for run in runs:
                 self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id)
         return sweep_id
+
+    def extend_sweep(
+        self,
+        sweep_id: int,
+        before: Mapping[str, Sequence[Any]],
+        grid: Mapping[str, Sequence[Any]],
+        runs: Sequence[NewRun],
+        *,
+        by: str,
+        draw: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Give a sweep a larger grid than it had `before` and queue the runs of its new cells; return their ids.
+
+        Raises NoSuchSweep, ConfigError where there is no new run, WrongStatus where someone else has extended it meanwhile.
+        """
+        if not runs:
+            raise ConfigError([Problem("", "There is nothing to add: every one of these runs is part of the sweep already. Give values that are new.")])
+        with self.change() as connection:
+            sweep = self._sweep_row(sweep_id)
+            if sweep["grid"] != _text(before):
+                raise WrongStatus(f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, and extend it again.")
+            connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [_text(grid), json.dumps(draw) if draw else "", sweep_id])
+            presets = {row["preset"] for row in self.rows("SELECT DISTINCT preset FROM runs WHERE sweep_id = ?", [sweep_id])}
+            preset = presets.pop() if len(presets) == 1 else None
+            return [self._queue(sweep["experiment"], run.config, owner=by, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id) for run in runs]
+
+    def hold_sweep(self, sweep_id: int, *, by: str) -> list[int]:
+        """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued runs.
+
+        Raises NoSuchSweep, WrongStatus where none of its runs is queued. Asking twice changes nothing.
+        """
+        with self.change():
+            is_held, queued = bool(self._sweep_row(sweep_id)["held"]), self._queued_of(sweep_id)
+            if not queued:
+                raise WrongStatus(f"Sweep {sweep_id} can't be paused: none of its runs is queued any more.")
+            return queued if is_held else self._set_held(sweep_id, queued, True, by)
+
+    def release_sweep(self, sweep_id: int, *, by: str) -> list[int]:
+        """Let a paused sweep go on; return its queued runs. Raises NoSuchSweep, WrongStatus where it is not paused."""
+        with self.change():
+            if not self._sweep_row(sweep_id)["held"]:
+                raise WrongStatus(f"Sweep {sweep_id} is not paused, so there is nothing to let go on.")
+            return self._set_held(sweep_id, self._queued_of(sweep_id), False, by)
+
+    def retry_sweep(self, sweep_id: int, *, by: str, statuses: Sequence[Status] = BAD_ENDS) -> dict[int, int]:
+        """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it tries again.
+
+        Raises NoSuchSweep, WrongStatus where no cell is like that.
+        """
+        with self.change():
+            self._sweep_row(sweep_id)
+            again = [row for row in self.rows(_NEWEST, [sweep_id]) if row["status"] in statuses]
+            if not again:
+                raise WrongStatus(f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}.")
+            return {row["id"]: self._try_again(row, by) for row in again}
 
     def request_cancel_sweep(self, sweep_id: int, *, by: str) -> dict[int, Status]:
         """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns each one's new status.
@@ -47,10 +121,52 @@ class SweepCommands(Commands):
         Runs that have ended stay as they are and are not named. Raises NoSuchSweep, WrongStatus where all have ended.
         """
         with self.change():
+            self._sweep_row(sweep_id)
             found = self.rows("SELECT id, status FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
-            if not found and self.row("SELECT 1 FROM sweeps WHERE id = ?", [sweep_id]) is None:
-                raise self.no_such_sweep(sweep_id)
             left: dict[int, Status] = {row["id"]: row["status"] for row in found if row["status"] not in ENDED}
             if not left:
                 raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all its {len(found)} runs have ended already.")
             return {run_id: status if status == "stopping" else self._cancel(run_id, status, by) for run_id, status in left.items()}
+
+    def _stop_failing_sweep(self, run_id: int) -> None:
+        """Cancel what is queued of the run's sweep where as many of its cells ended badly as it allows, inside a change."""
+        sweep = self.row("SELECT sweeps.* FROM sweeps JOIN runs ON runs.sweep_id = sweeps.id WHERE runs.id = ? AND stop_after IS NOT NULL", [run_id])
+        if sweep is None:
+            return
+        failures = sum(row["status"] in BAD_ENDS for row in self.rows(_NEWEST, [sweep["id"]]))
+        if failures < sweep["stop_after"]:
+            return
+        bad = "1 run" if failures == 1 else f"{failures} runs"
+        cause = f"Cancelled: {bad} of sweep {sweep['id']} ended badly, and it stops after {sweep['stop_after']}. Retry it once the cause is mended."
+        for each in self._queued_of(sweep["id"]):
+            self.connection.execute("UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [cause, now(), each])
+            self._note_event(each, "cancelled", "runner", cause)
+            self.touch(each)
+
+    def _try_again(self, row: Row, by: str) -> int:
+        demand = Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"])
+        config = json.loads(row["config"])
+        new = self._queue(row["experiment"], config, owner=by, demand=demand, preset=row["preset"], name=row["name"], sweep_id=row["sweep_id"])
+        self._note_event(row["id"], RETRIED, by, f"as run {new}")
+        self.touch(row["id"])
+        return new
+
+    def _set_held(self, sweep_id: int, queued: list[int], held: bool, by: str) -> list[int]:
+        self.connection.execute("UPDATE sweeps SET held = ? WHERE id = ?", [held, sweep_id])
+        for run_id in queued:
+            self._note_event(run_id, "held" if held else "released", by, f"with sweep {sweep_id}")
+            self.touch(run_id)
+        return queued
+
+    def _sweep_row(self, sweep_id: int) -> Row:
+        found = self.row("SELECT * FROM sweeps WHERE id = ?", [sweep_id])
+        if found is None:
+            raise self.no_such_sweep(sweep_id)
+        return found
+
+    def _queued_of(self, sweep_id: int) -> list[int]:
+        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE sweep_id = ? AND status = 'queued' ORDER BY id", [sweep_id])]
+
+
+def _text(grid: Mapping[str, Sequence[Any]]) -> str:
+    return json.dumps({field: list(values) for field, values in grid.items()})

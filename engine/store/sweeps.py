@@ -26,6 +26,14 @@ class Sweep:
     created_at: str
     statuses: Mapping[Status, int]
     """How many of its runs have each status; statuses of none are left out."""
+    held: bool = False
+    """Whether it was paused; its queued runs, if any are left, stay where they are."""
+    exclusive: bool = False
+    """Whether each of its runs has the machine to itself."""
+    stop_after: int | None = None
+    """So many cells may end badly, then its queued runs are cancelled."""
+    draw: Mapping[str, Any] | None = None
+    """`count`, `seed` and `over` (a range as text for each field) of a random draw; None for a grid."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -45,6 +53,11 @@ class Sweep:
     def ended(self) -> int:
         """How many of them have ended, well or not."""
         return sum(count for status, count in self.statuses.items() if status in ENDED)
+
+    @property
+    def paused(self) -> bool:
+        """Whether runs of it wait until it is let go on."""
+        return self.held and "queued" in self.statuses
 
     @property
     def active(self) -> bool:
@@ -110,7 +123,14 @@ class Sweeps(Listing):
 
 
 def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
-    same = "id experiment name owner created_at"
+    same = "id experiment name owner created_at stop_after"
     grid = {field: tuple(values) for field, values in json.loads(row["grid"]).items()}
     ordered: dict[Status, int] = {status: counts[status] for status in get_args(Status) if status in counts}
-    return Sweep(**{name: row[name] for name in same.split()}, grid=grid, statuses=ordered)
+    return Sweep(
+        **{name: row[name] for name in same.split()},
+        grid=grid,
+        statuses=ordered,
+        held=bool(row["held"]),
+        exclusive=bool(row["exclusive"]),
+        draw=json.loads(row["draw"]) if row["draw"] else None,
+    )

@@ -49,6 +49,13 @@ class Console:
             self._process.wait(timeout=20)
             self._process = None
 
+    def kill(self) -> None:
+        """End the server as a crash does; `start` serves on the same port again."""
+        if self._process:
+            self._process.kill()
+            self._process.wait(timeout=20)
+            self._process = None
+
     def health(self) -> dict[str, str]:
         """Return what /healthz says."""
         found: dict[str, str] = httpx.get(f"{self.address}/healthz", timeout=5).json()

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from engine.home import Home
+from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.runtime.processes import me
 from engine.runtime.runner import MAX_STARTS, Runner
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
+from engine.upkeep.backups import backups
+from engine.upkeep.schedule import Schedule
 
 
 @dataclass
@@ -52,7 +55,7 @@ def store(home: Home) -> Iterator[Store]:
 
 @pytest.fixture
 def runner(home: Home, store: Store) -> Runner:
-    return Runner(home, store, PaperLauncher(), Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0))
+    return Runner(home, store, PaperLauncher(), Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0), gpus=FakeGpus(2))
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def paper(runner: Runner) -> PaperLauncher:
     return runner.launcher
 
 
-def test_the_queue_is_strictly_first_in_first_out(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+def test_the_queue_is_first_in_first_out_where_nothing_tells_how_long_runs_take(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
     small, large, later = queue(cores=2), queue(cores=3), queue(cores=1)
     runner.step()
     assert list(paper(runner).submitted) == [small]
@@ -183,3 +186,11 @@ def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(runner: Run
     paper(runner).ended[paper(runner).submitted[first].pid] = "exited with code 0"
     assert not runner.step()
     assert run_of(runner, second).status == "queued"
+
+
+def test_the_runner_backs_the_store_up_when_it_is_due(runner: Runner, queue: Callable[..., int]) -> None:
+    queue()
+    runner.schedule = Schedule(runner.home, every_h=1e-9)
+    runner.step()
+    runner.schedule.wait()
+    assert len(backups(runner.home)) == 1

@@ -1,0 +1,25 @@
+"""The cells of a sweep: one for each combination of values and seed, with every run that tried it. Torch-free."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.store import Sweep
+from engine.store.records import RunRow
+
+
+def cell_of(sweep: Sweep, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the key of the cell that a config belongs to: its values of the fields that vary, the seed last."""
+    return tuple(values.get(name) for name in sweep.grid)
+
+
+def tries(sweep: Sweep, runs: Sequence[RunRow]) -> dict[tuple[Any, ...], list[RunRow]]:
+    """Return the runs of each cell, oldest first, in the order in which cells were queued."""
+    found: dict[tuple[Any, ...], list[RunRow]] = {}
+    for run in sorted(runs, key=lambda run: run.id):
+        found.setdefault(cell_of(sweep, run.config), []).append(run)
+    return found
+
+
+def newest(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the run of each cell that was queued last."""
+    return [tried[-1] for tried in tries(sweep, runs).values()]

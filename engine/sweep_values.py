@@ -1,0 +1,99 @@
+"""Values of settings as a person writes and reads them: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `none`. Torch-free."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from engine.config import Config, choices_of, may_be_empty
+from engine.errors import ConfigError, Problem, UnknownName
+
+MOST_RUNS = 500
+"""Runs of one sweep, and values of one range."""
+SMALL_COUNT = 16
+_RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")
+
+
+def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
+    """Return what a person wrote for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`, `none`.
+
+    A `;` in the text parts values that hold commas themselves. Raises ConfigError with a sentence for each value that breaks the field's rule.
+    """
+    if field not in config.model_fields:
+        raise UnknownName("setting", field, config.model_fields, field=field)
+    pieces = [piece.strip() for piece in text.split(";" if ";" in text else ",")]
+    return checked(config, field, [value for piece in pieces if piece for value in _expanded(config, field, piece)])
+
+
+def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> str:
+    """Return values worth a first look as a person would write them, those left out that `base` does not go with.
+
+    All choices of a field that has some; 1, 2, 4, 8 for a small count; else half, the same and double of what `base` has.
+    """
+    info, value = config.model_fields[field], base.get(field)
+    is_count = int in (info.annotation, *get_args(info.annotation))
+    tried: Iterable[Any]
+    if choices := choices_of(info):
+        tried = choices
+    elif info.annotation is bool:
+        tried = (False, True)
+    elif is_count and (value or 0) <= SMALL_COUNT:
+        tried = (1, 2, 4, 8)
+    elif isinstance(value, int | float):
+        tried = dict.fromkeys(value * factor if factor >= 1 or not is_count else value // 2 for factor in (0.5, 1, 2))
+    else:
+        tried = (value,) if value else ()
+    return ", ".join(value_in_words(each) for each in tried if _allows(config, {**base, field: each}))
+
+
+def told(values: Mapping[str, Any]) -> str:
+    """Return names and values in words, such as `splits 4, mode gpipe`."""
+    return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
+
+
+def value_in_words(value: Any) -> str:
+    """Return one value as it is written in a form: `none` for an empty one."""
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value) or "''"
+
+
+def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
+    """Return values in the field's type; raises ConfigError for those that break its rule, for none at all and for one given twice."""
+    values: list[Any] = []
+    problems: list[Problem] = []
+    for value in written:
+        try:
+            known = config.check_field(field, value)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if known in values:
+            problems.append(Problem(field, f"{field} has the value {value_in_words(known)} twice. Give each value once."))
+        values.append(known)
+    if not written:
+        problems.append(Problem(field, f"{field} needs at least one value to vary over, such as {usual_values(config, field, {}) or 'its default'}."))
+    if problems:
+        raise ConfigError(dict.fromkeys(problems))
+    return tuple(values)
+
+
+def _expanded(config: type[Config], field: str, piece: str) -> list[Any]:
+    """Return the values that one piece of text stands for: a range's numbers, nothing at all, or itself."""
+    info = config.model_fields[field]
+    found = _RANGE.fullmatch(piece) if info.annotation is not str else None
+    if found is None:
+        return [None if may_be_empty(info) and piece.lower() == "none" else piece]
+    first, last = int(found[1]), int(found[2])
+    if last < first:
+        raise ConfigError([Problem(field, f"{field}: a range counts up, such as {last}..{first}, got '{piece}'.")])
+    if last - first >= MOST_RUNS:
+        raise ConfigError([Problem(field, f"{field}: a range may hold at most {MOST_RUNS} values, got '{piece}'. Give fewer.")])
+    return list(range(first, last + 1))
+
+
+def _allows(config: type[Config], values: Mapping[str, Any]) -> bool:
+    try:
+        config.check(values)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,42 @@
+"""Machine: slots and who holds them, the last hour, the runner with its log, room on disks, what is left over."""
+
+import streamlit as st
+
+from app import live, machine, parts
+from app.asking import reading
+from app.machine_token import machine_token
+from app.tail import LAB_LOGS
+from engine.home import Home
+from engine.runtime.leftovers import leftovers
+from engine.runtime.machine import machine as this_machine
+
+EVERY_MS = 2_500
+
+st.title("Machine", anchor=False)
+
+
+@st.fragment
+def page() -> None:
+    """Show the machine, and again whenever there is another sample or a run has news."""
+    with reading(lambda: live.pulse(-1, of_machine=True)) as reader:
+        token, samples, here = machine_token(reader), reader.machine_samples(), this_machine()
+        parts.runner_banner(reader)
+        st.subheader("Slots", anchor=False)
+        machine.slots(reader, here, samples)
+        st.subheader("The last hour", anchor=False)
+        machine.hours(samples, here)
+        st.subheader("Runner", anchor=False)
+        machine.runner(reader)
+        st.subheader("Room", anchor=False)
+        machine.room(Home.find())
+    live.pulse(token, of_machine=True, every_ms=EVERY_MS)
+
+
+page()
+st.subheader("Log of the runner", anchor=False)
+live.log_view(None, list(LAB_LOGS), active=True)
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.subheader("Left over", anchor=False, width="stretch")
+    st.button("Look again", help="Processes, folders and shared memory are looked through when the page is opened, and by this button.")
+with reading() as reader:
+    machine.left_over(leftovers(Home.find(), reader))
