@@ -120,6 +120,12 @@ class PipelineConfig(Config):
                 "splits",
                 f"splits must be at least stages ({self.stages}) for torch's 1f1b, got {self.splits}. Raise it, or choose peer_schedule gpipe or mode 1f1b.",
             )
+        if self.batch_norm == "micro_batch" and self.image_size <= 32 and self.batch_size // self.splits == 1:
+            raise RuleBroken(
+                "splits",
+                f"splits must leave 2 images to each micro-batch of images of up to 32 pixels, got {self.splits} for {self.batch_size} images: the last layers "
+                f"have one pixel there, and batch-norm nothing to compare. Choose at most {self.batch_size // 2}, larger images, or batch_norm frozen.",
+            )
         if self.fault_stage > self.stages:
             raise RuleBroken("fault_stage", f"fault_stage must be at most stages ({self.stages}), got {self.fault_stage}.")
         if self.device == "mps":
