@@ -27,7 +27,7 @@ def resnet(name: ResNetName, classes: int, seed: int) -> nn.Module:
 def fast_in_small_batches(net: nn.Module) -> nn.Module:
     """Make 1x1 convolutions of fewer than 16 images as fast on one thread as on several; return the net, whose numbers stay what they are.
 
-    torch takes a slow path for just these (a quarter of a ResNet-50's time at 8 images of 128 pixels), unless they are dilated, which means
+    torch takes a slow path for just these (a fifth of a ResNet-50's time at 8 images of 128 pixels), unless they are dilated, which means
     nothing to a filter of one pixel. Of fewer than 4 images the slow path is the faster one.
     """
     for module in net.modules():
