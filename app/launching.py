@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import person
+from app import dialogs, person
 from app.markup import as_text
 from app.parts import go_to_run, go_to_sweep
 from app.queueing import Wish
@@ -58,7 +58,7 @@ def order(wanted: Order | SweepOrder | Resumption) -> None:
     if person.name() is None:
         st.session_state[_WAITS] = wanted
         button = "Save and resume" if isinstance(wanted, Resumption) else "Save and launch"
-        person.ask("It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
+        dialogs.open_soon(person.ask, "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import person, queueing, sweeping
+from app import dialogs, person, queueing, sweeping
 from app.choosing import FIRST, reaches
 from app.launching import Order, SweepOrder, order
 from app.links import as_path, changes_of, launch_query
@@ -100,5 +100,5 @@ def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any]) ->
             st.code(as_path("/", launch_query(found, preset, values)), language=None, wrap_lines=True)
         if who := person.name():
             if st.button("Change name", type="tertiary"):
-                person.ask("Runs that you start from now on carry the new name.", "Save")
+                dialogs.open_soon(person.ask, "Runs that you start from now on carry the new name.", "Save")
             st.caption(f"Launches as {as_text(who)}.")

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app import dialogs
 from app.parts import PAGES
 from engine.home import ROOT
 
@@ -21,3 +22,4 @@ st.navigation(
     ],
     position="top",
 ).run()
+dialogs.open_asked()

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from app import person
+from app import dialogs, person
 from app.asking import command
 from app.links import launch_query
 from app.markup import as_text, facts
@@ -111,7 +111,7 @@ def cancel_button(run: Run | RunRow) -> None:
     if run.status in ENDED or run.status == "stopping":
         return
     if st.button("Cancel", key=f"cancel-{run.id}"):
-        ask_cancel(run)
+        dialogs.open_soon(ask_cancel, run)
 
 
 def clone_button(run: Run | RunRow) -> None:

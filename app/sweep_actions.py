@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import person
+from app import dialogs, person
 from app.asking import command
 from app.forms import label_of
 from app.markup import as_text
@@ -28,11 +28,11 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         _order_hold(sweep, hold=True)
     ended = {run.status for run in newest(sweep, runs)}
     if ended & {*BAD_ENDS, "cancelled"} and st.button("Retry", key=f"retry-sweep-{sweep.id}", help="Queue another run of each cell that did not finish."):
-        ask_retry(sweep, runs)
+        dialogs.open_soon(ask_retry, sweep, runs)
     if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", help="Add values, seeds or draws as new cells of this sweep."):
-        ask_extend(sweep, runs)
+        dialogs.open_soon(ask_extend, sweep, runs)
     if any(run.status not in ENDED and run.status != "stopping" for run in runs) and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}"):
-        ask_cancel(sweep)
+        dialogs.open_soon(ask_cancel, sweep)
 
 
 def _order_hold(sweep: Sweep, *, hold: bool) -> None:

@@ -98,8 +98,11 @@ def launch_as_ada(page: Page) -> None:
 
 
 def cancel(page: Page) -> None:
-    """Cancel the run that is shown and see it end."""
+    """Cancel the run that is shown, taking time over the confirmation so that the page behind it has news, and see the run end."""
     page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(page.get_by_role("button", name="Cancel the run")).to_be_visible()
+    behind = page.get_by_text("% done (")
+    expect(behind).not_to_have_text(behind.inner_text(), timeout=RUN_MS)
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)
 
