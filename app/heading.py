@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
-from app.lineage import lineage, resume_button
+from app.lineage import lineage, resume_button, retry_button
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.rows import time_left
 from engine.config import empty_means
@@ -45,6 +45,7 @@ def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     resume_button(run)
+    retry_button(run)
     parts.clone_button(run)
     parts.cancel_button(run)
 
@@ -60,7 +61,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
         done = f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
         return f"{entry.progress:.0%} done ({done}), {time_left(entry)}."
     if run.status == "stopping":
-        return f"Asked to stop by {run.stop_requested_by}; its processes are being ended."
+        how = "killed" if run.stop_kind == "force" else "ended"
+        return f"Asked to stop by {run.stop_requested_by}; its processes are being {how}."
     return run.cause or "It ended without saying why."
 
 
@@ -73,6 +75,10 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
     pairs.append(("Ranks", str(run.demand.ranks)))
+    if run.limits.max_run_time_s:
+        pairs.append(("Time limit", duration(run.limits.max_run_time_s)))
+    if run.limits.max_retries:
+        pairs.append(("Retries", f"{run.attempt} of {run.limits.max_retries}"))
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if run.tags:

@@ -12,7 +12,8 @@ from app.parts import go_to_run, go_to_sweep
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
-from engine.launch import launch, resume
+from engine.launch import launch, resume, retry
+from engine.limits import NO_LIMITS, Limits
 from engine.sweep import launch_sweep
 
 _WAITS = "launch.waits"
@@ -26,6 +27,7 @@ class Order:
     preset: str | None
     config: Config
     title: str = ""
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class SweepOrder:
     grid: Mapping[str, Sequence[Any]]
     seeds: int
     title: str = ""
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,21 @@ class Resumption:
     run_id: int
 
 
-def order(wanted: Order | SweepOrder | Resumption) -> None:
-    """Carry out a launch or a resumption, or ask the name first and carry it out in the next script run."""
+@dataclass(frozen=True)
+class Repetition:
+    """One click on a run's Retry."""
+
+    run_id: int
+
+
+Wanted = Order | SweepOrder | Resumption | Repetition
+
+
+def order(wanted: Wanted) -> None:
+    """Carry out a launch, a resumption or a retry, or ask the name first and carry it out in the next script run."""
     if person.name() is None:
         st.session_state[_WAITS] = wanted
-        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and launch"
+        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and retry" if isinstance(wanted, Repetition) else "Save and launch"
         person.ask("It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
@@ -63,15 +76,25 @@ def carry_out_waiting() -> None:
         _launch(wanted)
 
 
-def _launch(wanted: Order | SweepOrder | Resumption) -> None:
+def _launch(wanted: Wanted) -> None:
     home, owner = Home.find(), person.whoever()
     try:
         if isinstance(wanted, SweepOrder):
-            found = launch_sweep(home, wanted.experiment, wanted.base, wanted.grid, wanted.seeds, owner=owner, preset=wanted.preset, title=wanted.title)
+            found = launch_sweep(
+                home,
+                wanted.experiment,
+                wanted.base,
+                wanted.grid,
+                wanted.seeds,
+                owner=owner,
+                preset=wanted.preset,
+                title=wanted.title,
+                limits=wanted.limits,
+            )
         elif isinstance(wanted, Order):
-            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title)
+            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title, limits=wanted.limits)
         else:
-            found = resume(home, wanted.run_id, owner=owner)
+            found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
     except EngineError as error:
         st.error(as_text(str(error)))
     else:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import person, sweeping
 from app.choosing import FIRST, reaches
+from app.launch_options import launch_options
 from app.launching import Order, SweepOrder, order
 from app.links import as_path, changes_of, launch_query
 from app.markup import as_text
@@ -15,6 +16,7 @@ from app.parts import show_facts
 from app.takes import caveats, taken
 from engine.config import Config
 from engine.errors import DeviceError
+from engine.limits import Limits
 from engine.registry import Experiment, experiment
 from engine.runtime.machine import demand, machine
 
@@ -38,6 +40,7 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
         title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
+        limits = launch_options()
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
             ready = _shows_demand(configs)
@@ -48,19 +51,27 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
                 st.error(as_text(problems[""]))
         label = f"Launch {sweeping.count_of(draft.plan)}" if draft and draft.plan else "Launch"
         if st.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
-            _launch(found, preset, config, values, draft, title)
+            _launch(found, preset, config, values, draft, title, limits)
         _footer(found, preset, values)
 
 
-def _launch(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], draft: sweeping.Draft | None, title: str) -> None:
+def _launch(
+    found: Experiment,
+    preset: str | None,
+    config: Config | None,
+    values: Mapping[str, Any],
+    draft: sweeping.Draft | None,
+    title: str,
+    limits: Limits,
+) -> None:
     """Order what the form holds; a preset whose settings were changed is no longer the one that the run began as."""
     kept = values if draft is None else draft.base
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
-        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title))
+        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title, limits))
     elif config:
-        order(Order(found.name, began_as, config, title))
+        order(Order(found.name, began_as, config, title, limits))
 
 
 def _shows_demand(configs: Sequence[Config]) -> bool:

@@ -4,6 +4,7 @@ from engine.checkpoint import last_checkpoint
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
 from engine.home import Home
+from engine.limits import NO_LIMITS, Limits
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import Reader, Run, Store
@@ -21,8 +22,10 @@ def launch(
     title: str = "",
     timeout_s: float = PAGE_TIMEOUT_S,
     parent_id: int | None = None,
+    resumes: bool = True,
+    limits: Limits = NO_LIMITS,
 ) -> int:
-    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes.
+    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats.
 
     Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
     """
@@ -31,8 +34,11 @@ def launch(
         found.preset(preset)
     owner = owner_of(owner)
     asked = demand(config, machine())
+    settings, title = config.model_dump(mode="json"), title.strip()[:120]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(name, config.model_dump(mode="json"), owner=owner, demand=asked, preset=preset, name=title.strip()[:120], parent_id=parent_id)
+        return store.add_run(
+            name, settings, owner=owner, demand=asked, preset=preset, name=title, parent_id=parent_id, resumes=resumes, limits=limits.checked()
+        )
 
 
 def owner_of(name: str) -> str:
@@ -51,8 +57,44 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
         run = reader.run(run_id)
     if refusal := why_not_resumable(home, run):
         raise refusal
+    return _launch_again(home, run, owner, timeout_s, resumes=True)
+
+
+def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+    """Queue a run that repeats one that was cancelled, lost or failed from the start, with its settings; return its id.
+
+    Raises NoSuchRun, WrongStatus where that run is still on or finished, and what `launch` raises.
+    """
+    with Reader.open(home, timeout_s=timeout_s) as reader:
+        run = reader.run(run_id)
+    if refusal := why_not_retriable(run):
+        raise refusal
+    return _launch_again(home, run, owner, timeout_s, resumes=False)
+
+
+def _launch_again(home: Home, run: Run, owner: str, timeout_s: float, *, resumes: bool) -> int:
     config = experiment(run.experiment).config.check(run.config)
-    return launch(home, run.experiment, config, owner=owner, preset=run.preset, title=run.name, timeout_s=timeout_s, parent_id=run_id)
+    return launch(
+        home,
+        run.experiment,
+        config,
+        owner=owner,
+        preset=run.preset,
+        title=run.name,
+        timeout_s=timeout_s,
+        parent_id=run.id,
+        resumes=resumes,
+        limits=run.limits,
+    )
+
+
+def why_not_retriable(run: Run) -> WrongStatus | None:
+    """Return the error that an attempt to retry the run would raise, None where it can be retried."""
+    if run.active:
+        return WrongStatus(f"Run {run.id} can't be retried: it is {run.status}. Cancel it first, or let it end.")
+    if run.status == "finished":
+        return WrongStatus(f"Run {run.id} can't be retried: it finished. Clone it, or launch another one.")
+    return None
 
 
 def why_not_resumable(home: Home, run: Run) -> EngineError | None:

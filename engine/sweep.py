@@ -11,6 +11,7 @@ from engine.config import Config, choices_of, may_be_empty
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
+from engine.limits import NO_LIMITS, Limits
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import NewRun, Store
@@ -105,6 +106,7 @@ def launch_sweep(
     preset: str | None = None,
     title: str = "",
     timeout_s: float = PAGE_TIMEOUT_S,
+    limits: Limits = NO_LIMITS,
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
@@ -117,7 +119,7 @@ def launch_sweep(
     here = machine()
     runs = [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), f"{title}: {cell.name}" if title else cell.name) for cell in planned.cells]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_sweep(name, planned.grid, runs, owner=owner, preset=preset, name=title)
+        return store.add_sweep(name, planned.grid, runs, owner=owner, preset=preset, name=title, limits=limits.checked())
 
 
 def told(values: Mapping[str, Any]) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option
+from engine.cli.frame import FAILED, INTERRUPTED, json_option, limits_options, owner_option
 from engine.cli.show import summary, summary_text
 from engine.cli.watch import Watch
 from engine.home import Home
-from engine.launch import launch, resume
+from engine.launch import launch, resume, retry
+from engine.limits import Limits
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader
@@ -29,6 +30,7 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--preset", help="Start from a named config; the experiments command lists them."),
             click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting; may be given often. 'none' empties a setting."),
             click.option("--name", "title", default="", help="A name that tells the run from its like."),
+            limits_options,
             owner_option,
             json_option,
         )
@@ -40,14 +42,16 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", short_help="Launch a run and stay with it until it ends.")
 @_what_to_launch
 @click.pass_context
-def run_command(ctx: click.Context, experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool) -> None:
+def run_command(
+    ctx: click.Context, experiment_name: str, preset: str | None, settings: Sequence[str], title: str, limits: Limits, owner: str, as_json: bool
+) -> None:
     """Launch a run and stay with it until it ends; start a runner where none is alive.
 
     Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With --json the last line of
     standard output is one object with id, status, cause, execution_time_s, metrics (last values) and best.
     """
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    run_id = _launch(home, experiment_name, preset, settings, title, limits, owner)
     if not as_json:
         click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
     ended = Watch(home, run_id, owner).until_ended()
@@ -63,10 +67,12 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, se
 @click.command("submit", short_help="Put a run into the queue and return at once.")
 @_what_to_launch
 @_no_runner_option
-def submit_command(experiment_name: str, preset: str | None, settings: Sequence[str], title: str, owner: str, as_json: bool, no_runner: bool) -> None:
+def submit_command(
+    experiment_name: str, preset: str | None, settings: Sequence[str], title: str, limits: Limits, owner: str, as_json: bool, no_runner: bool
+) -> None:
     """Put a run into the queue and return at once; start a runner where none is alive."""
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, settings, title, owner)
+    run_id = _launch(home, experiment_name, preset, settings, title, limits, owner)
     if not no_runner:
         ensure_running(home)
     if as_json:
@@ -95,11 +101,32 @@ def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -
         click.echo(f"Run {run_id} is queued and resumes run {parent_id}. {_follow(run_id)}")
 
 
+@click.command("retry", short_help="Repeat a run that was cancelled, lost or failed.")
+@click.argument("parent_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@_no_runner_option
+def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it begins from the start.
+
+    The new run names the old one as its parent, and belongs to the same sweep.
+    """
+    home = Home.find()
+    run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    if not no_runner:
+        ensure_running(home)
+    if as_json:
+        print_json({"id": run_id, "parent_id": parent_id})
+    else:
+        click.echo(f"Run {run_id} is queued and repeats run {parent_id} from the start. {_follow(run_id)}")
+
+
 def _follow(run_id: int) -> str:
     return f"Follow it: python -m engine logs {run_id} --follow"
 
 
-def _launch(home: Home, name: str, preset: str | None, settings: Sequence[str], title: str, owner: str) -> int:
+def _launch(home: Home, name: str, preset: str | None, settings: Sequence[str], title: str, limits: Limits, owner: str) -> int:
     found = experiment(name)
     base = found.preset(preset).settings if preset else {}
-    return launch(home, name, found.config.parse(settings, base), owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S)
+    config = found.config.parse(settings, base)
+    return launch(home, name, config, owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S, limits=limits)

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import json_option, limits_options, owner_option
 from engine.cli.launching import STORE_TIMEOUT_S
 from engine.config import Config, read_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
+from engine.limits import Limits
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader
@@ -23,6 +24,7 @@ from engine.sweep import launch_sweep, read_values, told
 @click.option("--over", metavar="KEY=VALUES", multiple=True, help="Vary one setting: splits=1,2,4,8 or splits=1..10. May be given twice.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of each combination; seeds count up from the setting seed.")
 @click.option("--name", "title", default="", help="A name that tells the sweep from its like.")
+@limits_options
 @owner_option
 @json_option
 @click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
@@ -33,6 +35,7 @@ def sweep_command(
     over: Sequence[str],
     seeds: int,
     title: str,
+    limits: Limits,
     owner: str,
     as_json: bool,
     no_runner: bool,
@@ -43,7 +46,8 @@ def sweep_command(
     """
     home, found = Home.find(), experiment(experiment_name)
     base = {**(found.preset(preset).settings if preset else {}), **read_settings(settings)}
-    sweep_id = launch_sweep(home, experiment_name, base, _grid(found.config, over), seeds, owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S)
+    grid = _grid(found.config, over)
+    sweep_id = launch_sweep(home, experiment_name, base, grid, seeds, owner=owner, preset=preset, title=title, timeout_s=STORE_TIMEOUT_S, limits=limits)
     if not no_runner:
         ensure_running(home)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:

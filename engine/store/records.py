@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.limits import NO_LIMITS, Limits
 from engine.recorder import Point, Span
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
@@ -15,6 +16,11 @@ ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
 
 RESUMES, RESUMED = "resumes", "resumed"
 """The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
+RETRIES, RETRIED = "retries", "retried"
+"""Likewise where a run is tried again, by the runner or by a person."""
+
+StopKind = Literal["", "cancel", "force", "time limit"]
+"""How a run's end was asked for."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,14 @@ class Run:
     """The change token: grows with every write to the run, never shared by two runs."""
     tags: tuple[str, ...] = ()
     note: str = ""
+    limits: Limits = NO_LIMITS
+    stop_kind: StopKind = ""
+    attempt: int = 0
+    """How many runs before it in its chain were lost and queued anew by the runner."""
+    resumes: bool = True
+    """Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."""
+    begun_uptime_s: float | None = None
+    """The machine's uptime (s) when its worker took it."""
 
     @property
     def active(self) -> bool:

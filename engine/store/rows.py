@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Mapping
 
+from engine.limits import Limits
 from engine.metrics import metric
 from engine.store.clock import seconds_since
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
@@ -30,6 +31,7 @@ def as_run(row: sqlite3.Row) -> Run:
     same = (
         "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s"
+        " stop_kind attempt begun_uptime_s"
     )
     return Run(
         **{name: row[name] for name in same.split()},
@@ -43,6 +45,8 @@ def as_run(row: sqlite3.Row) -> Run:
         environment=json.loads(row["environment"]),
         tags=tuple(json.loads(row["tags"])),
         note=row["note"] or "",
+        limits=Limits(row["max_run_time_s"], row["max_retries"]),
+        resumes=bool(row["resumes"]),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
+from engine.limits import NO_LIMITS, Limits
 from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.records import ENDED, Demand, Status
@@ -24,7 +25,15 @@ class SweepCommands(Commands):
     """The commands about whole sweeps."""
 
     def add_sweep(
-        self, experiment: str, grid: Mapping[str, Sequence[Any]], runs: Sequence[NewRun], *, owner: str, preset: str | None = None, name: str = ""
+        self,
+        experiment: str,
+        grid: Mapping[str, Sequence[Any]],
+        runs: Sequence[NewRun],
+        *,
+        owner: str,
+        preset: str | None = None,
+        name: str = "",
+        limits: Limits = NO_LIMITS,
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
@@ -38,10 +47,10 @@ class SweepCommands(Commands):
             sweep_id = connection.execute(sql, [experiment, name, owner, texts, now()]).lastrowid
             assert sweep_id is not None
             for run in runs:
-                self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id)
+                self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, limits=limits)
         return sweep_id
 
-    def request_cancel_sweep(self, sweep_id: int, *, by: str) -> dict[int, Status]:
+    def request_cancel_sweep(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
         """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns each one's new status.
 
         Runs that have ended stay as they are and are not named. Raises NoSuchSweep, WrongStatus where all have ended.
@@ -53,4 +62,4 @@ class SweepCommands(Commands):
             left: dict[int, Status] = {row["id"]: row["status"] for row in found if row["status"] not in ENDED}
             if not left:
                 raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all its {len(found)} runs have ended already.")
-            return {run_id: status if status == "stopping" else self._cancel(run_id, status, by) for run_id, status in left.items()}
+            return {run_id: self._cancel(run_id, status, by, "force" if force else "cancel") for run_id, status in left.items()}
