@@ -97,6 +97,8 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     store.add_log(run_id, "worker", "logs/worker.log")
     ranks: list[Ranks] = []
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
+    if status == "failed" and (now := store.run(run_id)).stop_requested_by:
+        status, cause = "cancelled", stopped_because(now)  # it was to end, whatever became of its ranks on the way
     took = ranks[0].execution_time_s if ranks else None
     if status == "cancelled" and (runner := store.registered_runner()) and is_alive(runner):
         return  # it looks whether all of the run is gone before it says so
