@@ -111,7 +111,7 @@ def _what_a_cancel_does(run: Run | RunRow) -> str:
     if run.status == "queued":
         return "It leaves the queue."
     if run.status == "stopping":
-        return "Its processes were asked to end, and are killed by themselves about 8 s later. You can have them killed at once."
+        return "Its processes were asked to end, and are killed by themselves about 6 s later. You can have them killed at once."
     return "Its processes are ended within seconds. What it has recorded so far is kept."
 
 

@@ -100,6 +100,8 @@ class Lab:
         moment = run.status if run else (alive[0].status if (alive := self.runs(*ALIVE)) else "queued")
         os.kill(process.pid, signal.SIGKILL)
         self.kills[f"{victim}, {moment}"] += 1
+        if victim == "console" and self.console:
+            self.console.wait()
         if run:
             self._sees_the_end(run)
         self._recover()

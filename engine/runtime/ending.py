@@ -18,7 +18,7 @@ from engine.store.records import ProcessIdentity, Run
 
 log = logging.getLogger(__name__)
 
-STOP_DEADLINE_S = 8.0
+STOP_DEADLINE_S = 6.0
 """What a worker has to end its run after SIGTERM; then all its processes are killed."""
 KILL_DEADLINE_S = 10.0
 """What a killed worker has to be gone; then its run is ended all the same, and its cause says what is left."""
