@@ -112,8 +112,8 @@ def test_shared_memory_that_another_process_maps_is_left_alone(worker: Worker, t
     segment = Path("/dev/shm") / f"psm_parallab_{os.getpid()}"
     segment.write_bytes(bytes(4096))
     maps = f"import mmap; file = open({str(segment)!r}, 'r+b'); held = mmap.mmap(file.fileno(), 4096)"
-    ours, other = worker(maps), worker(maps)
     try:
+        ours, other = worker(maps), worker(maps)
         seen = look(ours)
         assert seen.paths == {segment}
         assert clear(ours, seen, tmp_path).removed == []
