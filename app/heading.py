@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
-from app.lineage import lineage, resume_button
+from app.lineage import lineage, resume_button, retry_button
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.queueing import queue_actions, waits, why
 from app.rows import time_left
@@ -47,6 +47,7 @@ def _actions(run: Run) -> None:
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     resume_button(run)
     queue_actions(run)
+    retry_button(run)
     parts.clone_button(run)
     parts.cancel_button(run)
 
@@ -63,7 +64,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
         done = f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
         return f"{entry.progress:.0%} done ({done}), {time_left(entry)}."
     if run.status == "stopping":
-        return f"Asked to stop by {run.stop_requested_by}; its processes are being ended."
+        how = "killed" if run.stop_kind == "force" else "ended"
+        return f"Asked to stop by {run.stop_requested_by}; its processes are being {how}."
     return run.cause or "It ended without saying why."
 
 
@@ -76,10 +78,14 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
     pairs.append(("Ranks", str(run.demand.ranks)))
-    if run.priority != "normal":
-        pairs.append(("Priority", run.priority))
-    if run.cores or run.oversubscribe:
-        pairs.append(("Cores", "shared with other runs" if run.oversubscribe else ", ".join(map(str, run.cores))))
+    if run.terms.priority != "normal":
+        pairs.append(("Priority", run.terms.priority))
+    if run.cores or run.terms.oversubscribe:
+        pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else ", ".join(map(str, run.cores))))
+    if run.terms.max_run_time_s:
+        pairs.append(("Time limit", duration(run.terms.max_run_time_s)))
+    if run.terms.max_retries:
+        pairs.append(("Retries", f"{run.attempt} of {run.terms.max_retries}"))
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if run.tags:

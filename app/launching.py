@@ -1,7 +1,7 @@
 """From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page opened."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -9,13 +9,13 @@ import streamlit as st
 from app import dialogs, person
 from app.markup import as_text
 from app.parts import go_to_run, go_to_sweep
-from app.queueing import Wish
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
-from engine.launch import launch, resume
+from engine.launch import launch, resume, retry
 from engine.sweep import launch_sweep
 from engine.sweep_draw import Draw
+from engine.terms import USUAL, Terms
 
 _WAITS = "launch.waits"
 
@@ -28,7 +28,7 @@ class Order:
     preset: str | None
     config: Config
     title: str = ""
-    asked: Wish = field(default_factory=Wish)
+    terms: Terms = USUAL
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class SweepOrder:
     draw: Draw | None = None
     exclusive: bool = False
     stop_after: int | None = None
+    terms: Terms = USUAL
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,21 @@ class Resumption:
     run_id: int
 
 
-def order(wanted: Order | SweepOrder | Resumption) -> None:
-    """Carry out a launch or a resumption, or ask the name first and carry it out in the next script run."""
+@dataclass(frozen=True)
+class Repetition:
+    """One click on a run's Retry."""
+
+    run_id: int
+
+
+Wanted = Order | SweepOrder | Resumption | Repetition
+
+
+def order(wanted: Wanted) -> None:
+    """Carry out a launch, a resumption or a retry, or ask the name first and carry it out in the next script run."""
     if person.name() is None:
         st.session_state[_WAITS] = wanted
-        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and launch"
+        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and retry" if isinstance(wanted, Repetition) else "Save and launch"
         dialogs.open_soon(person.ask, "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
@@ -69,7 +80,7 @@ def carry_out_waiting() -> None:
         _launch(wanted)
 
 
-def _launch(wanted: Order | SweepOrder | Resumption) -> None:
+def _launch(wanted: Wanted) -> None:
     home, owner = Home.find(), person.whoever()
     try:
         if isinstance(wanted, SweepOrder):
@@ -85,20 +96,12 @@ def _launch(wanted: Order | SweepOrder | Resumption) -> None:
                 draw=wanted.draw,
                 exclusive=wanted.exclusive,
                 stop_after=wanted.stop_after,
+                terms=wanted.terms,
             )
         elif isinstance(wanted, Order):
-            found = launch(
-                home,
-                wanted.experiment,
-                wanted.config,
-                owner=owner,
-                preset=wanted.preset,
-                title=wanted.title,
-                priority=wanted.asked.priority,
-                oversubscribe=wanted.asked.oversubscribe,
-            )
+            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title, terms=wanted.terms)
         else:
-            found = resume(home, wanted.run_id, owner=owner)
+            found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
     except EngineError as error:
         st.error(as_text(str(error)))
     else:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import dialogs, person, queueing, sweeping
 from app.choosing import FIRST, reaches
+from app.launch_options import launch_options
 from app.launching import Order, SweepOrder, order
 from app.links import as_path, changes_of, launch_query
 from app.markup import as_text
@@ -17,6 +18,7 @@ from engine.config import Config
 from engine.errors import DeviceError
 from engine.registry import Experiment, experiment
 from engine.runtime.machine import demand, machine
+from engine.terms import Terms
 
 
 def first_visit() -> None:
@@ -38,7 +40,7 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
         title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
-        asked = queueing.wish() if draft is None else queueing.Wish()
+        asked = launch_options()
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
             ready = _shows_demand(configs)
@@ -62,14 +64,14 @@ def _launch(
     values: Mapping[str, Any],
     draft: sweeping.Draft | None,
     title: str,
-    asked: queueing.Wish,
+    asked: Terms,
 ) -> None:
     """Order what the form holds; a preset whose settings were changed is no longer the one that the run began as."""
     kept = values if draft is None else draft.base
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
-        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title, draft.draw, draft.exclusive, draft.stop_after))
+        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title, draft.draw, draft.exclusive, draft.stop_after, asked))
     elif config:
         order(Order(found.name, began_as, config, title, asked))
 

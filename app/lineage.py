@@ -1,29 +1,48 @@
-"""Which run a run goes on from, and which go on from it; and the button that lets one go on."""
+"""Which run a run goes on from or repeats, and which go back to it; and the buttons that let one go on, or begin again."""
 
 from html import escape
 
 import streamlit as st
 
-from app.launching import Resumption, order
+from app.launching import Repetition, Resumption, order
 from app.markup import as_text, run_link
 from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.home import Home
-from engine.launch import why_not_resumable
+from engine.launch import why_not_resumable, why_not_retriable
 from engine.registry import experiment
 from engine.store import Reader
-from engine.store.records import RESUMES, Run
+from engine.store.records import RESUMES, RETRIES, Run
+
+LONG_CHAIN = 2
+"""Two runs are told by the links to each other."""
 
 
 def lineage(run: Run, reader: Reader) -> None:
-    """Link the run to the one that it resumes, and to those that resume it; show nothing where there is none."""
-    before = next((event.detail for event in reader.events(run.id) if event.kind == RESUMES), f"run {run.parent_id}" if run.parent_id else "")
-    after = reader.resumed_as(run.id)
-    if not before and not after:
+    """Link the run to the one that it goes back to, and to those that go back to it; show nothing where there is none.
+
+    A longer chain is shown whole, from its first run to its last.
+    """
+    before = _before(run, reader)
+    said = [run_link(before, run.parent_id) if run.parent_id else escape(f"{before}, which was deleted")] if before else []
+    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in reader.resumed_as(run.id)]
+    said += [run_link(f"retried as run {run_id}", run_id) for run_id in reader.retried_as(run.id)]
+    if not said:
         return
-    said = [run_link(f"resumes {before}", run.parent_id) if run.parent_id else escape(f"resumes {before}, which was deleted")] if before else []
-    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in after]
+    if len(chain := reader.chain(run.id)) > LONG_CHAIN:
+        links = (escape(f"run {each} (this one)") if each == run.id else run_link(f"run {each} ({status})", each) for each, status in chain)
+        said.append(f"all of them: {', '.join(links)}")
     st.html(f'<div class="pl-row">{"".join(f"<span>{part}</span>" for part in said)}</div>')
+
+
+def _before(run: Run, reader: Reader) -> str:
+    """Return what the run resumes or retries, in words; its events know that even where the other run was deleted."""
+    events = {event.kind: event.detail for event in reader.events(run.id)}
+    if RESUMES in events:
+        return f"resumes {events[RESUMES]}"
+    if RETRIES in events:
+        return f"retries {events[RETRIES]}"
+    return f"resumes run {run.parent_id}" if run.parent_id else ""
 
 
 def resume_button(run: Run) -> None:
@@ -39,6 +58,14 @@ def resume_button(run: Run) -> None:
     refusal = why_not_resumable(Home.find(), run)
     if st.button("Resume", key=f"resume-{run.id}", disabled=refusal is not None, help=as_text(str(refusal) if refusal else _promise(run))):
         order(Resumption(run.id))
+
+
+def retry_button(run: Run) -> None:
+    """Show the button that repeats a run that was cancelled, lost or failed."""
+    if why_not_retriable(run) is not None:
+        return
+    if st.button("Retry", key=f"retry-{run.id}", help="Queue a new run with these settings that begins from the start."):
+        order(Repetition(run.id))
 
 
 def _promise(run: Run) -> str:

@@ -91,24 +91,33 @@ def clone(run: Run | RunRow) -> None:
 
 @st.dialog("Cancel this run?")
 def ask_cancel(run: Run | RunRow) -> None:
-    """Ask once more, then order the cancel."""
+    """Ask once more, then order the cancel; of a run that is stopping already, offer to end it by force."""
+    forced = run.status == "stopping"
 
     def cancel(store: Store) -> Status:
-        return store.request_cancel(run.id, by=person.whoever())
+        return store.request_cancel(run.id, by=person.whoever(), force=forced)
 
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
-    st.write("Its processes are ended within seconds. What it has recorded so far is kept." if run.status != "queued" else "It leaves the queue.")
+    st.write(_what_a_cancel_does(run))
     with st.container(horizontal=True):
-        ordered = command(cancel) if st.button("Cancel the run", type="primary") else None
+        ordered = command(cancel) if st.button("Kill its processes now" if forced else "Cancel the run", type="primary") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Let it go on"):
+        if st.button("Wait for it" if forced else "Let it go on"):
             st.rerun()
+
+
+def _what_a_cancel_does(run: Run | RunRow) -> str:
+    if run.status == "queued":
+        return "It leaves the queue."
+    if run.status == "stopping":
+        return "Its processes were asked to end, and are killed by themselves about 6 s later. You can have them killed at once."
+    return "Its processes are ended within seconds. What it has recorded so far is kept."
 
 
 def cancel_button(run: Run | RunRow) -> None:
-    """Show the button that cancels, for a run that can still be cancelled."""
-    if run.status in ENDED or run.status == "stopping":
+    """Show the button that cancels, for a run that has not ended; a second click offers force."""
+    if run.status in ENDED:
         return
     if st.button("Cancel", key=f"cancel-{run.id}"):
         dialogs.open_soon(ask_cancel, run)

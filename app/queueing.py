@@ -1,7 +1,6 @@
 """The queue in words and buttons: what a run would meet before it is launched, why it waits, and what can be done about that."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -16,33 +15,11 @@ from engine.home import Home
 from engine.queue.estimates import Estimate
 from engine.queue.outlook import Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
-from engine.store.records import PRIORITIES, Demand, Priority, Run, RunRow
-
-OVERSUBSCRIBE = (
-    "It need not wait for cores: it starts on those that other runs hold, and is bound to none. It starts sooner, and its times, like those of the runs"
-    " beside it, say nothing about speed. GPUs are never shared."
-)
+from engine.store.records import Demand, Run, RunRow
+from engine.terms import PRIORITIES, Priority, Terms
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a person asks of the queue for one run."""
-
-    priority: Priority = "normal"
-    oversubscribe: bool = False
-
-
-def wish() -> Wish:
-    """Show what can be asked of the queue, folded; return it."""
-    with st.expander("Priority and sharing"):
-        priority = st.segmented_control(
-            "Priority", PRIORITIES, default="normal", key="launch.priority", required=True, help="Runs of a higher priority start first, whoever came first."
-        )
-        shares = st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
-    return Wish(priority, shares)
-
-
-def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Wish) -> None:
+def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> None:
     """Say how long like runs took and when this one would start."""
     with reading() as reader:
         found = prospect(
@@ -96,8 +73,8 @@ def queue_actions(run: Run) -> None:
             _button("Hold", run, lambda store, who: store.hold(run.id, by=who))
         _button("Move to the front", run, lambda store, who: store.move(run.id, "front", by=who))
         _button("Move to the back", run, lambda store, who: store.move(run.id, "back", by=who))
-        st.caption(f"Its priority is {run.priority}; front and back are those of that priority.")
-        for other in (each for each in reversed(PRIORITIES) if each != run.priority):
+        st.caption(f"Its priority is {run.terms.priority}; front and back are those of that priority.")
+        for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
             _button(f"Make its priority {other}", run, _giving(run.id, other))
 
 

@@ -31,16 +31,22 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:
     """Bring the last checkpoint of one run's folder into another's, where it outlives the first; None where there is none.
 
-    A checkpoint is replaced, never written into, so a second name for the same file is as good as a copy.
+    It stands there twice: as what the run went on from, and as its last checkpoint until it saves one of its own, so that a run which is lost
+    early loses nothing of the one before it. A checkpoint is replaced, never written into, so a second name for the same file is as good as a copy.
     """
     found = last_checkpoint(source)
     if found is None:
         return None
     target.mkdir(parents=True, exist_ok=True)
-    kept = target / RESUMED
-    kept.unlink(missing_ok=True)
+    for name in (RESUMED, TENSORS):
+        _link(source / TENSORS, target / name)
+    _link(source / ABOUT, target / ABOUT)
+    return target / RESUMED, found
+
+
+def _link(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
     try:
-        kept.hardlink_to(source / TENSORS)
+        target.hardlink_to(source)
     except OSError:  # a file system without hard links
-        shutil.copyfile(source / TENSORS, kept)
-    return kept, found
+        shutil.copyfile(source, target)

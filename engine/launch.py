@@ -7,8 +7,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import Reader, Run, Store
-from engine.store.queue import level_of
-from engine.store.records import Priority
+from engine.terms import USUAL, Terms
 
 PAGE_TIMEOUT_S = 2.0
 
@@ -23,25 +22,21 @@ def launch(
     title: str = "",
     timeout_s: float = PAGE_TIMEOUT_S,
     parent_id: int | None = None,
-    priority: Priority = "normal",
-    oversubscribe: bool = False,
+    resumes: bool = True,
+    terms: Terms = USUAL,
 ) -> int:
-    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes.
+    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats.
 
-    With `oversubscribe` it may start on cores that other runs hold: sooner, and with times that say little. Raises UnknownName, ConfigError,
-    DeviceError where it could never run here, StoreBusy where the store is held.
+    Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
     """
     found = experiment(name)
     if preset:
         found.preset(preset)
     owner = owner_of(owner)
-    level_of(priority)
-    asked, title = demand(config, machine()), title.strip()[:120]
-    settings = config.model_dump(mode="json")
+    asked = demand(config, machine())
+    settings, title = config.model_dump(mode="json"), title.strip()[:120]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(
-            name, settings, owner=owner, demand=asked, preset=preset, name=title, parent_id=parent_id, priority=priority, oversubscribe=oversubscribe
-        )
+        return store.add_run(name, settings, owner=owner, demand=asked, preset=preset, name=title, parent_id=parent_id, resumes=resumes, terms=terms.checked())
 
 
 def owner_of(name: str) -> str:
@@ -60,6 +55,22 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
         run = reader.run(run_id)
     if refusal := why_not_resumable(home, run):
         raise refusal
+    return _launch_again(home, run, owner, timeout_s, resumes=True)
+
+
+def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+    """Queue a run that repeats one that was cancelled, lost or failed from the start, with its settings; return its id.
+
+    Raises NoSuchRun, WrongStatus where that run is still on or finished, and what `launch` raises.
+    """
+    with Reader.open(home, timeout_s=timeout_s) as reader:
+        run = reader.run(run_id)
+    if refusal := why_not_retriable(run):
+        raise refusal
+    return _launch_again(home, run, owner, timeout_s, resumes=False)
+
+
+def _launch_again(home: Home, run: Run, owner: str, timeout_s: float, *, resumes: bool) -> int:
     config = experiment(run.experiment).config.check(run.config)
     return launch(
         home,
@@ -69,10 +80,19 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
         preset=run.preset,
         title=run.name,
         timeout_s=timeout_s,
-        parent_id=run_id,
-        priority=run.priority,
-        oversubscribe=run.oversubscribe,
+        parent_id=run.id,
+        resumes=resumes,
+        terms=run.terms,
     )
+
+
+def why_not_retriable(run: Run) -> WrongStatus | None:
+    """Return the error that an attempt to retry the run would raise, None where it can be retried."""
+    if run.active:
+        return WrongStatus(f"Run {run.id} can't be retried: it is {run.status}. Cancel it first, or let it end.")
+    if run.status == "finished":
+        return WrongStatus(f"Run {run.id} can't be retried: it finished. Clone it, or launch another one.")
+    return None
 
 
 def why_not_resumable(home: Home, run: Run) -> EngineError | None:

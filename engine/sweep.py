@@ -16,6 +16,7 @@ from engine.store import NewRun, Store
 from engine.store.sweeps import SEED
 from engine.sweep_draw import Draw, combinations
 from engine.sweep_values import MOST_RUNS, checked, told
+from engine.terms import USUAL, Terms
 
 MOST_FIELDS = 2
 MOST_SENTENCES = 3
@@ -78,6 +79,7 @@ def launch_sweep(
     draw: Draw | None = None,
     exclusive: bool = False,
     stop_after: int | None = None,
+    terms: Terms = USUAL,
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
@@ -93,7 +95,18 @@ def launch_sweep(
     runs = new_runs(planned.cells, title)
     drawn = draw.as_json() if draw else None
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_sweep(name, planned.grid, runs, owner=owner, preset=preset, name=title, exclusive=exclusive, stop_after=stop_after, draw=drawn)
+        return store.add_sweep(
+            name,
+            planned.grid,
+            runs,
+            owner=owner,
+            preset=preset,
+            name=title,
+            exclusive=exclusive,
+            stop_after=stop_after,
+            draw=drawn,
+            terms=terms.checked(),
+        )
 
 
 def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:

@@ -11,6 +11,7 @@ COMMANDS = {
     "submit": "engine.cli.launching:submit_command",
     "sweep": "engine.cli.sweeping:sweep_command",
     "resume": "engine.cli.launching:resume_command",
+    "retry": "engine.cli.launching:retry_command",
     "list": "engine.cli.runs:list_command",
     "show": "engine.cli.show:show_command",
     "logs": "engine.cli.logs:logs_command",

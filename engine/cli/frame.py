@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from engine.errors import EngineError, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
 from engine.home import Home
+from engine.terms import PRIORITIES, Priority, Terms
 
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
@@ -23,6 +25,20 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="A
 owner_option: Decorator = click.option(
     "--owner", envvar="PARALLAB_OWNER", show_envvar=True, default=lambda: login_name(), show_default="your login name", help="Who does this."
 )
+
+
+def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `engine.terms`; the command gets them as `terms`."""
+
+    @click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True, help="Runs of a higher one start first.")
+    @click.option("--oversubscribe", is_flag=True, help="Let it start on cores that other runs hold; its times, and theirs, then say little.")
+    @click.option("--max-run-time", "max_run_time_s", metavar="SECONDS", type=float, help="End the run when it has been on so long; default: no limit.")
+    @click.option("--max-retries", type=int, default=0, show_default=True, help="Queue the run anew so often where it is lost, from its last checkpoint.")
+    @wraps(function)
+    def command(*words: Any, priority: Priority, oversubscribe: bool, max_run_time_s: float | None, max_retries: int, **options: Any) -> Any:
+        return function(*words, terms=Terms(priority, oversubscribe, max_run_time_s, max_retries), **options)
+
+    return command
 
 
 def login_name() -> str:

@@ -6,15 +6,15 @@ from typing import Any, TypedDict, Unpack
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option
+from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
 from engine.cli.show import summary, summary_text
 from engine.cli.watch import Watch
 from engine.home import Home
-from engine.launch import launch, resume
+from engine.launch import launch, resume, retry
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader
-from engine.store.records import PRIORITIES, Priority
+from engine.terms import Terms
 
 STORE_TIMEOUT_S = 30.0
 """A person at a command line would rather wait than type it again."""
@@ -27,8 +27,7 @@ class Kept(TypedDict):
     """What a person gives that the run's row keeps as it is."""
 
     title: str
-    priority: Priority
-    oversubscribe: bool
+    terms: Terms
 
 
 class Asked(Kept):
@@ -44,8 +43,7 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--preset", help="Start from a named config; the experiments command lists them."),
             click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting; may be given often. 'none' empties a setting."),
             click.option("--name", "title", default="", help="A name that tells the run from its like."),
-            click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True, help="Runs of a higher one start first."),
-            click.option("--oversubscribe", is_flag=True, help="Let it start on cores that other runs hold; its times, and theirs, then say little."),
+            terms_options,
             owner_option,
             json_option,
         )
@@ -110,6 +108,26 @@ def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -
         print_json({"id": run_id, "parent_id": parent_id})
     else:
         click.echo(f"Run {run_id} is queued and resumes run {parent_id}. {_follow(run_id)}")
+
+
+@click.command("retry", short_help="Repeat a run that was cancelled, lost or failed.")
+@click.argument("parent_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@_no_runner_option
+def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it begins from the start.
+
+    The new run names the old one as its parent, and belongs to the same sweep.
+    """
+    home = Home.find()
+    run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    if not no_runner:
+        ensure_running(home)
+    if as_json:
+        print_json({"id": run_id, "parent_id": parent_id})
+    else:
+        click.echo(f"Run {run_id} is queued and repeats run {parent_id} from the start. {_follow(run_id)}")
 
 
 def _follow(run_id: int) -> str:

@@ -13,7 +13,7 @@ from engine.limits import Limits, limits, set_limits
 from engine.queue.outlook import MOST, Wait, outlook, start_in_words
 from engine.store import Reader, Store
 from engine.store.queue import End
-from engine.store.records import PRIORITIES, Priority
+from engine.terms import PRIORITIES, Priority
 
 NO_LIMIT = "none"
 

@@ -56,20 +56,25 @@ def _cells(row: RunRow) -> tuple[object, ...]:
 @click.command("cancel", short_help="Cancel a run, or all runs of a sweep.")
 @click.argument("run_id", metavar="[ID]", type=int, required=False)
 @click.option("--sweep", "sweep_id", metavar="ID", type=int, help="Cancel all runs of this sweep that have not ended.")
+@click.option("--force", is_flag=True, help="Kill the processes at once, also of a run that is stopping already.")
 @click.option("--wait", is_flag=True, help="Return only when they have ended.")
 @owner_option
 @json_option
-def cancel_command(run_id: int | None, sweep_id: int | None, wait: bool, owner: str, as_json: bool) -> None:
-    """Cancel a run, or all runs of a sweep: at once while queued, else by ending worker and ranks."""
+def cancel_command(run_id: int | None, sweep_id: int | None, force: bool, wait: bool, owner: str, as_json: bool) -> None:
+    """Cancel a run, or all runs of a sweep: at once while queued, else by ending worker and ranks.
+
+    They are asked to end, and killed where they don't within seconds. The run is cancelled once nothing of it is left; its cause says so
+    where something could not be removed.
+    """
     if (run_id is None) == (sweep_id is None):
         raise ConfigError([Problem("", "cancel takes the number of one run, or --sweep with the number of one sweep.")])
     home = Home.find()
     with Store.open(home) as store:
         if run_id is not None:
-            found = {run_id: store.request_cancel(run_id, by=owner)}
+            found = {run_id: store.request_cancel(run_id, by=owner, force=force)}
         else:
             assert sweep_id is not None
-            found = store.request_cancel_sweep(sweep_id, by=owner)
+            found = store.request_cancel_sweep(sweep_id, by=owner, force=force)
     if "stopping" in found.values():
         ensure_running(home)  # ending the worker is the runner's work
         if wait:

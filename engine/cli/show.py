@@ -56,6 +56,8 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         **summary(reader, run_id),
         "pid": run.worker.pid if run.worker else None,
         "resumed_as": reader.resumed_as(run_id),
+        "retried_as": reader.retried_as(run_id),
+        "chain": [each for each, _ in reader.chain(run_id)],
         "queue_position": reader.queue_position(run_id) if run.status == "queued" else None,
         "ranks": reader.ranks(run_id),
         "summaries": reader.summaries(run_id),
@@ -80,7 +82,7 @@ def _value(value: float | str | None) -> str:
 
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
     run = reader.run(run_id)
-    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found["resumed_as"])]
+    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
     if run.active and found["metrics"]:
         blocks.append(_metrics(found))
     if ranks := reader.ranks(run_id):
@@ -95,14 +97,17 @@ def _state(run: Run) -> str:
     return f"Run {run.id} is {run.status}{share}.{f' {run.cause}' if run.cause else ''}"
 
 
-def _facts(run: Run, resumed_as: Sequence[int]) -> str:
+def _facts(run: Run, found: Mapping[str, Any]) -> str:
     facts = {
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
         "name": run.name,
         "owner": run.owner,
         "sweep": f"{run.sweep_id} (list --sweep {run.sweep_id} shows its runs)" if run.sweep_id else "",
-        "resumes": f"run {run.parent_id}" if run.parent_id else "",
-        "resumed as": ", ".join(f"run {id}" for id in resumed_as),
+        "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
+        "resumed as": _named(found["resumed_as"]),
+        "retried as": _named(found["retried_as"]),
+        "chain": _named(found["chain"]) if len(found["chain"]) > 2 else "",
+        "limits": _terms(run),
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
@@ -114,6 +119,16 @@ def _facts(run: Run, resumed_as: Sequence[int]) -> str:
         "host": str(run.environment.get("host", "")),
     }
     return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
+
+
+def _named(runs: Sequence[int]) -> str:
+    return ", ".join(f"run {run_id}" for run_id in runs)
+
+
+def _terms(run: Run) -> str:
+    longest, retries = run.terms.max_run_time_s, run.terms.max_retries
+    said = [f"at most {longest:g} s" if longest else "", f"retried {run.attempt} of at most {retries} times" if retries else ""]
+    return ", ".join(filter(None, said))
 
 
 def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import json_option, owner_option, terms_options
 from engine.cli.launching import STORE_TIMEOUT_S
 from engine.config import Config, read_settings
 from engine.errors import ConfigError, Problem
@@ -18,6 +18,7 @@ from engine.sweep import launch_sweep
 from engine.sweep_change import extend_sweep
 from engine.sweep_draw import Draw
 from engine.sweep_values import read_values, told
+from engine.terms import Terms
 
 LAUNCH = "launch"
 no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
@@ -47,6 +48,7 @@ def sweep_command() -> None:
 @click.option("--exclusive", is_flag=True, help="For timing: one run at a time, and nothing else beside it; modes take turns.")
 @click.option("--stop-after", metavar="N", type=click.IntRange(1), help="Cancel what still waits once N runs have failed or were lost.")
 @click.option("--name", "title", default="", help="A name that tells the sweep from its like.")
+@terms_options
 @owner_option
 @json_option
 @no_runner_option
@@ -61,6 +63,7 @@ def launch_command(
     exclusive: bool,
     stop_after: int | None,
     title: str,
+    terms: Terms,
     owner: str,
     as_json: bool,
     no_runner: bool,
@@ -88,6 +91,7 @@ def launch_command(
         draw=draw,
         exclusive=exclusive,
         stop_after=stop_after,
+        terms=terms,
     )
     _tell_new(home, sweep_id, None, as_json, no_runner)
     if not as_json:

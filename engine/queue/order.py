@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from engine.queue.estimates import Estimate
-from engine.store.records import Priority
+from engine.terms import Priority
 
 LEAST_ALIKE = 3
 """So many like runs must have finished before the length of a run is trusted enough to pass another one."""

@@ -17,7 +17,8 @@ from engine.runtime.machine import Machine, machine
 from engine.runtime.slots import foreign_gpus
 from engine.store.clock import seconds_since
 from engine.store.queue import Queue, QueuedRun
-from engine.store.records import PRIORITIES, Demand, Priority, Run
+from engine.store.records import Demand, Run
+from engine.terms import PRIORITIES, Priority
 
 MOST = 200
 """So far into the queue is looked ahead; what starts after so many runs nobody knows."""

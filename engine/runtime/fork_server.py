@@ -8,6 +8,7 @@ from multiprocessing import forkserver, get_context, set_forkserver_preload
 from multiprocessing.connection import Connection
 
 from engine.home import ROOT
+from engine.runtime.processes import MARK, mark, me
 
 PRELOAD = "engine.runtime.preload"
 
@@ -25,6 +26,7 @@ def start(hurry: bool = False) -> None:
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
             "PARALLAB_WORKER_PID": str(os.getpid()),
+            MARK: mark(me()),
             "PARALLAB_HURRY": "1" if hurry else "",
         }
     )

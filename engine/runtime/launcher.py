@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from engine.home import ROOT, Home
-from engine.runtime.processes import describe_exit, end_session, identity, is_alive
+from engine.runtime.processes import describe_exit, identity, is_alive
+from engine.runtime.remains import end_tree
 from engine.store.records import ProcessIdentity
 
 REAP_S = 2.0
@@ -33,7 +34,7 @@ class Launcher(Protocol):
         """Return how the worker ended, in words, or None while it lives."""
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
-        """Ask the worker to end its run, or with `force` kill its whole session and check that it is gone."""
+        """Ask the worker to end its run, or with `force` kill it and all that it started."""
 
     def failure(self) -> str:
         """Return what the last worker that could not start had to say."""
@@ -102,9 +103,9 @@ class LocalLauncher:
             return "is gone"
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
-        """Send SIGTERM to the worker alone, or kill everything in its session."""
+        """Send SIGTERM to the worker alone, or kill it and all that it started."""
         if force:
-            end_session(worker, grace_s=0.0)
+            end_tree(worker)
         elif is_alive(worker):
             os.kill(worker.pid, signal.SIGTERM)
 
@@ -113,7 +114,7 @@ class LocalLauncher:
         if spare := self._live_spare():
             spare.process.terminate()
             spare.process.wait(timeout=10)
-            end_session(spare.worker, grace_s=0.0)
+            end_tree(spare.worker)
         self._spare = None
 
     def failure(self) -> str:

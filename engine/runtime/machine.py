@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,22 @@ def _handles() -> tuple[object, ...]:
         return tuple(pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount()))
     except pynvml.NVMLError:
         return ()
+
+
+def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
+    """Return the memory (MB) that each GPU counts for some of these processes, as {GPU: {pid: MB}}; empty where there is none.
+
+    In a container NVML may name processes by the numbers that they have outside of it; those are not found.
+    """
+    found: dict[int, dict[int, float]] = {}
+    for index, handle in enumerate(_handles()):
+        try:
+            running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        except pynvml.NVMLError:
+            continue
+        if own := {process.pid: float(process.usedGpuMemory or 0) / MB for process in running if process.pid in pids}:
+            found[index] = own
+    return found
 
 
 def _gpus() -> tuple[Gpu, ...]:

@@ -14,6 +14,8 @@ import psutil
 from engine.store.records import ProcessIdentity
 
 _PR_SET_PDEATHSIG = 1
+MARK = "PARALLAB_WORKER"
+"""The environment variable by which a process that left its worker's session is still known as one of its own."""
 
 
 @cache
@@ -42,6 +44,16 @@ def me() -> ProcessIdentity:
 def is_alive(process: ProcessIdentity) -> bool:
     """Say whether that very process runs: a reboot, a reused pid and a zombie all count as gone."""
     return process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
+
+
+def mark(worker: ProcessIdentity) -> str:
+    """Return what `MARK` holds in the environment of all that the worker starts."""
+    return f"{worker.boot_id}/{worker.pid}/{worker.started_ticks}"
+
+
+def uptime_s() -> float:
+    """Return the seconds since the machine started, sleep included; no change of the clock moves it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _start_ticks(pid: int) -> int | None:

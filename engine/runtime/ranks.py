@@ -23,7 +23,7 @@ from engine.runtime.watch import StopRequested, Watch
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 
-GRACE_S = 3.0
+GRACE_S = 2.0
 """What a rank has to end by itself after SIGTERM."""
 
 

@@ -16,12 +16,13 @@ from filelock import FileLock, Timeout
 
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import ROOT, Home
+from engine.runtime.ending import Endings
 from engine.runtime.gpus import Gpus, NvmlGpus
 from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
 from engine.runtime.placement import Placement
-from engine.runtime.processes import end_session, is_alive, me
+from engine.runtime.processes import is_alive, me
 from engine.runtime.sampling import Sampler
 from engine.runtime.slots import free_cores
 from engine.store import Reader, Store
@@ -32,10 +33,6 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.05
 BEAT_S = 1.0
-STOP_DEADLINE_S = 8.0
-"""What a worker has to end its run after SIGTERM; then its whole session is killed."""
-MAX_STARTS = 3
-"""How often a run whose worker died before it began is put back into the queue."""
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
@@ -129,19 +126,21 @@ class Runner:
     leaving: bool = False
     beaten_at: float = 0.0
     spare_at: float = 0.0
-    terminated: dict[int, float] = field(default_factory=dict)
     stopping: bool = False
     schedule: Schedule | None = None
     gpus: Gpus = field(default_factory=NvmlGpus)
     sampler: Sampler = field(default_factory=Sampler)
+    endings: Endings = field(init=False)
 
     def __post_init__(self) -> None:
         self.placement = Placement(self.home, self.store, self.launcher, self.machine, self.gpus)
+        self.endings = Endings(self.store, self.launcher)
 
     def until_stopped(self) -> None:
         """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
+        self.endings.note_last_runner()
         self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus))
         log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
         while not self.leaving:
@@ -159,7 +158,7 @@ class Runner:
         """Do once all that is due; return False when a stop was asked for and no run is left."""
         self._beat()
         self.sampler.look(self.store)
-        holders = [run for run in self.store.alive() if self._look_after(run)]
+        holders = self.endings.holders()
         if self.stopping:
             return bool(holders)
         holders += self.placement.claim(holders)
@@ -176,47 +175,6 @@ class Runner:
             if self.schedule:
                 self.schedule.look()
 
-    def _look_after(self, run: Run) -> bool:
-        """Enforce a stop and notice a dead worker; return whether the run still holds its slots."""
-        worker = run.worker
-        if worker is None:
-            self.store.end(run.id, "lost", "The store names no worker for it; it was left by a crash. Launch it again.")
-            return False
-        ended = self.launcher.poll(worker)
-        if ended is None:
-            if run.status == "stopping":
-                self._stop(run, worker)
-            return True
-        self.terminated.pop(run.id, None)
-        left = end_session(worker, grace_s=0.0)
-        self._settle(run, worker, ended, left)
-        return False
-
-    def _stop(self, run: Run, worker: ProcessIdentity) -> None:
-        since = self.terminated.get(run.id)
-        if since is None:
-            self.terminated[run.id] = time.monotonic()
-            self.launcher.cancel(worker)
-        elif time.monotonic() - since > STOP_DEADLINE_S:
-            self.launcher.cancel(worker, force=True)
-
-    def _settle(self, run: Run, worker: ProcessIdentity, ended: str, left: list[int]) -> None:
-        """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
-        remains = f" These pids could not be killed: {', '.join(map(str, left))}." if left else ""
-        who = f"The worker (pid {worker.pid}) {ended}"
-        if run.stop_requested_by:
-            self.store.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.{remains}")
-        elif not _is_this_boot(worker):
-            self.store.end(run.id, "lost", "The machine was restarted while the run was on. Launch it again; what it had recorded is kept.")
-        elif run.begun_at is None and run.starts < MAX_STARTS:
-            self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
-        elif run.begun_at is None:
-            self.store.end(
-                run.id, "failed", f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing.", error=self.launcher.failure()
-            )
-        else:
-            self.store.end(run.id, "lost", f"{who} while the run was on. What it had recorded is kept; launch it again.{remains}")
-
     def _keep_spare(self, holders: list[Run]) -> None:
         """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the run's times."""
         if time.monotonic() - self.spare_at < SPARE_RETRY_S or (holders and free_cores(holders, self.machine) < SPARE_CORES):
@@ -225,10 +183,6 @@ class Runner:
             return
         self.spare_at = time.monotonic()
         self.launcher.reserve()
-
-
-def _is_this_boot(worker: ProcessIdentity) -> bool:
-    return worker.boot_id == me().boot_id
 
 
 def runner_process(home: Home) -> ProcessIdentity | None:

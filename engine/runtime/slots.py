@@ -26,7 +26,7 @@ def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[in
     if holders and (run.exclusive or any(holder.exclusive for holder in holders)):
         return None
     gpus = free_gpus(holders, machine, states) if run.demand.gpus else []
-    if run.demand.gpus > len(gpus) or (run.demand.cores > free_cores(holders, machine) and not run.oversubscribe):
+    if run.demand.gpus > len(gpus) or (run.demand.cores > free_cores(holders, machine) and not run.terms.oversubscribe):
         return None
     return Slots(tuple(gpus[: run.demand.gpus]), least_shared(run.demand.cores, holders, machine))
 

@@ -24,13 +24,15 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime import fork_server
 from engine.runtime.affinity import bind_session
+from engine.runtime.commits import VARIABLE, CommitLog
+from engine.runtime.ending import stopped_because
 from engine.runtime.environment import environment
 from engine.runtime.launcher import a_run_waits
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.patience import patiently
-from engine.runtime.processes import me
+from engine.runtime.processes import is_alive, me, uptime_s
 from engine.runtime.ranks import Ranks, StopRequested
-from engine.runtime.sink import StoreSink
+from engine.runtime.sink import Sink, StoreSink
 from engine.store import Store
 from engine.store.records import Run, Status
 
@@ -91,15 +93,19 @@ def _warm_up() -> None:
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
     """Take the run, execute its method, and leave a status and a cause whatever happens."""
     began = time.monotonic()
-    run = store.begin(run_id, me(), surroundings)
+    run = store.begin(run_id, me(), surroundings, uptime_s())
     folder = home.run_folder(run_id)
     _write_own_log(folder / "logs" / "worker.log")
     store.add_log(run_id, "worker", "logs/worker.log")
-    if run.cores and not run.oversubscribe:
+    if run.cores and not run.terms.oversubscribe:
         bind_session(run.cores)
     ranks: list[Ranks] = []
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
+    if status == "failed" and (now := store.run(run_id)).stop_requested_by:
+        status, cause = "cancelled", stopped_because(now)  # it was to end, whatever became of its ranks on the way
     took = ranks[0].execution_time_s if ranks else None
+    if status == "cancelled" and (runner := store.registered_runner()) and is_alive(runner):
+        return  # it looks whether all of the run is gone before it says so
     patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 
 
@@ -117,7 +123,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         config.threads(),
         config.seed,
         folder,
-        StoreSink(store, run.id),
+        _sink(store, run.id),
         config.start_method,
         _visible(run),
         switch.asked,
@@ -128,9 +134,14 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
     method(run.experiment)(config, ranks)
 
 
+def _sink(store: Store, run_id: int) -> Sink:
+    sink = StoreSink(store, run_id)
+    return CommitLog(sink, run_id, Path(path)) if (path := os.environ.get(VARIABLE)) else sink
+
+
 def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training time up to it."""
-    if run.parent_id is None:
+    if run.parent_id is None or not run.resumes:
         return None, 0.0
     taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
     if taken is None:
@@ -145,7 +156,7 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     try:
         execute()
     except StopRequested:
-        return _stopped(store, run_id)
+        return _stopped(store.run(run_id))
     except RankFailed as failure:
         return "failed", str(failure), failure.traceback
     except EngineError as failure:
@@ -156,9 +167,9 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     return "finished", "All ranks ended their work.", ""
 
 
-def _stopped(store: Store, run_id: int) -> tuple[Status, str, str]:
-    if by := store.stop_requested_by(run_id):
-        return "cancelled", f"Cancelled by {by}.", ""
+def _stopped(run: Run) -> tuple[Status, str, str]:
+    if run.stop_requested_by:
+        return "cancelled", stopped_because(run), ""
     return "failed", "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.", ""
 
 

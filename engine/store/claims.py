@@ -84,16 +84,20 @@ class Claims(Queue, QueueCommands, SweepCommands):
     def _to_end(self, run_id: int, allowed: Sequence[Status], status: Status, cause: str, error: str, execution_time_s: float | None, who: str) -> bool:
         if status not in ENDED:
             raise ValueError(f"A run ends as one of {', '.join(ENDED)}, got '{status}'.")
-        with self.change() as connection:
-            if self._status(run_id) not in allowed:
-                return False
-            connection.execute(
-                "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
-                [status, storable(cause), storable(error), now(), execution_time_s, run_id],
-            )
-            connection.execute("UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id])
-            self._note_event(run_id, status, who, cause)
-            self.touch(run_id)
-            if status in BAD_ENDS:
-                self._stop_failing_sweep(run_id)
+        with self.change():
+            return self._end(run_id, allowed, status, cause, error, execution_time_s, who)
+
+    def _end(self, run_id: int, allowed: Sequence[Status], status: Status, cause: str, error: str, execution_time_s: float | None, who: str) -> bool:
+        """Write a run's end, inside a change; False where its status is none of those allowed."""
+        if self._status(run_id) not in allowed:
+            return False
+        self.connection.execute(
+            "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
+            [status, storable(cause), storable(error), now(), execution_time_s, run_id],
+        )
+        self.connection.execute("UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id])
+        self._note_event(run_id, status, who, cause)
+        self.touch(run_id)
+        if status in BAD_ENDS:
+            self._stop_failing_sweep(run_id)
         return True

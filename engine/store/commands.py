@@ -7,7 +7,8 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row, Writing
-from engine.store.records import ENDED, PRIORITIES, RESUMED, Demand, Priority, Status
+from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
+from engine.terms import PRIORITIES, USUAL, Terms
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
@@ -25,13 +26,18 @@ class Commands(Writing):
         preset: str | None = None,
         name: str = "",
         parent_id: int | None = None,
-        priority: Priority = "normal",
-        oversubscribe: bool = False,
+        resumes: bool = True,
+        terms: Terms = USUAL,
     ) -> int:
-        """Queue a run and return its id; `parent_id` names the run that it resumes. Raises NoSuchRun for a parent that is not there."""
+        """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from the start.
+
+        One that repeats a run of a sweep belongs to that sweep too. Raises NoSuchRun for a parent that is not there.
+        """
         with self.change():
+            sweep_id = None
             if parent_id is not None:
                 self._status(parent_id)
+                sweep_id = None if resumes else self.connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [parent_id]).fetchone()[0]
             run_id = self._queue(
                 experiment,
                 config,
@@ -40,24 +46,28 @@ class Commands(Writing):
                 preset=preset,
                 name=name,
                 parent_id=parent_id,
-                priority=priority,
-                oversubscribe=oversubscribe,
+                sweep_id=sweep_id,
+                resumes=resumes,
+                terms=terms,
             )
             if parent_id is not None:
-                self._note_event(parent_id, RESUMED, owner, f"as run {run_id}")
+                self._note_event(parent_id, RESUMED if resumes else RETRIED, owner, f"as run {run_id}")
                 self.touch(parent_id)
+                if not resumes:
+                    self._note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
         return run_id
 
-    def request_cancel(self, run_id: int, *, by: str) -> Status:
+    def request_cancel(self, run_id: int, *, by: str, force: bool = False) -> Status:
         """Ask for the run's end: a queued one is cancelled at once, a live one is stopping. Returns the new status.
 
+        With `force` its processes are killed without being asked first, also where it is stopping already.
         Raises NoSuchRun, WrongStatus where it has ended. Asking twice changes nothing.
         """
         with self.change():
             status = self._status(run_id)
             if status in ENDED:
                 raise WrongStatus(f"Run {run_id} can't be cancelled: it is {status} already.")
-            return status if status == "stopping" else self._cancel(run_id, status, by)
+            return self._cancel(run_id, status, by, "force" if force else "cancel")
 
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
@@ -97,20 +107,21 @@ class Commands(Writing):
         name: str,
         parent_id: int | None = None,
         sweep_id: int | None = None,
-        priority: Priority = "normal",
-        oversubscribe: bool = False,
+        resumes: bool = True,
+        terms: Terms = USUAL,
+        attempt: int = 0,
     ) -> int:
         """Put one run at the end of the queue, inside a change."""
         cursor = self.connection.execute(
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, place, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, json.dumps(dict(config))),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
-                *(PRIORITIES.index(priority), oversubscribe),
+                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt),
             ],
         )
         run_id = cursor.lastrowid
@@ -118,18 +129,31 @@ class Commands(Writing):
         self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
         return run_id
 
-    def _cancel(self, run_id: int, status: Status, by: str) -> Status:
-        """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status."""
+    def _cancel(self, run_id: int, status: Status, by: str, kind: StopKind = "cancel", detail: str = "") -> Status:
+        """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status.
+
+        One that is stopping stays as it is, but for a force that was not asked for yet.
+        """
+        if status == "stopping":
+            if kind == "force":
+                self._force(run_id, by)
+            return status
         if status == "queued":
             sql = "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?"
             self.connection.execute(sql, [f"Cancelled by {by}.", now(), run_id])
         else:
             self.connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
-        self.connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ? WHERE id = ?", [now(), by, run_id])
+        self.connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ?, stop_kind = ? WHERE id = ?", [now(), by, kind, run_id])
         new: Status = "cancelled" if status == "queued" else "stopping"
-        self._note_event(run_id, new, by, "")
+        self._note_event(run_id, new, by, detail or ("by force" if kind == "force" else ""))
         self.touch(run_id)
         return new
+
+    def _force(self, run_id: int, by: str) -> None:
+        sql = "UPDATE runs SET stop_kind = 'force', stop_requested_by = ? WHERE id = ? AND stop_kind <> 'force'"
+        if self.connection.execute(sql, [by, run_id]).rowcount:
+            self._note_event(run_id, "forced", by, "")
+            self.touch(run_id)
 
     def _edit(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
         with self.change() as connection:

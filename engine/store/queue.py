@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.commands import Commands
 from engine.store.connection import Connected, Row
-from engine.store.records import ALIVE, PRIORITIES, Demand, Priority, Run
+from engine.store.records import ALIVE, Demand, Run
 from engine.store.rows import RUN, as_run
 from engine.store.sweep_commands import NOT_HELD
+from engine.terms import PRIORITIES, Priority, unknown_priority
 
 End = Literal["front", "back"]
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
@@ -27,7 +28,7 @@ _QUEUED = (
 )
 _PAST = (
     "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds FROM runs"
-    " WHERE experiment = ?1 AND status = 'finished' AND parent_id IS NULL AND NOT oversubscribe AND claimed_at IS NOT NULL"
+    " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT oversubscribe AND claimed_at IS NOT NULL"
     " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
 )
 
@@ -145,7 +146,7 @@ class QueueCommands(Commands):
 def level_of(priority: str) -> int:
     """Return a priority as the store orders by it; raises ConfigError for a word that is none."""
     if priority not in PRIORITIES:
-        raise ConfigError([Problem("priority", f"priority must be one of {', '.join(PRIORITIES)}, got '{priority}'.")])
+        raise ConfigError([unknown_priority(priority)])
     return PRIORITIES.index(priority)
 
 

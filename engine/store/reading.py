@@ -9,7 +9,7 @@ from engine.store.bands import count_band
 from engine.store.curves import Curves
 from engine.store.heat import count_heat
 from engine.store.queue import Queue
-from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Summary
+from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
@@ -17,6 +17,12 @@ _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
 _BATCHES = f"""
 WITH RECURSIVE found(batch) AS ({_NEXT} UNION ALL SELECT ({_NEXT} AND micro_batch >= (batch + 1) * ?2) FROM found WHERE batch IS NOT NULL)
 SELECT batch FROM found WHERE batch IS NOT NULL
+"""
+_CHAIN = """
+WITH RECURSIVE
+before(id) AS (SELECT :run UNION SELECT runs.parent_id FROM runs JOIN before ON runs.id = before.id WHERE runs.parent_id IS NOT NULL),
+after(id) AS (SELECT :run UNION SELECT runs.id FROM runs JOIN after ON runs.parent_id = after.id)
+SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY id
 """
 
 
@@ -33,7 +39,16 @@ class Reader(Queue, Curves):
 
     def resumed_as(self, run_id: int) -> list[int]:
         """Return the runs that resume this one, oldest first."""
-        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE parent_id = ? ORDER BY id", [run_id])]
+        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE parent_id = ? AND resumes ORDER BY id", [run_id])]
+
+    def retried_as(self, run_id: int) -> list[int]:
+        """Return the runs that repeat this one from the start, oldest first."""
+        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE parent_id = ? AND NOT resumes ORDER BY id", [run_id])]
+
+    def chain(self, run_id: int) -> list[tuple[int, Status]]:
+        """Return the run with all those that it goes back to and all that go back to it, oldest first, each with its status."""
+        with self.told():
+            return [(row["id"], row["status"]) for row in self.connection.execute(_CHAIN, {"run": run_id})]
 
     def summaries(self, run_id: int) -> list[Summary]:
         """Return each metric of a run in a row, the whole run's before its ranks'."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.recorder import Point, Span
+from engine.terms import USUAL, Terms
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
-Priority = Literal["low", "normal", "high"]
-PRIORITIES: tuple[Priority, ...] = ("low", "normal", "high")
 """The first counts least; the store keeps a priority as its index here."""
 ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
 """A worker should exist for a run of this status."""
@@ -18,6 +17,11 @@ ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
 
 RESUMES, RESUMED = "resumes", "resumed"
 """The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
+RETRIES, RETRIED = "retries", "retried"
+"""Likewise where a run is tried again, by the runner or by a person."""
+
+StopKind = Literal["", "cancel", "force", "time limit"]
+"""How a run's end was asked for."""
 
 
 @dataclass(frozen=True)
@@ -131,17 +135,22 @@ class Run:
     """The change token: grows with every write to the run, never shared by two runs."""
     tags: tuple[str, ...] = ()
     note: str = ""
-    priority: Priority = "normal"
     held_by: str | None = None
     """Who keeps it from starting while it waits."""
-    oversubscribe: bool = False
-    """Whether it may start on cores that other runs hold; then it is bound to none."""
     cores: tuple[int, ...] = ()
     """CPU core ids that the runner gave."""
     exclusive: bool = False
     """Whether it is to have the machine to itself, as its sweep asks."""
     is_held: bool = False
     """Whether its sweep is paused: while it is queued it stays where it is."""
+    terms: Terms = USUAL
+    stop_kind: StopKind = ""
+    attempt: int = 0
+    """How many runs before it in its chain were lost and queued anew by the runner."""
+    resumes: bool = True
+    """Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."""
+    begun_uptime_s: float | None = None
+    """The machine's uptime (s) when its worker took it."""
 
     @property
     def active(self) -> bool:

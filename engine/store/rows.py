@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from engine.metrics import metric
 from engine.store.clock import seconds_since
-from engine.store.records import PRIORITIES, Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+from engine.terms import PRIORITIES, Terms
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
@@ -26,11 +27,17 @@ RUN_ROW = (
 """A list leaves out the columns that can be long: environment and error."""
 
 
+def as_terms(row: sqlite3.Row) -> Terms:
+    """Return what a run was launched with beside its config, from its row."""
+    return Terms(PRIORITIES[row["priority"]], bool(row["oversubscribe"]), row["max_run_time_s"], row["max_retries"])
+
+
 def as_run(row: sqlite3.Row) -> Run:
     """Return a row of `RUN` as a record."""
     same = (
         "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s held_by"
+        " stop_kind attempt begun_uptime_s"
     )
     return Run(
         **{name: row[name] for name in same.split()},
@@ -44,8 +51,8 @@ def as_run(row: sqlite3.Row) -> Run:
         environment=json.loads(row["environment"]),
         tags=tuple(json.loads(row["tags"])),
         note=row["note"] or "",
-        priority=PRIORITIES[row["priority"]],
-        oversubscribe=bool(row["oversubscribe"]),
+        terms=as_terms(row),
+        resumes=bool(row["resumes"]),
         cores=tuple(json.loads(row["core_ids"])),
         exclusive=bool(row["sweep_exclusive"]),
         is_held=bool(row["sweep_held"]),

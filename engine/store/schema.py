@@ -227,6 +227,12 @@ LATER: dict[str, str] = {
     "sweeps.exclusive": "1 where each of its runs has the machine to itself",
     "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
     "sweeps.draw": "count, seed and ranges of a random draw, as JSON; empty for a grid",
+    "runs.stop_kind": "how its end was asked for: cancel, force or time limit; empty where it was not",
+    "runs.max_run_time_s": "seconds that it may be on, none for no limit",
+    "runs.max_retries": "how often it is queued anew where it is lost",
+    "runs.attempt": "how many runs before it in its chain were lost and queued anew by the runner",
+    "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
+    "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
 }
 """Words of the columns that later steps add, by 'table.column'."""
 _INDEXES = (
@@ -307,6 +313,21 @@ def sweeps_that_change(db: Database) -> None:
     """Let a sweep be paused, drawn, stopped after failures, and have the machine to itself."""
     for column in ("held INTEGER NOT NULL DEFAULT 0", "exclusive INTEGER NOT NULL DEFAULT 0", "stop_after INTEGER", "draw TEXT NOT NULL DEFAULT ''"):
         db.execute(f"ALTER TABLE sweeps ADD COLUMN {column}")
+
+
+@steps()
+def stops_and_retries(db: Database) -> None:
+    """Let a run have a time limit, be ended by force, and be tried again where it is lost."""
+    for column in (
+        "stop_kind TEXT NOT NULL DEFAULT '' CHECK (stop_kind IN ('', 'cancel', 'force', 'time limit'))",
+        "max_run_time_s REAL",
+        "max_retries INTEGER NOT NULL DEFAULT 0",
+        "attempt INTEGER NOT NULL DEFAULT 0",
+        "resumes INTEGER NOT NULL DEFAULT 1",
+        "begun_uptime_s REAL",
+    ):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("UPDATE runs SET stop_kind = 'cancel' WHERE stop_requested_by IS NOT NULL")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

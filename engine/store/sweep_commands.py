@@ -9,13 +9,14 @@ from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.connection import Row
-from engine.store.records import ENDED, Demand, Status
+from engine.store.records import ENDED, RETRIED, RETRIES, Demand, Status
+from engine.store.rows import as_terms
+from engine.terms import USUAL, Terms
 
 NOT_HELD = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
 """A condition on runs: no paused sweep holds them back."""
 BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
 """How a run ends that is worth another try, and that counts as a failure of its sweep."""
-RETRIED = "retried"
 _NEWEST = "SELECT * FROM runs WHERE id IN (SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config) ORDER BY id"
 """The newest try of each cell: tries share their config to the letter."""
 
@@ -44,6 +45,7 @@ class SweepCommands(Commands):
         exclusive: bool = False,
         stop_after: int | None = None,
         draw: Mapping[str, Any] | None = None,
+        terms: Terms = USUAL,
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
@@ -57,7 +59,7 @@ class SweepCommands(Commands):
             sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None
             for run in runs:
-                self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id)
+                self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
         return sweep_id
 
     def extend_sweep(
@@ -81,9 +83,13 @@ class SweepCommands(Commands):
             if sweep["grid"] != _text(before):
                 raise WrongStatus(f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, and extend it again.")
             connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [_text(grid), json.dumps(draw) if draw else "", sweep_id])
-            presets = {row["preset"] for row in self.rows("SELECT DISTINCT preset FROM runs WHERE sweep_id = ?", [sweep_id])}
+            there = self.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
+            presets, terms = {row["preset"] for row in there}, as_terms(there[0])
             preset = presets.pop() if len(presets) == 1 else None
-            return [self._queue(sweep["experiment"], run.config, owner=by, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id) for run in runs]
+            return [
+                self._queue(sweep["experiment"], run.config, owner=by, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
+                for run in runs
+            ]
 
     def hold_sweep(self, sweep_id: int, *, by: str) -> list[int]:
         """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued runs.
@@ -113,9 +119,9 @@ class SweepCommands(Commands):
             again = [row for row in self.rows(_NEWEST, [sweep_id]) if row["status"] in statuses]
             if not again:
                 raise WrongStatus(f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}.")
-            return {row["id"]: self._try_again(row, by) for row in again}
+            return {row["id"]: self._repeat(row, by) for row in again}
 
-    def request_cancel_sweep(self, sweep_id: int, *, by: str) -> dict[int, Status]:
+    def request_cancel_sweep(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
         """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns each one's new status.
 
         Runs that have ended stay as they are and are not named. Raises NoSuchSweep, WrongStatus where all have ended.
@@ -126,7 +132,7 @@ class SweepCommands(Commands):
             left: dict[int, Status] = {row["id"]: row["status"] for row in found if row["status"] not in ENDED}
             if not left:
                 raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all its {len(found)} runs have ended already.")
-            return {run_id: status if status == "stopping" else self._cancel(run_id, status, by) for run_id, status in left.items()}
+            return {run_id: self._cancel(run_id, status, by, "force" if force else "cancel") for run_id, status in left.items()}
 
     def _stop_failing_sweep(self, run_id: int) -> None:
         """Cancel what is queued of the run's sweep where as many of its cells ended badly as it allows, inside a change."""
@@ -143,11 +149,22 @@ class SweepCommands(Commands):
             self._note_event(each, "cancelled", "runner", cause)
             self.touch(each)
 
-    def _try_again(self, row: Row, by: str) -> int:
-        demand = Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"])
-        config = json.loads(row["config"])
-        new = self._queue(row["experiment"], config, owner=by, demand=demand, preset=row["preset"], name=row["name"], sweep_id=row["sweep_id"])
+    def _repeat(self, row: Row, by: str) -> int:
+        """Queue another run of a run's cell, which begins from the start, inside a change."""
+        new = self._queue(
+            row["experiment"],
+            json.loads(row["config"]),
+            owner=by,
+            demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+            preset=row["preset"],
+            name=row["name"],
+            parent_id=row["id"],
+            sweep_id=row["sweep_id"],
+            resumes=False,
+            terms=as_terms(row),
+        )
         self._note_event(row["id"], RETRIED, by, f"as run {new}")
+        self._note_event(new, RETRIES, by, f"run {row['id']} from the start")
         self.touch(row["id"])
         return new
 

@@ -7,21 +7,22 @@ from typing import Any
 
 from engine.errors import WrongStatus
 from engine.recorder import Point
-from engine.store.claims import Claims
 from engine.store.clock import now
 from engine.store.lineage import take_over
 from engine.store.points import write_points
 from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
+from engine.store.recovery import Recoveries
 from engine.store.rows import RUN, as_run
 
 
-class Store(Claims):
+class Store(Recoveries):
     """All that is written to a store; for one thread."""
 
-    def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any]) -> Run:
+    def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:
         """Take a claimed run as its worker and return it; raises WrongStatus where it was claimed for another or is past its start.
 
-        A run that was asked to stop meanwhile is begun too: its worker is the one to end it.
+        A time limit counts from `uptime_s`, the machine's uptime at this moment. A run that was asked to stop meanwhile is begun too: its
+        worker is the one to end it.
         """
         with self.change() as connection:
             row = connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone()
@@ -31,7 +32,8 @@ class Store(Claims):
             if run.status not in ("starting", "stopping") or run.worker != worker or run.begun_at is not None:
                 raise WrongStatus(f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the worker leaves it alone.")
             at, text = now(), json.dumps(dict(environment), default=str)
-            connection.execute("UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ? WHERE id = ?", [at, at, text, run_id])
+            sql = "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ? WHERE id = ?"
+            connection.execute(sql, [at, at, text, uptime_s, run_id])
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
 
@@ -46,11 +48,6 @@ class Store(Claims):
             self._note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
             self.touch(run_id)
         return True
-
-    def stop_requested_by(self, run_id: int) -> str:
-        """Return who asked for the run's end, empty where nobody did."""
-        row = self.row("SELECT stop_requested_by FROM runs WHERE id = ?", [run_id])
-        return str(row["stop_requested_by"] or "") if row else ""
 
     def add_ranks(self, run_id: int, ranks: Sequence[RankRow]) -> None:
         """Name the run's ranks."""

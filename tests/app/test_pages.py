@@ -14,6 +14,7 @@ from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
+from engine.terms import Terms
 from tests.app import labs
 
 SECTIONS = ("Ranks", "Machine", "Log", "Events", "Config", "Environment", "Notes")
@@ -59,7 +60,7 @@ def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], stat
     assert test.title[0].value.startswith(f"Run {lab[status]}")
     assert f"{status}" in said(test)
     can_cancel = any(button.label == "Cancel" for button in test.button)
-    assert can_cancel == (status in ("queued", "starting", "running"))
+    assert can_cancel == (status in ("queued", "starting", "running", "stopping"))
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -149,6 +150,40 @@ def test_a_cancel_asks_before_it_is_ordered(home: Home, lab: dict[Status, int]) 
     assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == ["Cancel the run", "Let it go on"]
     with Reader.open(home) as reader:
         assert reader.run(lab["running"]).status == "running"
+
+
+def test_a_second_click_on_cancel_offers_force(home: Home, lab: dict[Status, int]) -> None:
+    test = opened("run", {"run": str(lab["stopping"])})
+    test.button(key=f"cancel-{lab['stopping']}").click().run()
+    assert [button.label for button in test.button][-2:] == ["Kill its processes now", "Wait for it"]
+
+
+def test_what_the_second_click_offers_is_a_kill(home: Home, lab: dict[Status, int]) -> None:
+    def script(run_id: int) -> None:
+        from app import parts
+        from engine.home import Home
+        from engine.store import Reader
+
+        with Reader.open(Home.find()) as reader:
+            parts.ask_cancel(reader.run(run_id))
+
+    test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}).run()
+    next(button for button in test.button if button.label == "Kill its processes now").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        run = reader.run(lab["stopping"])
+        assert (run.status, run.stop_kind, reader.events(run.id)[-1].kind) == ("stopping", "force", "forced")
+
+
+def test_the_launch_form_takes_a_time_limit_and_retries(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.session_state["person"] = "Ada"
+    test.number_input(key="launch.max_run_time_s").set_value(90.0)
+    test.number_input(key="launch.max_retries").set_value(2)
+    test.button(key="launch").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        assert reader.run(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
 
 
 def test_a_launch_into_a_busy_store_is_a_sentence(home: Home, lab: dict[Status, int]) -> None:

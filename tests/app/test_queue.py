@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.launching import Order
 from engine.home import Home
 from engine.limits import Limits, set_limits
 from engine.runtime.machine import machine
@@ -69,7 +68,7 @@ def test_a_waiting_run_is_held_released_moved_and_given_a_priority(home: Home) -
         assert [run.id for run in reader.queue()] == [second, first]
     test = press(test, "Make its priority low")
     with Reader.open(home) as reader:
-        assert (reader.run(second).priority, reader.run(second).held_by) == ("low", None)
+        assert (reader.run(second).terms.priority, reader.run(second).held_by) == ("low", None)
         assert [run.id for run in reader.queue()] == [first, second]
 
 
@@ -112,15 +111,10 @@ def test_priority_and_sharing_go_with_the_run(home: Home) -> None:
     test.button(key="launch").click().run()
     with Reader.open(home) as reader:
         run = reader.run(1)
-    assert (run.priority, run.oversubscribe, run.owner) == ("high", True, "Ada")
+    assert (run.terms.priority, run.terms.oversubscribe, run.owner) == ("high", True, "Ada")
 
 
 @pytest.mark.parametrize("status", ["running", "finished"])
 def test_a_run_that_does_not_wait_has_no_place_to_change(home: Home, lab: dict[Status, int], status: Status) -> None:
     test = opened("run", {"run": str(lab[status])})
     assert not {"Hold", "Move to the front"} & {button.label for button in test.button}
-
-
-def test_an_order_asks_nothing_of_the_queue_by_itself() -> None:
-    asked = Order.__dataclass_fields__["asked"].default_factory()  # type: ignore[misc]
-    assert (asked.priority, asked.oversubscribe) == ("normal", False)

@@ -12,6 +12,7 @@ from engine.queue.outlook import clock, outlook, prospect, start_in_words
 from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.store import Demand, ProcessIdentity, Reader, Store
+from engine.terms import Terms
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -54,7 +55,7 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(home: Home, s
         finished(seconds, seed=int(seconds))
     finished(4.0, host="elsewhere")
     finished(400.0, epochs=9)
-    finished(20.0, oversubscribe=True)
+    finished(20.0, terms=Terms(oversubscribe=True))
     found = prospect(store, home, "hogwild", {"epochs": 1, "seed": 3}, Demand(1, 0, 1, 1), owner="ada", here=HERE, gpus=FakeGpus(2), host="lab")
     assert found.takes is not None
     assert (found.takes.runs, round(found.takes.median), round(found.takes.shortest), round(found.takes.longest)) == (3, 40, 36, 44)

@@ -14,6 +14,7 @@ from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.runtime.placement import Placement
 from engine.store import Demand, Run, Store
+from engine.terms import Terms
 from tests.runtime.test_runner import PaperLauncher
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
@@ -83,7 +84,7 @@ def test_several_small_runs_share_the_machine_each_on_cores_of_its_own(scene: Sc
 
 def test_only_a_run_that_asked_for_it_starts_on_cores_that_others_hold(scene: Scene) -> None:
     first = scene.add(4)
-    shares, strict = scene.add(2, oversubscribe=True), scene.add(1)
+    shares, strict = scene.add(2, terms=Terms(oversubscribe=True)), scene.add(1)
     assert scene.started() == [first, shares]
     assert scene.run(shares).cores == (0, 1)
     scene.end(first)
@@ -92,7 +93,7 @@ def test_only_a_run_that_asked_for_it_starts_on_cores_that_others_hold(scene: Sc
 
 
 def test_a_run_of_higher_priority_starts_first(scene: Scene) -> None:
-    low, normal, high = scene.add(4, priority="low"), scene.add(4), scene.add(4, priority="high")
+    low, normal, high = scene.add(4, terms=Terms(priority="low")), scene.add(4), scene.add(4, terms=Terms(priority="high"))
     for run_id in (high, normal, low):
         assert scene.started() == [run_id]
         scene.end(run_id)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from engine.home import Home
+from engine.runtime.ending import MAX_STARTS
 from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.runtime.processes import me
-from engine.runtime.runner import MAX_STARTS, Runner
+from engine.runtime.runner import Runner
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.upkeep.backups import backups
@@ -113,7 +114,7 @@ def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(
     runner.step()
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, False)]
-    monkeypatch.setattr("engine.runtime.runner.STOP_DEADLINE_S", 0.0)
+    monkeypatch.setattr("engine.runtime.ending.STOP_DEADLINE_S", 0.0)
     runner.step()
     runner.step()
     assert (worker.pid, True) in paper(runner).cancelled

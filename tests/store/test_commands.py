@@ -38,7 +38,7 @@ def test_a_live_run_is_stopping_and_the_first_to_ask_is_remembered(store: Store,
     asked = reader.run(run_id)
     assert store.request_cancel(run_id, by="linus") == "stopping"
     assert reader.run(run_id) == asked
-    assert asked.stop_requested_by == store.stop_requested_by(run_id) == "grace"
+    assert asked.stop_requested_by == store.run(run_id).stop_requested_by == "grace"
 
 
 def test_an_ended_run_can_not_be_cancelled(store: Store, running: Callable[..., int]) -> None:

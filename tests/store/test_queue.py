@@ -7,7 +7,7 @@ import pytest
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.queue import End
-from engine.store.records import Priority
+from engine.terms import Priority, Terms
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 
@@ -26,10 +26,10 @@ def drained(store: Store) -> list[int]:
 
 
 def test_a_higher_priority_goes_first_and_within_one_the_first_in(store: Store, reader: Reader, add: Callable[..., int]) -> None:
-    low, first, high, second = add(priority="low"), add(), add(priority="high"), add()
+    low, first, high, second = add(terms=Terms(priority="low")), add(), add(terms=Terms(priority="high")), add()
     assert order(store) == [high, first, second, low]
     assert [reader.queue_position(run_id) for run_id in (high, first, second, low)] == [0, 1, 2, 3]
-    assert reader.run(high).priority == "high"
+    assert reader.run(high).terms.priority == "high"
     assert drained(store) == [high, first, second, low]
 
 
@@ -58,7 +58,7 @@ def test_a_run_is_moved_before_or_behind_its_priority(store: Store, add: Callabl
 
 
 def test_a_move_stays_within_the_priority(store: Store, add: Callable[..., int]) -> None:
-    high, low, other = add(priority="high"), add(priority="low"), add(priority="low")
+    high, low, other = add(terms=Terms(priority="high")), add(terms=Terms(priority="low")), add(terms=Terms(priority="low"))
     store.move(other, "front", by="ada")
     assert order(store) == [high, other, low]
     store.move(high, "back", by="ada")
@@ -99,10 +99,10 @@ def test_people_at_their_limit_are_passed_over(store: Store, add: Callable[..., 
 
 
 def test_a_claim_keeps_cores_and_a_run_put_back_has_none(store: Store, reader: Reader, add: Callable[..., int]) -> None:
-    run_id = add(oversubscribe=True)
+    run_id = add(terms=Terms(oversubscribe=True))
     store.claim(run_id, WORKER, [1], [2, 3])
     run = reader.run(run_id)
-    assert (run.gpus, run.cores, run.oversubscribe) == ((1,), (2, 3), True)
+    assert (run.gpus, run.cores, run.terms.oversubscribe) == ((1,), (2, 3), True)
     assert "GPUs 1, cores 2, 3" in reader.events(run_id)[-1].detail
     store.requeue(run_id, "The worker is gone.")
     assert reader.run(run_id).cores == ()
@@ -110,9 +110,9 @@ def test_a_claim_keeps_cores_and_a_run_put_back_has_none(store: Store, reader: R
 
 @pytest.mark.parametrize("priority", ["low", "normal", "high"])
 def test_a_run_put_back_is_first_again(store: Store, add: Callable[..., int], priority: Priority) -> None:
-    first, _ = add(priority=priority), add(priority=priority)
+    first, _ = add(terms=Terms(priority=priority)), add(terms=Terms(priority=priority))
     store.claim(first, WORKER, ())
-    add(priority=priority)
+    add(terms=Terms(priority=priority))
     store.requeue(first, "The worker is gone.")
     assert order(store)[0] == first
 

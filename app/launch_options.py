@@ -1,0 +1,43 @@
+"""The fold of the launch form with what is asked for a run, or each run of a sweep, beside its config."""
+
+import streamlit as st
+
+from engine.terms import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
+
+OVERSUBSCRIBE = (
+    "It need not wait for cores: it starts on those that other runs hold, and is bound to none. It starts sooner, and its times, like those of the runs"
+    " beside it, say nothing about speed. GPUs are never shared."
+)
+
+
+def launch_options() -> Terms:
+    """Show the fold and return what stands in it."""
+    with st.expander("Priority, sharing and limits"):
+        priority = st.segmented_control(
+            "Priority", PRIORITIES, default="normal", key="launch.priority", required=True, help="Runs of a higher priority start first, whoever came first."
+        )
+        shares = st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
+        longest = st.number_input(
+            "Time limit (s)",
+            min_value=1.0,
+            max_value=LONGEST_S,
+            value=None,
+            step=60.0,
+            format="%g",
+            placeholder="none",
+            key="launch.max_run_time_s",
+            help="Seconds that the run may be on, its start-up included; then it is ended and cancelled, with what it has recorded kept. Empty: no limit.",
+            persist_state="session",
+        )
+        retries = st.number_input(
+            "Retries when lost",
+            min_value=0,
+            max_value=MOST_RETRIES,
+            value=0,
+            step=1,
+            key="launch.max_retries",
+            help="How often the run is queued anew by itself where it is lost: its worker was killed, or the machine went down. "
+            "It goes on from its last checkpoint where it kept one.",
+            persist_state="session",
+        )
+    return Terms(priority, shares, longest, int(retries))

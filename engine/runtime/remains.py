@@ -1,0 +1,187 @@
+"""What a run has on the machine, and getting rid of all of it: its processes, shared memory, sockets and GPU memory. Torch-free.
+
+Only what is known as the run's own is touched: processes of its worker's session or with its mark, and files that they held.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from engine.runtime.machine import gpu_memory_of
+from engine.runtime.processes import MARK, boot_id, identity, mark, session_members
+from engine.store.records import ProcessIdentity
+
+SHARED = Path("/dev/shm")
+SHARED_PREFIXES = ("torch_", "psm_")
+"""How segments are named by torch and by multiprocessing; whatever else lies there belongs to other programs."""
+KILL_S = 2.0
+"""So long processes have to be gone after a kill; one that the kernel holds in a system call outlives it."""
+GPU_S = 3.0
+"""So long the driver has to free the memory of processes that are gone."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a run was seen to have: process ids, and paths of shared memory and sockets."""
+
+    pids: frozenset[int] = frozenset()
+    paths: frozenset[Path] = frozenset()
+
+    def __or__(self, other: "Footprint") -> "Footprint":
+        return Footprint(self.pids | other.pids, self.paths | other.paths)
+
+
+@dataclass
+class Cleared:
+    """What came of a clearing: what is still there, and what had to be removed, in words."""
+
+    left: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def tree(worker: ProcessIdentity) -> list[int]:
+    """Return the pids of all that belongs to a worker: its session, whoever carries its mark, and the children of both. Empty after a reboot."""
+    if worker.boot_id != boot_id():
+        return []
+    found = set(session_members(worker))
+    wanted = f"{MARK}={mark(worker)}".encode()
+    parents: dict[int, int] = {}
+    for pid in psutil.pids():
+        if pid not in found and _carries(pid, wanted):
+            found.add(pid)
+        parents[pid] = _parent(pid)
+    grown = True
+    while grown:
+        children = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= children
+        grown = bool(children)
+    return sorted(pid for pid in found - {os.getpid()} if identity(pid) is not None)
+
+
+def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
+    """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after `kill_s`."""
+    deadline = time.monotonic() + kill_s
+    while left := tree(worker):
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+    return []
+
+
+def look(worker: ProcessIdentity) -> Footprint:
+    """Return what the worker's run has at this moment."""
+    pids = tree(worker)
+    bound = _bound_sockets()
+    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*_segments(pid), *_sockets(pid, bound))))
+
+
+def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
+    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's own."""
+    outlived = end_tree(worker)
+    cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
+    if not outlived:  # whoever lives may still need them
+        _remove(_orphans(seen, folder), cleared)
+    gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # a pid in use again is another program's
+    if worker.boot_id == boot_id():
+        cleared.left += _gpu_memory_left(gone)
+    return cleared
+
+
+def _orphans(seen: Footprint, folder: Path) -> list[Path]:
+    """Return the segments and sockets of the run that nobody holds any more."""
+    named = tuple(f"torch_{pid}_" for pid in seen.pids)  # made since the last look: torch writes its pid into the name
+    made = (path for path in _listed(SHARED) if named and path.name.startswith(named))
+    there = [path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()]
+    if not there:
+        return []
+    held = {path for pid in psutil.pids() for path in _segments(pid)} | set(_bound_sockets().values())
+    return sorted(path for path in there if path not in held)
+
+
+def _remove(paths: Iterable[Path], cleared: Cleared) -> None:
+    for path in paths:
+        words = f"socket {path}" if path.is_socket() else f"shared memory {path.name}"
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            cleared.left.append(f"{words} ({error.strerror})")
+            continue
+        cleared.removed.append(words)
+        if path.parent.name.startswith("pymp-"):  # multiprocessing's own folder, made for that one socket
+            with suppress(OSError):
+                path.parent.rmdir()
+
+
+def _gpu_memory_left(pids: Collection[int], held: Callable[[Collection[int]], dict[int, dict[int, float]]] | None = None) -> list[str]:
+    ask = held or gpu_memory_of
+    deadline = time.monotonic() + GPU_S
+    while (found := ask(pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()]
+
+
+def _segments(pid: int) -> set[Path]:
+    """Return the shared memory that a process maps under a name."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return set()
+    names = (line.partition("/")[2] for line in lines if f" {SHARED}/" in line and not line.endswith(" (deleted)"))
+    return {path for name in names if (path := Path("/" + name)).parent == SHARED and path.name.startswith(SHARED_PREFIXES)}
+
+
+def _sockets(pid: int, bound: dict[str, Path]) -> set[Path]:
+    """Return the paths of the sockets that a process serves."""
+    found = set()
+    for descriptor in _listed(Path(f"/proc/{pid}/fd")):
+        with suppress(OSError):
+            found.add(str(descriptor.readlink()))
+    return {bound[target] for target in found if target in bound}
+
+
+def _bound_sockets() -> dict[str, Path]:
+    """Return the sockets of this machine that have a path, by the words that a link in /proc/PID/fd has for them."""
+    try:
+        rows = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]]
+    except OSError:
+        return {}
+    return {f"socket:[{row[6]}]": Path(row[7]) for row in rows if len(row) == 8 and row[7].startswith("/") and not row[7].startswith("/proc/")}
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _carries(pid: int, wanted: bytes) -> bool:
+    try:
+        return wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _name(pid: int) -> str:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return "gone meanwhile"
