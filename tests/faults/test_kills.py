@@ -1,8 +1,11 @@
 """A few kills with -9 at random moments; `python -m bench.kills` does two hundred."""
 
+import pytest
+
 from bench.kills import HEARTBEATS_S, measure
 
 
+@pytest.mark.timeout(300)
 def test_kills_at_random_moments_lose_nothing_hang_nothing_and_leave_nothing() -> None:
     seen = measure(kills=6, seed=4, victims=("runner", "worker", "rank"))
     assert seen["kills"] == 6
