@@ -24,7 +24,10 @@ os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-w
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
-ALONE = ("browser", "faults", "runtime", "experiments", "cli/test_real_runs.py", "cli/test_resuming.py")
+ALONE = (
+    *("browser", "faults", "runtime", "cli/test_real_runs.py"),
+    *(f"experiments/test_{name}.py" for name in ("pipeline_faults", "server_runs", "trainers")),
+)
 """Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
 
 

@@ -16,19 +16,21 @@ from tests.breaking import Breaking
 take_part = method._take_part
 
 
-def publish_and_take(rank: Rank, board: Board, torn: Tensor, versions: int) -> None:
-    """One rank publishes vectors of one number each, the other takes them and counts those that are of two."""
+def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None:
+    """One rank publishes vectors of one number each until the other has taken so many, which counts those that are of two."""
     weights, state = Weights(board, rank.lock), torch.zeros(board.weights.shape[1])
     rank.ready()
     if rank.index == 0:
-        for version in range(1, versions + 1):
+        version = 0
+        while not board.over:
+            version += 1
             weights.publish(state.fill_(version))
-        board.stop()
         return
-    while not board.over:
+    for _ in range(times):
         version = weights.take(state)
-        torn[0] += 1
+        torn[0] += version > 0
         torn[1] += not bool((state == version).all())
+    board.stop()
 
 
 def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor) -> None:
