@@ -81,7 +81,7 @@ def look(worker: ProcessIdentity) -> Footprint:
     """Return what the worker's run has at this moment."""
     pids = tree(worker)
     bound = _bound_sockets()
-    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*_segments(pid), *_sockets(pid, bound))))
+    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*segments_of(pid), *_sockets(pid, bound))))
 
 
 def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
@@ -103,7 +103,7 @@ def _orphans(seen: Footprint, folder: Path) -> list[Path]:
     there = [path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()]
     if not there:
         return []
-    held = {path for pid in psutil.pids() for path in _segments(pid)} | set(_bound_sockets().values())
+    held = {path for pid in psutil.pids() for path in segments_of(pid)} | set(_bound_sockets().values())
     return sorted(path for path in there if path not in held)
 
 
@@ -131,7 +131,7 @@ def _gpu_memory_left(pids: Collection[int], held: Callable[[Collection[int]], di
     return [f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()]
 
 
-def _segments(pid: int) -> set[Path]:
+def segments_of(pid: int) -> set[Path]:
     """Return the shared memory that a process maps under a name."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
