@@ -14,7 +14,7 @@ __all__ = ["parallab"]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(home: Home, parallab: Parallab) -> None:
     sweep = json.loads(parallab("sweep", "hogwild", "--preset", "quick", "--over", "trainers=1,2", "--seeds", "3", "--json").stdout)
 
@@ -22,10 +22,10 @@ def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(hom
         with Reader.open(home) as reader:
             return reader.count(statuses=["finished"]) >= 1 and reader.count(statuses=["running"]) >= 1
 
-    wait(going_on, 100)
+    wait(going_on, 400)
     made = Path(json.loads(parallab("backup", "--json").stdout)["path"])
     time.sleep(2)
-    assert parallab("stop", "--cancel-runs", timeout_s=100).returncode == 0
+    assert parallab("stop", "--cancel-runs", timeout_s=300).returncode == 0
     done = parallab("restore", str(made))
     assert done.returncode == 0, done.stderr
     mended = parallab("fsck", "--mend")
