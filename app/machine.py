@@ -10,6 +10,7 @@ from app.durations import now
 from app.machine_figures import HEIGHT_PX, SHOWN, hour, kinds
 from app.machine_token import is_silent
 from app.markup import as_text, bar, run_link, table, when
+from app.queue_table import waiting
 from engine.home import Home
 from engine.runtime.leftovers import Leftover
 from engine.runtime.machine import Machine
@@ -37,9 +38,8 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     st.html(table(["Slot", "State", "Held by", "Now"], rows, caption="Slots of the machine and who holds them"))
     if not here.gpus:
         st.caption("This machine shows no GPU.")
-    waiting = reader.count(statuses=["queued"])
-    if waiting:
-        st.caption(f"{waiting:,} {'run waits' if waiting == 1 else 'runs wait'} in the queue.")
+    if total := reader.count_queued():
+        st.caption(f"In the queue {waiting(total, reader.count_held())}.")
 
 
 def hours(samples: Sequence[MachineSample], here: Machine) -> None:

@@ -47,7 +47,7 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
         "<td>GPU 1, H200 &lt;b&gt;</td><td>no run holds it, but something else uses it</td><td>–</td>",
     ):
         assert words in shown
-    assert "1 run waits in the queue." in said(test).replace("\\", "")
+    assert "In the queue 1 run waits." in said(test).replace("\\", "")
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None) -> None:
