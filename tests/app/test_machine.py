@@ -68,11 +68,6 @@ def test_the_runner_is_told_with_its_health_and_the_home_with_its_room(home: Hom
     assert "GB of" in shown
 
 
-def test_what_is_left_over_is_listed(home: Home, lab: dict[Status, int]) -> None:
-    home.run_folder(77).mkdir(parents=True)
-    assert f"<td>folder</td><td>{home.run_folder(77)}</td><td>0 KB</td><td>No run of this store has this folder.</td>" in html(opened("machine"))
-
-
 def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked() -> None:
     found = [*samples(40.0), *samples(39.9), *samples(10.0), *samples(9.9)]
     assert kinds(found) == ["cpu_percent", "host memory_mb", "gpu_percent", "gpu memory_mb"]
