@@ -26,7 +26,8 @@ _FREE = f"held_by IS NULL AND {NOT_HELD}"
 _READY = f"{_WAITING} AND {_FREE} AND owner NOT IN (SELECT value FROM json_each(?))"
 _HELD_BY = f"coalesce(held_by, iif({NOT_HELD}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
-    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id"
+    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id,"
+    " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
     "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds FROM runs"
@@ -52,6 +53,8 @@ class QueuedRun:
     created_at: str
     parent_id: int | None
     sweep_id: int | None
+    exclusive: bool = False
+    """Whether it is to have the machine to itself."""
 
 
 @dataclass(frozen=True)
@@ -164,4 +167,5 @@ def _as_queued(row: Row) -> QueuedRun:
         demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
         priority=PRIORITIES[row["priority"]],
         oversubscribe=bool(row["oversubscribe"]),
+        exclusive=bool(row["exclusive"]),
     )
