@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
-from app.lineage import lineage, resume_button, retry_button
+from app.lineage import lineage, resume_button, retry_button, what_next
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.queueing import queue_actions, waits, why
 from app.rows import time_left
@@ -33,6 +33,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
         parts.status_badge(run.status)
         st.text(_cause(run, entry, reader), width="stretch")
     lineage(run, reader)
+    what_next(run, reader)
     if run.active and run.status != "queued":
         st.html(bar(entry.progress, f"Progress of run {run.id}"))
     if run.error:
@@ -49,7 +50,8 @@ def _actions(run: Run) -> None:
     queue_actions(run)
     retry_button(run)
     parts.clone_button(run)
-    parts.cancel_button(run)
+    if run.stop_kind != "force":
+        parts.cancel_button(run)
 
 
 def _cause(run: Run, entry: RunRow, reader: Reader) -> str:

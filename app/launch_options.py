@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.durations import duration
 from engine.terms import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
 
 OVERSUBSCRIBE = (
@@ -10,9 +11,11 @@ OVERSUBSCRIBE = (
 )
 
 
-def launch_options() -> Terms:
-    """Show the fold and return what stands in it."""
+def launch_options(of_sweep: bool = False) -> Terms:
+    """Show the fold, and below it what in it is not as usual; return what stands in it."""
     with st.expander("Priority, sharing and limits"):
+        if of_sweep:
+            st.caption("Each run of the sweep gets all of these.")
         priority = st.segmented_control(
             "Priority", PRIORITIES, default="normal", key="launch.priority", required=True, help="Runs of a higher priority start first, whoever came first."
         )
@@ -40,4 +43,15 @@ def launch_options() -> Terms:
             "It goes on from its last checkpoint where it kept one.",
             persist_state="session",
         )
-    return Terms(priority, shares, longest, int(retries))
+    found = Terms(priority, shares, longest, int(retries))
+    if said := in_words(found):
+        st.caption(f"Launched with {said}.")
+    return found
+
+
+def in_words(terms: Terms) -> str:
+    """Return what is not as usual, in words; empty where all is."""
+    retries = f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} when lost" if terms.max_retries else ""
+    limit = f"a time limit of {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
+    said = [f"{terms.priority} priority" if terms.priority != "normal" else "", "shared cores" if terms.oversubscribe else "", limit, retries]
+    return ", ".join(filter(None, said))

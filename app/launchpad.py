@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import dialogs, person, queueing, sweeping
+from app import dialogs, person, queueing, sweep_takes, sweeping
 from app.choosing import FIRST, reaches
 from app.launch_options import launch_options
 from app.launching import Order, SweepOrder, order
@@ -40,12 +40,14 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
         title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
-        asked = launch_options()
+        asked = launch_options(of_sweep=draft is not None)
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
             ready = _shows_demand(configs)
             if ready and draft is None and config:
                 queueing.show_prospect(found.name, config.model_dump(mode="json"), demand(config, machine()), asked)
+            if ready and draft and draft.plan:
+                sweep_takes.before_launch(found.name, draft.plan, draft.exclusive, asked)
             if draft is None and config is None:
                 count = len(problems)
                 st.write(f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence stands beside it.")

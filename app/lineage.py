@@ -4,6 +4,7 @@ from html import escape
 
 import streamlit as st
 
+from app.durations import duration
 from app.launching import Repetition, Resumption, order
 from app.markup import as_text, run_link
 from engine.checkpoint import last_checkpoint
@@ -68,6 +69,27 @@ def retry_button(run: Run) -> None:
         order(Repetition(run.id))
 
 
-def _promise(run: Run) -> str:
+def what_next(run: Run, reader: Reader) -> None:
+    """Say what the buttons would do about a run that was cancelled, lost or failed; nothing where another run goes back to it already."""
+    if why_not_retriable(run) is not None or reader.resumed_as(run.id) or reader.retried_as(run.id):
+        return
+    said = ["Retry begins it anew with the same settings."]
+    if (found := _goes_on_from(run)) is not None:
+        said.insert(0, f"Resume goes on from {found}.")
+    limit = f" Its time limit of {duration(run.terms.max_run_time_s)} goes with it; launch a clone to give it another." if run.stop_kind == "time limit" else ""
+    st.caption(as_text(f"{' '.join(said)} Clone lets you change them first.{limit}"))
+
+
+def _goes_on_from(run: Run) -> str | None:
+    """Return where a resumption would go on from, None where there can be none."""
+    try:
+        if why_not_resumable(Home.find(), run) is not None:
+            return None
+    except EngineError:
+        return None
     found = last_checkpoint(Home.find().run_folder(run.id))
-    return f"Queue a new run with these settings that goes on from {f'step {found.step:,}' if found else 'the last checkpoint'}, with the curves up to there."
+    return f"step {found.step:,}" if found else None
+
+
+def _promise(run: Run) -> str:
+    return f"Queue a new run with these settings that goes on from {_goes_on_from(run) or 'the last checkpoint'}, with the curves up to there."

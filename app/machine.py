@@ -1,4 +1,4 @@
-"""The parts of the Machine page: slots and who holds them, the last hour, the runner, room on disks, what is left over."""
+"""The parts of the Machine page: slots and who holds them, the last hour, the runner, room on disks."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,9 +9,9 @@ from app import live, parts
 from app.durations import now
 from app.machine_figures import HEIGHT_PX, SHOWN, hour, kinds
 from app.machine_token import is_silent
-from app.markup import as_text, bar, run_link, table, when
+from app.markup import bar, run_link, table, when
+from app.queue_table import waiting
 from engine.home import Home
-from engine.runtime.leftovers import Leftover
 from engine.runtime.machine import Machine
 from engine.runtime.processes import is_alive
 from engine.runtime.storage import storage
@@ -37,9 +37,8 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     st.html(table(["Slot", "State", "Held by", "Now"], rows, caption="Slots of the machine and who holds them"))
     if not here.gpus:
         st.caption("This machine shows no GPU.")
-    waiting = reader.count(statuses=["queued"])
-    if waiting:
-        st.caption(f"{waiting:,} {'run waits' if waiting == 1 else 'runs wait'} in the queue.")
+    if total := reader.count_queued():
+        st.caption(f"In the queue {waiting(total, reader.count_held())}.")
 
 
 def hours(samples: Sequence[MachineSample], here: Machine) -> None:
@@ -89,16 +88,6 @@ def room(home: Home) -> None:
             ("Free on their disk", size(found.data_free)),
         ]
     )
-
-
-def left_over(found: Sequence[Leftover]) -> None:
-    """Show what belongs to no live run."""
-    if not found:
-        st.write("Nothing is left over: no process, no folder and no shared memory without a run.")
-        return
-    rows = [[escape(one.kind), escape(one.name), "–" if one.size_bytes is None else size(one.size_bytes), escape(one.why)] for one in found]
-    st.html(table(["What", "Which", "Size", "Why it is left over"], rows, caption="What is left over"))
-    st.caption(as_text("This page only looks. End a process with kill, delete a folder or a segment with rm, once you are sure that nobody needs it."))
 
 
 def size(bytes_: int) -> str:

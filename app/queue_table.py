@@ -11,11 +11,11 @@ from app.parts import title_of
 from engine.queue.outlook import Wait, start_in_words
 
 
-def show_queue(waits: Mapping[int, Wait], total: int) -> None:
-    """Show the queue, folded; nothing where no run waits."""
+def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
+    """Show the queue, folded; nothing where no run waits. `held` of its `total` runs are on hold."""
     if not waits:
         return
-    with st.expander(f"Queue: {total:,} {'run waits' if total == 1 else 'runs wait'}"):
+    with st.expander(f"Queue: {waiting(total, held)}"):
         rows = [_row(wait) for wait in waits.values()]
         headers = ("Run", "Owner", "Priority", "Takes", "Starts", "Why it waits")
         st.html(table(headers, rows, caption="The queue in the order in which its runs start"))
@@ -39,3 +39,11 @@ def _row(wait: Wait) -> list[str]:
 def _wide(cell: str) -> str:
     """Return a cell that keeps some width on a narrow screen, where the table scrolls."""
     return f'<div style="min-width: 12rem">{cell}</div>'
+
+
+def waiting(total: int, held: int) -> str:
+    """Return how many runs wait, and how many of them are on hold, in words."""
+    wait = f"{total:,} {'run waits' if total == 1 else 'runs wait'}"
+    if not held:
+        return wait
+    return f"{wait}, on hold" if held == total else f"{wait}, {held:,} of them on hold"

@@ -52,6 +52,8 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
     """Return why a run waits and when it should start, in a sentence; a run far back has only its place."""
     if wait is None:
         before = reader.queue_position(run.id)
+        if before is None:
+            return "On hold."
         return "Next in the queue." if before == 0 else f"{before:,} {'run' if before == 1 else 'runs'} before it in the queue."
     starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
     said = [_sentence(wait.reason)]

@@ -50,7 +50,8 @@ def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
 def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     """Return why a run waits and when it should start."""
     if wait is None:
-        return [f"{reader.queue_position(run.id):,} before it in the queue"]
+        before = reader.queue_position(run.id)
+        return ["on hold" if before is None else f"{before:,} before it in the queue" if before else "next in the queue"]
     starts = start_in_words(wait.starts_in_s)
     return [escape(wait.reason), f"should start {escape(starts)}" if starts and wait.reason != "starts next" else ""]
 

@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from app import parts
+from app import parts, sweep_takes
 from app.markup import as_text, bar, sweep_link, when
 from app.sweep_actions import actions
 from app.sweep_numbers import experiment_of
@@ -29,6 +29,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             st.text("Its queued runs wait until someone lets it go on.")
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
+        sweep_takes.what_is_left(sweep)
     known, preset = experiment_of(sweep), next((run.preset for run in runs if run.preset), None)
     parts.show_facts(
         [

@@ -6,14 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from app.asking import reading
-from app.durations import duration
 from app.forms import help_of, label_of
-from app.markup import as_text, number
-from engine.analysis.cost import Wanted, cost
-from engine.errors import ConfigError, DeviceError
+from app.markup import as_text
+from engine.errors import ConfigError
 from engine.registry import Experiment
-from engine.runtime.machine import demand, machine
 from engine.store.sweeps import SEED
 from engine.sweep import Plan, plan
 from engine.sweep_draw import Draw, usual_range
@@ -23,8 +19,6 @@ NOTHING = "nothing else"
 GRID, DRAWN = "every combination", "random draw"
 WRITTEN = "Values apart by commas, whole numbers also as a range: 1, 2, 4, 8 or 1..10."
 RANGES = "A range to draw from: 0.001..0.1, or log:0.001..0.1 for factors alike; or values apart by commas, of which each is as likely."
-LIKE_RUNS = 200
-"""Of so many finished runs, the newest, those are looked for that a sweep's time is told from."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,6 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
         st.caption(as_text(_told(draft.plan, draft.seeds, draw)))
-        st.caption(as_text(_cost_told(found, draft, draft.plan)))
     return draft
 
 
@@ -130,24 +123,6 @@ def _draft(
         return replace(draft, plan=plan(found.name, base, grid, seeds, draw=draw, exclusive=exclusive)), []
     except ConfigError as error:
         return draft, [problem.sentence for problem in error.problems]
-
-
-def _cost_told(found: Experiment, draft: Draft, planned: Plan) -> str:
-    """Return what the sweep will take of the machine, told from like runs that finished here."""
-    here = machine()
-    with reading() as reader:
-        finished = reader.runs(statuses=["finished"], experiment=found.name, limit=LIKE_RUNS)
-    try:
-        wanted = [Wanted(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
-    except DeviceError:
-        return ""
-    fields = [field for field in planned.grid if field != SEED]
-    known = cost(wanted, fields, finished, cores=here.cores, gpus=len(here.gpus), one_at_a_time=draft.exclusive)
-    if known is None:
-        return "No like run has finished here yet, so the time it takes is not known."
-    hours = f"{number(known.core_hours, 2)} core-hours" + (f" and {number(known.gpu_hours, 2)} GPU-hours" if known.gpu_hours else "")
-    like = f"{known.like_runs} like {'run' if known.like_runs == 1 else 'runs'}"
-    return f"About {hours}; done about {duration(known.time_s)} after its start on an idle machine, told from {like} here."
 
 
 def _told(planned: Plan, seeds: int, draw: Draw | None) -> str:

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from app import live, machine, parts
+from app import leftovers, live, machine, parts
 from app.asking import reading
 from app.machine_token import machine_token
 from app.tail import LAB_LOGS
 from engine.home import Home
-from engine.runtime.leftovers import leftovers
 from engine.runtime.machine import machine as this_machine
+from engine.upkeep.leftovers import leftovers as found
 
 EVERY_MS = 2_500
 
@@ -35,8 +35,5 @@ def page() -> None:
 page()
 st.subheader("Log of the runner", anchor=False)
 live.log_view(None, list(LAB_LOGS), active=True)
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.subheader("Left over", anchor=False, width="stretch")
-    st.button("Look again", help="Processes, folders and shared memory are looked through when the page is opened, and by this button.")
 with reading() as reader:
-    machine.left_over(leftovers(Home.find(), reader))
+    leftovers.section(found(Home.find(), reader))

@@ -35,8 +35,8 @@ def listing() -> None:
         parts.runner_banner(reader)
         if sweeps := reader.count_sweeps():
             st.page_link(parts.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
-        queue, queued = waits(reader), reader.count_queued()
-        show_queue(queue, queued)
+        queue = waits(reader)
+        show_queue(queue, reader.count_queued(), reader.count_held())
         statuses, owner = GROUPS[group or "all"], person.name() if mine else None
         count = reader.count(statuses=statuses, search=search, owner=owner)
         page = st.session_state.get("runs.page", 1)

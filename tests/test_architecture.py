@@ -23,8 +23,9 @@ METHOD_SEES = (
 )
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
-    *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "leftovers", "sampling", "storage")),
-    *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "placement"))),
+    *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
+    *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement"))),
+    *("engine.upkeep.fsck", "engine.upkeep.leftovers"),
     *("engine.sweep", "engine.sweep_change", "engine.sweep_draw"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
     *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures", "engine.experiments.pipeline.schedules"),

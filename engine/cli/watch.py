@@ -101,8 +101,10 @@ def _loss(reader: Reader, run: Run) -> float | None:
     return sum(losses) / len(losses) if losses else None
 
 
-def progress_line(run: Run, loss: float | None = None, ahead: int = 0, now: datetime | None = None) -> str:
-    """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are `ahead`."""
+def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, now: datetime | None = None) -> str:
+    """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are `ahead`, None on hold."""
+    if run.status == "queued" and ahead is None:
+        return "queued, on hold"
     if run.status == "queued":
         return f"queued, {ahead} run{'' if ahead == 1 else 's'} ahead" if ahead else "queued, next"
     if not run.progress_total:

@@ -1,7 +1,7 @@
 """How long a run takes, told by its like: finished runs of this machine with the same experiment and every setting that costs time."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -35,14 +35,37 @@ class History:
 
     def __init__(self, store: Queue, host: str) -> None:
         self._store, self._host = store, host
+        self._past: dict[str, list[PastRun]] = {}
         self._found: dict[str, dict[str, list[float]]] = {}
 
     def estimate(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
         """Return what like runs took, None where there is none."""
         if experiment not in self._found:
-            self._found[experiment] = by_kind(self._store.past_runs(experiment, self._host))
+            self._found[experiment] = by_kind(self._runs(experiment))
         seconds = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
-        return Estimate(median(seconds), min(seconds), max(seconds), len(seconds)) if seconds else None
+        return _estimate(seconds) if seconds else None
+
+    def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
+        """Return what runs took that differ from like ones at most in the settings `but`, and so in their slots; None where there is none.
+
+        One on GPUs tells nothing of one without.
+        """
+        wanted, on_gpus = _without(config, but), demand.gpus > 0
+        seconds = [run.seconds for run in self._runs(experiment) if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted]
+        return _estimate(seconds) if seconds else None
+
+    def _runs(self, experiment: str) -> list[PastRun]:
+        if experiment not in self._past:
+            self._past[experiment] = self._store.past_runs(experiment, self._host)
+        return self._past[experiment]
+
+
+def _estimate(seconds: Sequence[float]) -> Estimate:
+    return Estimate(median(seconds), min(seconds), max(seconds), len(seconds))
+
+
+def _without(config: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in COST_NO_TIME and name not in but}
 
 
 def by_kind(past: Iterable[PastRun]) -> dict[str, list[float]]:
@@ -55,7 +78,7 @@ def by_kind(past: Iterable[PastRun]) -> dict[str, list[float]]:
 
 def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:
     """Return what runs that take equally long have in common: their slots and the settings that a run's length depends on."""
-    return json.dumps([cores, gpus, {name: value for name, value in config.items() if name not in COST_NO_TIME}], sort_keys=True)
+    return json.dumps([cores, gpus, _without(config, ())], sort_keys=True)
 
 
 def left(held_s: float, share: float, on_s: float, takes: Estimate | None) -> tuple[float | None, float | None]:

@@ -30,6 +30,8 @@ class Waiting:
     held_by: str | None = None
     oversubscribe: bool = False
     takes: Estimate | None = None
+    exclusive: bool = False
+    """Whether it is to have the machine to itself; its cores are all there are then."""
 
 
 @dataclass(frozen=True)

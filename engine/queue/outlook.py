@@ -55,6 +55,7 @@ class Scene:
 
     queued: Sequence[QueuedRun]
     waiting: Sequence[Waiting]
+    alive: Sequence[Run]
     holders: Sequence[Holder]
     room: Room
     history: History
@@ -85,22 +86,26 @@ def prospect(
     found = scene(store, home, here or machine(), gpus, host)
     takes = found.history.estimate(experiment, config, demand)
     new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
-    level = PRIORITIES.index(priority)
-    before = [run for run in found.waiting if PRIORITIES.index(run.priority) >= level]
-    queue = [*before, new, *(run for run in found.waiting if PRIORITIES.index(run.priority) < level)]
-    why, starts = _foreseen(queue, found)
+    why, starts = _foreseen(with_new(found.waiting, [new], priority), found)
     start = starts.get(NEW)
     return Prospect(takes, start, "" if start == 0 else why[NEW])
 
 
-def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str) -> Scene:
-    """Return the queue and the machine as they are; without `gpus` NVML is asked, and only where this machine has some."""
+def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Priority) -> list[Waiting]:
+    """Return the queue once new runs of a priority have joined it."""
+    level = PRIORITIES.index(priority)
+    before = [run for run in waiting if PRIORITIES.index(run.priority) >= level]
+    return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
+
+
+def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
+    """Return the machine and the first runs of the queue (`most`, else `MOST`) as they are; without `gpus` NVML is asked, and only where there are some."""
     history = History(store, host or socket.gethostname())
-    queued, alive = store.queue(limit=MOST), store.alive()
+    queued, alive = store.queue(limit=MOST if most is None else most), store.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
     foreign = tuple(foreign_gpus(alive, here, states))
     room = Room(here.cores, len(here.gpus) - len(foreign), most_a_person(home), foreign)
-    return Scene(queued, waiting_of(queued, history), holders_of(alive, history), room, history)
+    return Scene(queued, waiting_of(queued, history, room), alive, holders_of(alive, history, room), room, history)
 
 
 def most_a_person(home: Home) -> int | None:
@@ -111,20 +116,20 @@ def most_a_person(home: Home) -> int | None:
         return None
 
 
-def waiting_of(queued: Iterable[QueuedRun], history: History) -> list[Waiting]:
-    """Return runs of the queue with what they are expected to take."""
+def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> list[Waiting]:
+    """Return runs of the queue with what they are expected to take; one that is to be alone asks for all cores of the room."""
     return [
         Waiting(
-            *(run.id, run.owner, run.demand.cores, run.demand.gpus, run.priority, run.held_by, run.oversubscribe),
-            history.estimate(run.experiment, run.config, run.demand),
+            *(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, run.priority, run.held_by, run.oversubscribe),
+            *(history.estimate(run.experiment, run.config, run.demand), run.exclusive),
         )
         for run in queued
     ]
 
 
-def holders_of(alive: Iterable[Run], history: History) -> list[Holder]:
-    """Return live runs with the times at which they should end."""
-    return [Holder(run.id, run.owner, run.demand.cores, run.demand.gpus, *_ends(run, history)) for run in alive]
+def holders_of(alive: Iterable[Run], history: History, room: Room) -> list[Holder]:
+    """Return live runs with the times at which they should end; one that is alone holds all cores of the room."""
+    return [Holder(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, *_ends(run, history)) for run in alive]
 
 
 def _ends(run: Run, history: History) -> tuple[float | None, float | None]:

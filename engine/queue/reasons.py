@@ -44,7 +44,7 @@ def lacking(run: Waiting, holders: Sequence[Holder], room: Room, clock: Callable
     cores, gpus = free(holders, room)
     wanted = {"GPU": run.gpus if run.gpus > gpus else 0, "core": run.cores if run.cores > cores and not run.oversubscribe else 0}
     kinds = [kind for kind, count in wanted.items() if count]
-    asked = " and ".join(_counted(wanted[kind], kind) for kind in kinds)
+    asked = "an idle machine" if run.exclusive else " and ".join(_counted(wanted[kind], kind) for kind in kinds)
     held = [(holder, {"GPU": holder.gpus, "core": holder.cores}) for holder in holders]
     by_end = sorted(held, key=lambda pair: (pair[0].end is None, pair[0].end or 0.0, pair[0].id))
     told = [_holds(holder, counts, kinds, clock) for holder, counts in by_end if any(counts[kind] for kind in kinds)]

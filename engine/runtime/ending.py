@@ -60,6 +60,11 @@ class Endings:
         last = self.store.registered_runner()
         self.unsigned_boot = last.boot_id if last else ""
 
+    def inherit(self, run_id: int) -> None:
+        """See off, like those that it watched itself, what a runner before this one left of a run that has ended."""
+        if worker := self.store.run(run_id).worker:
+            self.watched[run_id] = Watched(worker, Footprint(frozenset(self.store.rank_pids(run_id))) | look(worker))
+
     def holders(self) -> list[Run]:
         """Look after all live runs; return those that still hold their slots."""
         alive = self.store.alive()

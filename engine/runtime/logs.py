@@ -4,11 +4,22 @@ import logging
 import sys
 import time
 
+from engine.home import Home
+
+FORMAT, MOMENT = "%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"
+
 
 def log_to_stdout() -> None:
     """Send this process's log to its standard output."""
-    formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter = logging.Formatter(FORMAT, datefmt=MOMENT)
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def note_for_runner(home: Home, words: str) -> None:
+    """Add a line to the runner's log, from whichever process; a line goes in whole, beside those of the runner."""
+    line = f"{time.strftime(MOMENT, time.gmtime())}Z INFO {' '.join(words.split())}\n"
+    with home.runner_log.open("a", encoding="utf-8") as log:
+        log.write(line)

@@ -78,7 +78,7 @@ class Placement:
             return None
         foreign = foreign_gpus(holders, self.machine, self._gpu_states())
         room = Room(self.machine.cores, len(self.machine.gpus) - len(foreign), self._most_a_person())
-        chosen = next_up(waiting_of(queued, self._past()), holders_of(holders, self._past()), room)
+        chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
         if chosen is None or chosen.id == head.id:
             return None
         run = self.store.run(chosen.id)

@@ -51,6 +51,16 @@ def mark(worker: ProcessIdentity) -> str:
     return f"{worker.boot_id}/{worker.pid}/{worker.started_ticks}"
 
 
+def mark_of(pid: int) -> str:
+    """Return the mark that a process carries; empty where it has none, or belongs to another user."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    start = f"{MARK}=".encode()
+    return next((word[len(start) :].decode(errors="replace") for word in words if word.startswith(start)), "")
+
+
 def uptime_s() -> float:
     """Return the seconds since the machine started, sleep included; no change of the clock moves it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
@@ -116,6 +126,35 @@ def end_processes(pids: Sequence[int], grace_s: float = 3.0, kill_s: float = 5.0
     left = _wait(pids, grace_s)
     _signal(left, signal.SIGKILL)
     return _wait(left, kill_s)
+
+
+def end_these(processes: Iterable[ProcessIdentity], grace_s: float = 3.0, kill_s: float = 5.0) -> list[ProcessIdentity]:
+    """End these very processes (terminate, then kill); one whose pid names another by now is gone already. Return those that are still there."""
+    left = list(processes)
+    for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        deadline = time.monotonic() + within_s
+        for process in left:
+            _signal_this(process, number)
+        while (left := [process for process in left if is_alive(process)]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return left
+
+
+def _signal_this(process: ProcessIdentity, number: int) -> None:
+    """Signal that very process: where the system has pidfds, its pid can't come to name another one in between."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        if is_alive(process):
+            _signal([process.pid], number)
+        return
+    try:
+        if is_alive(process):
+            signal.pidfd_send_signal(descriptor, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _wait(pids: Iterable[int], timeout_s: float) -> list[int]:

@@ -14,12 +14,10 @@ from pathlib import Path
 import psutil
 
 from engine.runtime.machine import gpu_memory_of
-from engine.runtime.processes import MARK, boot_id, identity, mark, session_members
+from engine.runtime.processes import boot_id, identity, mark, mark_of, session_members
+from engine.runtime.segments import held, made_by, mapped_by, open_by
 from engine.store.records import ProcessIdentity
 
-SHARED = Path("/dev/shm")
-SHARED_PREFIXES = ("torch_", "psm_")
-"""How segments are named by torch and by multiprocessing; whatever else lies there belongs to other programs."""
 KILL_S = 2.0
 """So long processes have to be gone after a kill; one that the kernel holds in a system call outlives it."""
 GPU_S = 3.0
@@ -50,10 +48,10 @@ def tree(worker: ProcessIdentity) -> list[int]:
     if worker.boot_id != boot_id():
         return []
     found = set(session_members(worker))
-    wanted = f"{MARK}={mark(worker)}".encode()
+    wanted = mark(worker)
     parents: dict[int, int] = {}
     for pid in psutil.pids():
-        if pid not in found and _carries(pid, wanted):
+        if pid not in found and mark_of(pid) == wanted:
             found.add(pid)
         parents[pid] = _parent(pid)
     grown = True
@@ -81,7 +79,7 @@ def look(worker: ProcessIdentity) -> Footprint:
     """Return what the worker's run has at this moment."""
     pids = tree(worker)
     bound = _bound_sockets()
-    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*segments_of(pid), *_sockets(pid, bound))))
+    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*mapped_by(pid), *_sockets(pid, bound))))
 
 
 def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
@@ -98,13 +96,12 @@ def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
 
 def _orphans(seen: Footprint, folder: Path) -> list[Path]:
     """Return the segments and sockets of the run that nobody holds any more."""
-    named = tuple(f"torch_{pid}_" for pid in seen.pids)  # made since the last look: torch writes its pid into the name
-    made = (path for path in _listed(SHARED) if named and path.name.startswith(named))
+    made = made_by(seen.pids)  # since the last look
     there = [path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()]
     if not there:
         return []
-    held = {path for pid in psutil.pids() for path in segments_of(pid)} | set(_bound_sockets().values())
-    return sorted(path for path in there if path not in held)
+    in_use = held() | set(_bound_sockets().values())
+    return sorted(path for path in there if path not in in_use)
 
 
 def _remove(paths: Iterable[Path], cleared: Cleared) -> None:
@@ -131,23 +128,9 @@ def _gpu_memory_left(pids: Collection[int], held: Callable[[Collection[int]], di
     return [f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()]
 
 
-def segments_of(pid: int) -> set[Path]:
-    """Return the shared memory that a process maps under a name."""
-    try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return set()
-    names = (line.partition("/")[2] for line in lines if f" {SHARED}/" in line and not line.endswith(" (deleted)"))
-    return {path for name in names if (path := Path("/" + name)).parent == SHARED and path.name.startswith(SHARED_PREFIXES)}
-
-
 def _sockets(pid: int, bound: dict[str, Path]) -> set[Path]:
     """Return the paths of the sockets that a process serves."""
-    found = set()
-    for descriptor in _listed(Path(f"/proc/{pid}/fd")):
-        with suppress(OSError):
-            found.add(str(descriptor.readlink()))
-    return {bound[target] for target in found if target in bound}
+    return {bound[name] for name in open_by(pid) if name in bound}
 
 
 def _bound_sockets() -> dict[str, Path]:
@@ -164,13 +147,6 @@ def _listed(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except OSError:
         return []
-
-
-def _carries(pid: int, wanted: bytes) -> bool:
-    try:
-        return wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
 
 
 def _parent(pid: int) -> int:

@@ -18,6 +18,7 @@ from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import ROOT, Home
 from engine.runtime.ending import Endings
 from engine.runtime.gpus import Gpus, NvmlGpus
+from engine.runtime.inheritance import inherit
 from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
@@ -143,6 +144,10 @@ class Runner:
         self.endings.note_last_runner()
         self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus))
         log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
+        try:
+            inherit(self.home, self.endings)
+        except (StoreBusy, StoreFull) as trouble:
+            log.warning("what the last runner left is not looked after: %s", trouble)
         while not self.leaving:
             try:
                 if not self.step():

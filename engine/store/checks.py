@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.store.buckets import rebuild
-from engine.store.connection import Connected, Row
+from engine.store.connection import Connected
 from engine.store.records import ALIVE
 from engine.store.writing import Store
 
@@ -130,12 +130,26 @@ def forget_logs(store: Store, run_id: int) -> None:
         store.touch(run_id)
 
 
-def rank_pids(store: Connected) -> list[Row]:
-    """Return (boot_id, pid, begun_at, ended_at) of every process that a run named: its worker and its ranks."""
-    return store.rows(
-        "SELECT worker_boot_id, worker_pid, begun_at, ended_at FROM runs WHERE worker_pid IS NOT NULL"
-        " UNION SELECT worker_boot_id, ranks.pid, begun_at, ended_at FROM ranks JOIN runs ON runs.id = ranks.run_id WHERE ranks.pid IS NOT NULL"
+@dataclass(frozen=True)
+class Stint:
+    """When a process was of a run: from the run's begin to its end, None while it goes on."""
+
+    run_id: int
+    begun_at: str
+    ended_at: str | None
+
+
+def stints_of_pids(store: Connected, boot_id: str) -> dict[int, list[Stint]]:
+    """Return by pid when it named the worker or a rank of a run in this boot of the machine, oldest first."""
+    sql = (
+        "SELECT worker_pid AS pid, id, begun_at, ended_at FROM runs WHERE worker_boot_id = ?1 AND worker_pid IS NOT NULL AND begun_at IS NOT NULL"
+        " UNION SELECT ranks.pid, id, begun_at, ended_at FROM ranks JOIN runs ON runs.id = ranks.run_id"
+        " WHERE worker_boot_id = ?1 AND ranks.pid IS NOT NULL AND begun_at IS NOT NULL ORDER BY id"
     )
+    found: dict[int, list[Stint]] = {}
+    for pid, *rest in store.rows(sql, [boot_id]):
+        found.setdefault(pid, []).append(Stint(*rest))
+    return found
 
 
 def _words(*numbers: object) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from sqlite_utils import Database
 
 from engine.home import ROOT
-from engine.store.schema import LATER, LATER_TABLES, TABLES, steps
+from engine.store.schema import LATER, LATER_TABLES, steps
+from engine.store.tables import TABLES
 
 PAGE = ROOT / "docs" / "schema.md"
 

@@ -21,10 +21,13 @@ _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _WAITING = "FROM runs INDEXED BY runs_queue WHERE status = 'queued'"
 """By its own choice SQLite would read and sort all that wait to find the first."""
 _ORDER = "ORDER BY priority DESC, place"
-_READY = f"{_WAITING} AND held_by IS NULL AND {NOT_HELD} AND owner NOT IN (SELECT value FROM json_each(?))"
+_FREE = f"held_by IS NULL AND {NOT_HELD}"
+"""A condition on runs: nobody holds them back."""
+_READY = f"{_WAITING} AND {_FREE} AND owner NOT IN (SELECT value FROM json_each(?))"
 _HELD_BY = f"coalesce(held_by, iif({NOT_HELD}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
-    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id"
+    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id,"
+    " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
     "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds FROM runs"
@@ -50,6 +53,8 @@ class QueuedRun:
     created_at: str
     parent_id: int | None
     sweep_id: int | None
+    exclusive: bool = False
+    """Whether it is to have the machine to itself."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +89,21 @@ class Queue(Connected):
         return as_run(row)
 
     def count_queued(self) -> int:
-        """Return how many runs wait."""
+        """Return how many runs wait, those on hold among them."""
         row = self.row("SELECT count(*) AS n FROM runs WHERE status = 'queued'")
         return int(row["n"]) if row else 0
 
-    def queue_position(self, run_id: int) -> int:
-        """Return how many runs wait before this one."""
-        sql = (
-            "SELECT count(*) AS n FROM runs, (SELECT priority AS p, place AS at FROM runs WHERE id = ?)"
-            " WHERE status = 'queued' AND (priority > p OR (priority = p AND place < at))"
-        )
-        row = self.row(sql, [run_id])
+    def count_held(self) -> int:
+        """Return how many of the runs that wait are on hold, by a person or by the pause of their sweep."""
+        row = self.row(f"SELECT count(*) AS n {_WAITING} AND NOT ({_FREE})")
+        return int(row["n"]) if row else 0
+
+    def queue_position(self, run_id: int) -> int | None:
+        """Return how many runs wait before this one, those on hold left out; None for a run that is on hold itself, or does not wait."""
+        here = self.row(f"SELECT priority, place FROM runs WHERE id = ? AND status = 'queued' AND {_FREE}", [run_id])
+        if here is None:
+            return None
+        row = self.row(f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND {_FREE}", list(here))
         return int(row["n"]) if row else 0
 
     def alive(self) -> list[Run]:
@@ -158,4 +167,5 @@ def _as_queued(row: Row) -> QueuedRun:
         demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
         priority=PRIORITIES[row["priority"]],
         oversubscribe=bool(row["oversubscribe"]),
+        exclusive=bool(row["exclusive"]),
     )

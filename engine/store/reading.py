@@ -135,9 +135,9 @@ class Reader(Queue, Curves):
         """Return the moment of the newest of them, empty where there is none."""
         return samples.newest(self)
 
-    def run_ids(self) -> set[int]:
-        """Return the ids of all runs."""
-        return {row["id"] for row in self.rows("SELECT id FROM runs")}
+    def run_statuses(self) -> dict[int, Status]:
+        """Return the status of each run by its id."""
+        return {row["id"]: row["status"] for row in self.rows("SELECT id, status FROM runs")}
 
     def workers(self, boot_id: str, pids: Collection[int]) -> list[tuple[int, str | None, ProcessIdentity]]:
         """Return id, end (None while it goes on) and worker of the runs whose worker had one of these pids in this boot of the machine, oldest first."""

@@ -1,6 +1,6 @@
 """Looks for what crashes can leave, in the store and beside it, and mends what can be mended without a guess."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,11 +9,10 @@ from engine.errors import EngineError, StoreBusy, StoreError, StoreTooNew
 from engine.home import Home
 from engine.runtime.processes import is_alive
 from engine.runtime.runner import is_running
-from engine.store import ALIVE, ENDED, Reader, Run, Store, checks
-from engine.store.clock import now
-from engine.upkeep.leftovers import orphan_folders, scraps, segments
+from engine.store import ALIVE, Reader, Run, Store, checks
+from engine.upkeep.leftover import Kind, Leftover
+from engine.upkeep.leftovers import clean, leftovers
 
-MANY = 1_000_000
 PATIENCE_S = 30.0
 NAMED = 10
 
@@ -80,22 +79,28 @@ def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
 
 
 def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
-    strays = orphan_folders(home, [])
-    known = {row.id: row.status for row in reader.runs(limit=MANY)}
-    if strays := [path for path in strays if int(path.name) not in known]:
-        sentence = f"The folders of runs {_ids([int(path.name) for path in strays])} belong to no run of the store."
-        yield Trouble("orphan folders", sentence, f"They are moved to {home.aside}.", mend=lambda: _put_aside(home, strays))
+    found: dict[Kind, list[Leftover]] = {}
+    for one in leftovers(home, reader):
+        if one.is_ours:
+            found.setdefault(one.kind, []).append(one)
+    if left := found.get("process"):
+        named = ", ".join(f"{one.name} ({f'run {one.run_id}' if one.run_id else 'no run'})" for one in left[:NAMED])
+        sentence = f"Processes that no live run needs are still there: {named}{_more(left, NAMED)}."
+        yield Trouble("processes", sentence, "They are ended.", mend=partial(_clean, home, left))
+    if strays := found.get("folder"):
+        sentence = f"The folders of runs {_ids([int(Path(one.name).name) for one in strays])} belong to no run of the store."
+        yield Trouble("orphan folders", sentence, f"They are moved to {home.aside}.", mend=partial(_clean, home, strays))
     for run_id, count in checks.logs_of(reader).items():
         if not home.run_folder(run_id).is_dir():
             sentence = f"Run {run_id} has no folder any more: its {count} logs, and any checkpoint, are gone."
             yield Trouble("missing folder", sentence, "The store stops naming its logs.", mend=partial(_with, home, partial(_forget, run_id)))
-    if found := scraps(home, [run_id for run_id, status in known.items() if status in ENDED]):
-        sentence = f"{len(found):,} sockets, locks and half-written files of processes that have ended: {_names(found)}."
-        yield Trouble("leftovers", sentence, "They are deleted.", harmless=True, mend=lambda: _delete(found))
-    if parts := segments(reader):
-        size = sum(path.stat().st_size for path in parts)
+    if scraps := found.get("file"):
+        sentence = f"{len(scraps):,} sockets, locks and half-written files of processes that have ended: {_names(scraps)}."
+        yield Trouble("leftovers", sentence, "They are deleted.", harmless=True, mend=partial(_clean, home, scraps))
+    if parts := found.get("shared memory"):
+        size = sum(one.size_bytes or 0 for one in parts)
         sentence = f"{len(parts):,} segments of shared memory ({size / 1e6:,.1f} MB) of ranks that are gone: {_names(parts)}."
-        yield Trouble("shared memory", sentence, "They are deleted.", mend=lambda: _delete(parts))
+        yield Trouble("shared memory", sentence, "They are deleted.", mend=partial(_clean, home, parts))
 
 
 def _forsaken(home: Home, reader: Reader) -> list[Run]:
@@ -128,21 +133,18 @@ def _lose(home: Home, run: Run) -> None:
             store.end(run.id, "lost", "Its worker was gone when the store was checked. What it had recorded is kept; launch it again.", who="fsck")
 
 
-def _put_aside(home: Home, folders: list[Path]) -> None:
-    aside = home.aside / f"orphans-{now().replace(':', '-')}"
-    aside.mkdir(mode=0o700, parents=True)
-    for folder in folders:
-        folder.rename(aside / folder.name)
-
-
-def _delete(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+def _clean(home: Home, found: list[Leftover]) -> None:
+    if left := clean(home, found, by="fsck").left:
+        raise EngineError(f"Could not be removed: {', '.join(left)}.")
 
 
 def _ids(run_ids: list[int]) -> str:
-    return ", ".join(map(str, run_ids[:NAMED])) + (f" and {len(run_ids) - NAMED:,} more" if len(run_ids) > NAMED else "")
+    return f"{', '.join(map(str, run_ids[:NAMED]))}{_more(run_ids, NAMED)}"
 
 
-def _names(paths: list[Path]) -> str:
-    return ", ".join(f"{path.parent.name}/{path.name}" for path in paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+def _names(found: Sequence[Leftover]) -> str:
+    return ", ".join("/".join(Path(one.name).parts[-2:]) for one in found[:3]) + _more(found, 3)
+
+
+def _more(found: Sequence[object], named: int) -> str:
+    return f" and {len(found) - named:,} more" if len(found) > named else ""

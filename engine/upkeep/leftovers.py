@@ -1,99 +1,103 @@
-"""What ended processes may leave outside the store: folders, half-written files, sockets, locks, shared memory. Only what is surely ours."""
+"""What ended processes left: found by one rule for all who ask, and cleared away under the name of who asked for it."""
 
-import os
-import stat
-import time
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import psutil
-from filelock import FileLock, Timeout
-
+from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.processes import boot_id
-from engine.store import Reader
-from engine.store.checks import rank_pids
-from engine.upkeep.backups import LOCK, PART, SUM
+from engine.runtime.logs import note_for_runner
+from engine.runtime.processes import end_these
+from engine.runtime.remains import Cleared
+from engine.runtime.segments import SHARED
+from engine.store import Reader, Store
+from engine.store.clock import now
+from engine.upkeep.left_files import left_files, left_folders, left_segments
+from engine.upkeep.left_processes import left_processes
+from engine.upkeep.leftover import Leftover
 
-SHARED_MEMORY = Path("/dev/shm")
-SLACK_S = 5.0
-"""What clocks of files and of the store may differ by."""
-RECENT_S = 60.0
-"""Nothing that was touched so lately counts as left over."""
-
-
-def orphan_folders(home: Home, known: Iterable[int]) -> list[Path]:
-    """Return the folders of runs that the store does not know."""
-    ids = set(known)
-    return sorted((path for path in _run_folders(home) if int(path.name) not in ids and _is_old(path)), key=lambda path: int(path.name))
-
-
-def scraps(home: Home, ended: Iterable[int]) -> list[Path]:
-    """Return half-written checkpoints, sockets and locks in the folders of ended runs, and half-written stores and backups."""
-    found = [path for run_id in ended for path in _files(home.run_folder(run_id)) if path.suffix in (PART, ".lock") or stat.S_ISSOCK(path.lstat().st_mode)]
-    found += [path for path in home.path.glob(f"*{PART}") if _is_old(path)]
-    return sorted(found + _unfinished_backups(home))
+GRACE_S = 10.0
+"""What is younger, or belongs to a run that ended less long ago, may be on its way in or out."""
+TERMINATE_S, KILL_S = 1.0, 2.0
+"""What processes have to be gone after each of the two signals."""
+NOTE_S = 2.0
+"""So long a busy store is waited for to keep who cleaned up; after that the runner's log alone does."""
+Outcome = tuple[Leftover, str]
+"""What was to be taken away, and why it could not be; empty where it was."""
 
 
-def segments(reader: Reader, folder: Path = SHARED_MEMORY) -> list[Path]:
-    """Return torch's files in shared memory that a process of a run of this store made, which is gone, and that nobody maps.
+def leftovers(home: Home, reader: Reader, shared_memory: Path = SHARED, *, grace_s: float | None = None) -> list[Leftover]:
+    """Return what is left over of this home's runs, and what merely looks like it; nothing that a live run could need.
 
-    A file is ours where it is named after a pid that the store names for a run of this boot, belongs to this user, and was made while that
-    run was on; a pid that any process has now is left alone.
+    What ended or was made less than `grace_s` (if not given, `GRACE_S`) ago is left out.
     """
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for boot, pid, begun_at, ended_at in rank_pids(reader):
-        if boot == boot_id() and begun_at:
-            spans.setdefault(pid, []).append((_moment(begun_at) - SLACK_S, (_moment(ended_at) if ended_at else time.time()) + SLACK_S))
-    found = []
-    for path in folder.glob("torch_*"):
-        pid = path.name.split("_")[1]
-        if not pid.isdecimal() or int(pid) not in spans or psutil.pid_exists(int(pid)):
-            continue
-        about = path.lstat()
-        ours = stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid() and any(low <= about.st_mtime <= high for low, high in spans[int(pid)])
-        if ours:
-            found.append(path)
-    mapped = _mapped(folder) if found else set()
-    return sorted(path for path in found if str(path) not in mapped)
+    grace_s = GRACE_S if grace_s is None else grace_s
+    return [
+        *left_processes(home, reader, grace_s),
+        *left_folders(home, reader),
+        *left_segments(reader, shared_memory, grace_s),
+        *left_files(home, reader.run_statuses()),
+    ]
 
 
-def _mapped(folder: Path) -> set[str]:
-    """Return the files of shared memory that any process of this user has mapped or open."""
-    found: set[str] = set()
-    for process in psutil.process_iter():
-        try:
-            found |= {each.path for each in process.memory_maps() if each.path.startswith(str(folder))}
-            found |= {each.path for each in process.open_files() if each.path.startswith(str(folder))}
-        except (psutil.Error, OSError):
-            continue
-    return found
+def clean(home: Home, listed: Iterable[Leftover], *, by: str, shared_memory: Path = SHARED, grace_s: float | None = None) -> Cleared:
+    """Take away what was listed, is ours and still is left over: processes are ended, orphan folders moved aside, the rest is deleted.
+
+    Each is looked at again at this moment; what is gone, in use or another's by now is passed over. Memory that only the ended processes had mapped goes
+    with them. Who asked stands in the runner's log and among the events of the runs concerned. Raises StoreError where the store can't be asked.
+    """
+    wanted = {one.key for one in listed}
+    with Reader.open(home) as reader:
+        there = [one for one in leftovers(home, reader, shared_memory, grace_s=grace_s) if one.is_ours and one.key in wanted]
+        outcomes = list(_end([one for one in there if one.kind == "process"]))
+        runs = {one.run_id for one, _ in outcomes if one.run_id}
+        freed = [one for one in left_segments(reader, shared_memory, 0.0) if one.run_id in runs and one not in there] if runs else []
+    outcomes += _put_aside(home, [one for one in there if one.kind == "folder"])
+    outcomes += [_tried(one, Path.unlink) for one in (*there, *freed) if one.kind in ("shared memory", "file")]
+    _note(home, outcomes, by)
+    return _told(outcomes)
 
 
-def _unfinished_backups(home: Home) -> list[Path]:
-    """Return half-written backups and checksums without one; none while a backup is being made."""
-    if not home.backups.is_dir():
+def _end(found: list[Leftover]) -> Iterator[Outcome]:
+    left = end_these([one.process for one in found if one.process], TERMINATE_S, KILL_S)
+    return ((one, "it outlives a kill" if one.process in left else "") for one in found)
+
+
+def _put_aside(home: Home, found: list[Leftover]) -> list[Outcome]:
+    if not found:
         return []
+    aside = home.aside / f"orphans-{now().replace(':', '-')}"
+    aside.mkdir(mode=0o700, parents=True)
+    return [_tried(one, lambda path: path.rename(aside / path.name)) for one in found]
+
+
+def _tried(one: Leftover, change: Callable[[Path], object]) -> Outcome:
     try:
-        with FileLock(home.backups / LOCK).acquire(timeout=0):
-            alone = [path for path in home.backups.glob(f"*{SUM}") if not path.with_suffix("").exists()]
-            return [*home.backups.glob(f"*{PART}"), *home.backups.glob(f"*{PART}-journal"), *alone]
-    except Timeout:
-        return []
+        change(Path(one.name))
+    except FileNotFoundError:
+        return one, ""
+    except OSError as error:
+        return one, error.strerror or str(error)
+    return one, ""
 
 
-def _run_folders(home: Home) -> Iterator[Path]:
-    return (path for path in (home.path / "runs").glob("*") if path.name.isdecimal() and path.is_dir())
+def _told(outcomes: Iterable[Outcome]) -> Cleared:
+    told = list(outcomes)
+    return Cleared([f"{one.words} ({why})" for one, why in told if why], [one.words for one, why in told if not why])
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*") if not path.is_dir()]
-
-
-def _is_old(path: Path) -> bool:
-    return time.time() - path.lstat().st_mtime > RECENT_S
-
-
-def _moment(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+def _note(home: Home, outcomes: list[Outcome], by: str) -> None:
+    """Keep what was done and who asked for it."""
+    said = _told(outcomes)
+    for words, kind in ((said.removed, "cleaned up"), (said.left, "could not clean up")):
+        if words:
+            note_for_runner(home, f"{by} {kind}: {', '.join(words)}")
+    for run_id in sorted({one.run_id for one, _ in outcomes if one.run_id}):
+        of_run = _told((one, why) for one, why in outcomes if one.run_id == run_id)
+        try:
+            with Store.open(home, timeout_s=NOTE_S) as store:
+                if of_run.removed:
+                    store.add_event(run_id, "cleaned up", by, ", ".join(of_run.removed))
+                if of_run.left:
+                    store.add_event(run_id, "left behind", by, f"Could not be removed: {', '.join(of_run.left)}.")
+        except EngineError as error:
+            note_for_runner(home, f"run {run_id} keeps no event of it: {error}")

@@ -1,5 +1,6 @@
 """Sweeps as a lab's store would hold them: a pipeline over splits and modes whose runs ended as asked."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def drive(home: Home, run: RunRow, status: Status = "finished") -> None:
         store.claim(run.id, me(), [])
         if status == "starting":
             return
-        store.begin(run.id, me(), {})
+        store.begin(run.id, me(), {"host": socket.gethostname()})
         store.add_ranks(run.id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(2)])
         store.mark_running(run.id, 0.5)
         store.write(run.id, [_of_stage(rank, splits, mode) for rank in range(2)], run_points=_of_run(splits, seed), progress=(45, 120, "batches"))

@@ -6,11 +6,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.home import Home
+from engine.launch import retry
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.runtime.processes import me
 from engine.store import Reader, Store
 from engine.store.records import Status
+from engine.terms import Terms
 from tests.app.test_pages import opened
 
 ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
@@ -56,6 +58,34 @@ def test_resume_is_offered_where_a_run_can_go_on(home: Home, status: Status, nam
     test = opened("run", {"run": str(ended(home, status, name=name, saved=saved))})
     assert not test.exception
     assert can_resume(test) is can
+
+
+@pytest.mark.parametrize(
+    ("name", "saved", "told"),
+    [
+        ("reference", True, "Resume goes on from step 1,200. Retry begins it anew with the same settings. Clone lets you change them first."),
+        ("hogwild", True, "Retry begins it anew with the same settings. Clone lets you change them first."),
+    ],
+)
+def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(home: Home, name: str, saved: bool, told: str) -> None:
+    run_id = ended(home, "failed", name=name, saved=saved)
+    captions = [str(caption.value).replace("\\", "") for caption in opened("run", {"run": str(run_id)}).caption]
+    assert told in captions
+    retry(home, run_id, owner="Bea")
+    assert not [caption for caption in opened("run", {"run": str(run_id)}).caption if "Retry begins" in str(caption.value)]
+
+
+def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:
+    config = experiment("hogwild").configure("quick")
+    with Store.open(home) as store:
+        terms = Terms(max_run_time_s=90.0)
+        run_id = store.add_run("hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms)
+        store.claim(run_id, me(), [])
+        store.begin(run_id, me(), {})
+        store.stop_at_limit(run_id)
+        store.end(run_id, "cancelled", "Ended at its time limit.")
+    (said,) = (str(caption.value) for caption in opened("run", {"run": str(run_id)}).caption if "Retry begins" in str(caption.value))
+    assert said.replace("\\", "").endswith("Its time limit of 1 min 30 s goes with it; launch a clone to give it another.")
 
 
 def test_resume_queues_a_run_under_the_persons_name_and_both_are_linked(home: Home) -> None:

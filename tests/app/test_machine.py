@@ -47,7 +47,7 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
         "<td>GPU 1, H200 &lt;b&gt;</td><td>no run holds it, but something else uses it</td><td>–</td>",
     ):
         assert words in shown
-    assert "1 run waits in the queue." in said(test).replace("\\", "")
+    assert "In the queue 1 run waits." in said(test).replace("\\", "")
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None) -> None:
@@ -66,11 +66,6 @@ def test_the_runner_is_told_with_its_health_and_the_home_with_its_room(home: Hom
     assert "<small>Gives out</small><span>2 cores, 0 GPUs</span>" in shown
     assert str(home.path) in shown
     assert "GB of" in shown
-
-
-def test_what_is_left_over_is_listed(home: Home, lab: dict[Status, int]) -> None:
-    home.run_folder(77).mkdir(parents=True)
-    assert f"<td>folder</td><td>{home.run_folder(77)}</td><td>0 KB</td><td>No run of this store has this folder.</td>" in html(opened("machine"))
 
 
 def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked() -> None:

@@ -173,13 +173,17 @@ def test_what_the_second_click_offers_is_a_kill(home: Home, lab: dict[Status, in
     with Reader.open(home) as reader:
         run = reader.run(lab["stopping"])
         assert (run.status, run.stop_kind, reader.events(run.id)[-1].kind) == ("stopping", "force", "forced")
+    shown = opened("run", {"run": str(lab["stopping"])})
+    assert "its processes are being killed" in said(shown)
+    assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
 
 
 def test_the_launch_form_takes_a_time_limit_and_retries(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.session_state["person"] = "Ada"
     test.number_input(key="launch.max_run_time_s").set_value(90.0)
-    test.number_input(key="launch.max_retries").set_value(2)
+    test.number_input(key="launch.max_retries").set_value(2).run()
+    assert "Launched with a time limit of 1 min 30 s, 2 retries when lost." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
     with Reader.open(home) as reader:

@@ -42,12 +42,25 @@ def test_the_queue_stands_on_the_runs_page_in_its_order(home: Home) -> None:
         store.set_priority(second, "high", by="Grace")
         store.hold(first, by="<i>Bea</i>")
     test = opened("runs")
-    assert any(expander.label == "Queue: 2 runs wait" for expander in test.expander)
+    assert any(expander.label == "Queue: 2 runs wait, 1 of them on hold" for expander in test.expander)
     page = html(test)
     table = page[page.index("<table") : page.index("</table>")]
     assert table.index(f"/run?run={second}") < table.index(f"/run?run={first}")
     assert "held by &lt;i&gt;Bea" in table
     assert "<i>Bea" not in table
+
+
+def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.queue.outlook.MOST", 0)
+    with Store.open(home) as store:
+        held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
+        store.hold(held, by="Bea")
+    assert "On hold." in words(opened("run", {"run": str(held)}))
+    assert "Next in the queue." in words(opened("run", {"run": str(first)}))
+    assert "1 run before it in the queue." in words(opened("run", {"run": str(second)}))
+    listed = html(opened("runs"))
+    for said in ("<span>on hold</span>", "<span>next in the queue</span>", "<span>1 before it in the queue</span>"):
+        assert listed.count(said) == 1
 
 
 def test_no_queue_is_shown_where_no_run_waits(home: Home) -> None:

@@ -1,6 +1,9 @@
 """What the console does with a whole sweep: drawn, timed alone, its cost told; paused, tried again, extended."""
 
+import re
+
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.sweep_figures import chart
@@ -52,16 +55,45 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     assert found.total == 6
 
 
-def test_the_fold_says_what_the_sweep_takes_told_from_like_runs(home: Home) -> None:
+def held_for(home: Home, seconds: float) -> None:
+    """Let all runs that have ended have held their slots for so long."""
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET claimed_at = strftime('%Y-%m-%dT%H:%M:%fZ', ended_at, ?) WHERE ended_at IS NOT NULL", [f"-{seconds} seconds"])
+
+
+def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Home) -> None:
     test = form("pipeline")
-    assert "No like run has finished here yet, so the time it takes is not known." in words(test)
+    assert "No like run has finished on this machine yet, so nothing tells how long these take." in words(test)
+    assert "<span>not known when</span>" in html(test)
     _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
     for run in runs:
         sweep_labs.drive(home, run)
+    held_for(home, 3600)
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
-    told = words(test)
-    assert "core-hours; done about" in told
-    assert "told from 2 like runs here." in told
+    assert "Told from like runs of this machine." in words(test)
+    assert re.search(r"<small>They hold</small><span>[24] core-hours</span>", html(test))
+    assert re.search(r"<small>Launched now, it ends</small><span>at about .*\(in [12] h\)</span>", html(test))
+    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
+    told = "2 of 3 cells have like runs; each of the others is taken to last 1 h, the median of the 2 runs that differ only in what varies."
+    assert told in words(test)
+
+
+def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4]})
+    assert "3 runs are left; how long they take is not known yet." in words(page(sweep_id))
+    for run in runs[:2]:
+        sweep_labs.drive(home, run)
+    held_for(home, 3600)
+    st.cache_data.clear()
+    told = words(page(sweep_id))
+    assert re.search(r"1 run is left, about [12] core-hours\. It should end at about .* \(in 1 h\)\. No cell has like runs; each is taken to last 1 h", told)
+    with Store.open(home) as store:
+        store.hold_sweep(sweep_id, by="Ada")
+    st.cache_data.clear()
+    assert "Let go on now, it would end at about" in words(page(sweep_id))
+    with Store.open(home) as store:
+        store.request_cancel(runs[2].id, by="Ada")
+    assert "left" not in words(page(sweep_id))
 
 
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:

@@ -1,20 +1,14 @@
-"""Sweeps in the console: drafted in the launch form, launched, shown with matrix, chart and table, cancelled."""
+"""The page of a sweep and the list of all: every run in a matrix by status, links, the cancel of all; and the words that tests of sweeps share."""
 
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.sweep_figures import chart
 from app.sweep_matrix import SIGNS, matrix
-from app.sweep_numbers import EXECUTION, groups_of, metric_choices, rank_groups_of, references
 from engine.home import Home
-from engine.registry import experiment
-from engine.runtime.processes import me
 from engine.store import Reader, Store
 from engine.store.records import Status
-from engine.sweep import launch_sweep
 from tests.app import sweep_labs
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
@@ -35,94 +29,6 @@ def form(experiment_name: str = "hogwild", **query: Any) -> AppTest:
     test = opened("launch", {"experiment": experiment_name, "preset": "quick", **query})
     test.session_state["person"] = "Ada"
     return test.toggle(key=f"sweep.on.{experiment_name}").set_value(True).run()
-
-
-# ---- the form ------------------------------------------------------------------------------------------------------
-
-
-def test_the_form_is_for_one_run_until_the_fold_is_opened(home: Home) -> None:
-    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    assert test.button(key="launch").label == "Launch"
-    assert not [each for each in test.text_input if "Values" in each.label]
-
-
-def test_the_fold_offers_the_axis_and_says_how_many_runs_it_makes(home: Home) -> None:
-    test = form()
-    assert (test.selectbox(key="sweep.first.hogwild").value, test.text_input(key="sweep.values.hogwild.trainers").value) == ("trainers", "1, 2, 4, 8")
-    assert test.button(key="launch").label == "Launch 4 runs"
-    test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
-    test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
-    assert test.button(key="launch").label == "Launch 24 runs"
-    assert "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds, in place of the form's own trainers and lock." in words(test)
-    assert "The largest of the runs:" in words(test)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("1, 99", "trainers must be at most 64 (allowed: 1 to 64), got '99'."),
-        ("", "trainers needs at least one value to vary over"),
-        ("1..64", "A sweep may have at most 500 runs, got 64 x 20 = 1,280."),
-    ],
-)
-def test_a_problem_stands_in_the_fold_and_bars_the_launch(home: Home, text: str, sentence: str) -> None:
-    test = form()
-    test.number_input(key="sweep.seeds.hogwild").set_value(20).run()
-    test.text_input(key="sweep.values.hogwild.trainers").set_value(text).run()
-    assert not test.exception
-    assert sentence in words(test)
-    assert test.button(key="launch").disabled
-
-
-def test_a_combination_that_breaks_a_rule_is_named(home: Home) -> None:
-    test = form("pipeline")
-    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 65").run()
-    assert "With splits 65: splits must be at most batch_size (64), got 65" in words(test)
-    assert test.button(key="launch").disabled
-
-
-def test_a_device_that_is_not_here_bars_the_launch(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.system", lambda: "Linux")
-    test = form("reference")
-    test.selectbox(key="sweep.first.reference").set_value("device").run()
-    test.text_input(key="sweep.values.reference.device").set_value("cpu, mps").run()
-    assert "which only Apple machines have" in " ".join(error.value for error in test.error)
-    assert test.button(key="launch").disabled
-
-
-def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home) -> None:
-    test = form()
-    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
-    test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
-    test.text_input(key="launch.title").set_value("speed").run()
-    test.button(key="launch").click().run()
-    with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(1), reader.sweep_runs(1)
-    assert (sweep.owner, sweep.name, sweep.grid) == ("Ada", "speed", {"trainers": (1, 2), "seed": (0, 1)})
-    assert [(run.config["trainers"], run.config["seed"], run.preset, run.config["dataset"]) for run in runs] == [
-        *((1, 0, "quick", "digits"), (2, 0, "quick", "digits")),
-        *((1, 1, "quick", "digits"), (2, 1, "quick", "digits")),
-    ]
-
-
-def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home) -> None:
-    test = form()
-    test.number_input(key="form.hogwild.epochs").set_value(2).run()
-    test.button(key="launch").click().run()
-    with Reader.open(home) as reader:
-        assert {(run.preset, run.config["epochs"]) for run in reader.sweep_runs(1)} == {(None, 2)}
-
-
-def test_without_a_name_a_sweep_asks_for_it_and_queues_nothing(home: Home) -> None:
-    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    test.toggle(key="sweep.on.hogwild").set_value(True).run()
-    test.button(key="launch").click().run()
-    assert not test.exception
-    with Reader.open(home) as reader:
-        assert (reader.count(), reader.count_sweeps()) == (0, 0)
-
-
-# ---- the page ------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -> None:
@@ -205,140 +111,6 @@ def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> Non
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert not test.exception
     assert "gone over splits" in words(test)
-
-
-# ---- chart and table -----------------------------------------------------------------------------------------------
-
-
-def drawn(home: Home, sweep_id: int, name: str = EXECUTION) -> tuple[go.Figure, list[int], str]:
-    """Return the figure of a number with its colours, and the sentence about lines that it lacks."""
-    with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
-        lines, lacking = references(sweep, runs, name, reader)
-        groups = rank_groups_of(sweep, runs, name, reader) if name.startswith("perf/peak") else groups_of(sweep, runs, name)
-        return *chart(groups, name, sweep, "Splits", lines), lacking
-
-
-def named(figure: go.Figure) -> dict[str, Any]:
-    return {trace.name: trace for trace in figure.data if trace.name}
-
-
-def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [4, 2], "mode": ["gpipe", "1f1b"]}, 3)
-    for run in reversed(runs):
-        sweep_labs.drive(home, run)
-    figure, colours, _ = drawn(home, sweep_id)
-    assert len(colours) == len(figure.data)
-    lines = named(figure)
-    assert list(lines) == ["gpipe", "1f1b"]
-    for mode, line in lines.items():
-        assert list(line.x) == [2, 4], "along the axis, however the grid was written"
-        assert list(line.y) == pytest.approx([sweep_labs.execution_time_s(splits, mode, 1) for splits in (2, 4)])
-    band, single = figure.data[0], figure.data[1]
-    assert max(band.y) == pytest.approx(sweep_labs.execution_time_s(2, "gpipe", 2))
-    assert min(band.y) == pytest.approx(sweep_labs.execution_time_s(4, "gpipe", 0))
-    assert sorted(single.customdata) == sorted(run.id for run in runs if run.config["mode"] == "gpipe")
-    assert colours[: len(colours) // 2] == [0] * (len(colours) // 2)
-    assert {line.marker.symbol for line in lines.values()} == {"circle", "square"}
-
-
-def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2)
-    for run in runs:
-        sweep_labs.drive(home, run)
-    figure, _, lacking = drawn(home, sweep_id)
-    lines = named(figure)
-    assert lacking == ""
-    for mode in ("gpipe", "1f1b"):
-        start = sweep_labs.ONE_SPLIT_S[mode] + 0.05
-        assert list(lines[f"{mode}, ideal"].y) == pytest.approx([start, start * 3 / 4, start * 5 / 8])
-        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx([start, start * 0.8, start * 0.7])
-    assert len({lines[name].line.dash for name in ("gpipe", "gpipe, ideal", "gpipe, bound for these stages")}) == 3
-    test = opened("sweep", {"sweep": str(sweep_id)})
-    assert "Ideal: the work with 1 split" in words(test)
-    assert "<td>7.531</td>" in html(test), "the table tells the ideal time too"
-
-
-def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
-    without, runs = sweep_labs.pipeline(home, {"splits": [2, 4]})
-    for run in runs:
-        sweep_labs.drive(home, run)
-    figure, _, lacking = drawn(home, without)
-    assert list(named(figure)) == ["measured"]
-    assert lacking == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
-    assert lacking in words(opened("sweep", {"sweep": str(without)}))
-    half, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
-    for run in runs:
-        sweep_labs.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
-    figure, _, lacking = drawn(home, half)
-    assert [name for name in named(figure) if "ideal" in name] == ["gpipe, ideal"]
-    assert lacking.endswith("they appear once a run with splits 1 has finished.")
-
-
-def test_the_whole_axis_is_there_from_the_first_point_on(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 16], "batches": [10, 20]})
-    sweep_labs.drive(home, runs[2])
-    figure, _, _ = drawn(home, sweep_id)
-    first, last = figure.layout.xaxis.range
-    assert (figure.layout.xaxis.type, first < 0.0, 1.2 < last < 1.4) == ("log", True, True)
-    assert list(figure.layout.xaxis.ticktext) == ["1", "2", "4", "16"]
-    assert list(named(figure)) == ["batches 10"], "a line of numbers says what they are of"
-
-
-def test_only_finished_runs_count(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 8]}, 2)
-    for run, status in zip(runs, STATUSES, strict=False):
-        sweep_labs.drive(home, run, status)
-    with Reader.open(home) as reader:
-        groups = groups_of(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), EXECUTION)
-    assert [list(group.values) for group in groups] == [[runs[STATUSES.index("finished")].id]]
-
-
-def test_the_numbers_to_choose_are_those_that_the_runs_have(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
-    with Reader.open(home) as reader:
-        assert metric_choices(reader.sweep_runs(sweep_id)) == [EXECUTION, "perf/startup_time_s"]
-    for run in runs:
-        sweep_labs.drive(home, run)
-    with Reader.open(home) as reader:
-        names = metric_choices(reader.sweep_runs(sweep_id))
-    assert names[:2] == [EXECUTION, "test/accuracy"]
-    assert {"perf/activations_held", "perf/peak_memory"} < set(names)
-    accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
-    assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
-
-
-def test_memory_is_a_line_a_stage(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
-    for run in runs:
-        sweep_labs.drive(home, run)
-    lines = named(drawn(home, sweep_id, "perf/peak_memory")[0])
-    assert {name: list(line.y) for name, line in lines.items()} == {"stage1": [190.0, 190.0], "stage2": [220.0, 220.0]}
-    test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})
-    assert not test.exception
-    assert "<td>stage2</td>" in html(test)
-
-
-def test_words_and_empty_values_lie_along_an_axis_too(home: Home) -> None:
-    settings = experiment("reference").preset("quick").settings
-    sweep_id = launch_sweep(home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada")
-    with Reader.open(home) as reader:
-        runs = reader.sweep_runs(sweep_id)
-    for run in runs:
-        drive_plainly(home, run.id)
-    test = opened("sweep", {"sweep": str(sweep_id)})
-    assert not test.exception
-    assert "threads_per_rank none" in html(test)
-    figure, _, _ = drawn(home, sweep_id)
-    assert (figure.layout.xaxis.type, list(named(figure)["digits"].x)) == ("category", ["none", "1"])
-
-
-def drive_plainly(home: Home, run_id: int) -> None:
-    with Store.open(home) as store:
-        store.claim(run_id, me(), [])
-        store.begin(run_id, me(), {})
-        store.mark_running(run_id, 0.1)
-        store.end(run_id, "finished", "Done.", execution_time_s=1.0 + run_id)
 
 
 def test_a_matrix_that_would_be_too_wide_is_turned_round(home: Home) -> None:

@@ -6,9 +6,9 @@ import signal
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.runtime.leftovers import leftovers
 from engine.runtime.runner import runner_process
 from engine.store import Reader, Sweep
+from engine.upkeep.leftovers import leftovers
 from tests.browser.conftest import Console, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(2_400)]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+from engine.cli.watch import progress_line
 from engine.home import Home
 from engine.runtime.processes import me
 from engine.store import Reader, Store
@@ -54,10 +55,14 @@ def test_show_tells_all_of_a_run_in_json(parallab: Parallab, live: int) -> None:
     assert told["progress"] == 0.25
 
 
-def test_a_queued_run_says_how_many_wait_before_it(parallab: Parallab, queued: Callable[..., int]) -> None:
+def test_a_queued_run_says_how_many_wait_before_it(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
     queued()
     told = json.loads(parallab("show", str(queued()), "--json").stdout)
     assert (told["status"], told["queue_position"], told["pid"]) == ("queued", 1, None)
+    parallab("hold", "1")
+    with Reader.open(home) as reader:
+        assert [progress_line(reader.run(run_id), ahead=reader.queue_position(run_id)) for run_id in (1, 2)] == ["queued, on hold", "queued, next"]
+    assert [json.loads(parallab("show", str(run_id), "--json").stdout)["queue_position"] for run_id in (1, 2)] == [None, 0]
 
 
 def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from engine.home import ROOT, Home
@@ -24,8 +23,9 @@ from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.machine import machine
 from engine.runtime.processes import identity, is_alive
-from engine.runtime.remains import SHARED, SHARED_PREFIXES, segments_of, tree
+from engine.runtime.remains import tree
 from engine.runtime.runner import runner_process
+from engine.runtime.segments import SHARED, SHARED_PREFIXES, held
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
 
@@ -253,9 +253,9 @@ def _outcome(lab: Lab, run_id: int, expected: str) -> str:
 
 
 def _unheld() -> set[str]:
-    """Return the segments of shared memory that no process of this machine has mapped."""
+    """Return the segments of shared memory that no process of this machine has mapped or open."""
     there = {path for path in SHARED.iterdir() if path.name.startswith(SHARED_PREFIXES)}
-    return {path.name for path in there - {path for pid in psutil.pids() for path in segments_of(pid)}}
+    return {path.name for path in there - held()}
 
 
 # ---- the page ------------------------------------------------------------------------------------------------------

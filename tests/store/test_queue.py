@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
-from engine.store import ProcessIdentity, Reader, Store
+from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue import End
 from engine.terms import Priority, Terms
 
@@ -45,6 +45,20 @@ def test_a_run_on_hold_keeps_its_place_and_is_not_claimed(store: Store, reader: 
     assert reader.run(first).held_by is None
     assert drained(store) == [first]
     assert [(event.kind, event.who) for event in reader.events(first)][1:3] == [("held", "grace"), ("released", "ada")]
+
+
+def test_runs_on_hold_and_of_a_paused_sweep_do_not_count_as_waiting_before_another(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    held, first = add(), add()
+    sweep_id = store.add_sweep("hogwild", {"trainers": [1, 2]}, [NewRun({"trainers": count}, Demand(1, 0, 1, 1), "") for count in (1, 2)], owner="ada")
+    last = add()
+    store.hold(held, by="grace")
+    assert [reader.queue_position(run_id) for run_id in (held, first, last)] == [None, 0, 3]
+    assert (reader.count_queued(), reader.count_held()) == (5, 1)
+    paused = store.hold_sweep(sweep_id, by="grace")
+    assert [reader.queue_position(run_id) for run_id in (*paused, first, last)] == [None, None, 0, 1]
+    assert reader.count_held() == 3
+    store.claim(first, WORKER, ())
+    assert [reader.queue_position(run_id) for run_id in (first, last)] == [None, 0], "one that is on waits for nothing"
 
 
 @pytest.mark.parametrize(("end", "moved"), [("front", [3, 1, 2, 4]), ("back", [1, 2, 4, 3])])

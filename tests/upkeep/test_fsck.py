@@ -1,13 +1,12 @@
 """What crashes can leave is found, said and mended; what is in use, or not ours, is never touched."""
 
-import mmap
 import os
 import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,10 @@ from filelock import FileLock
 
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.processes import boot_id, me
+from engine.runtime.processes import boot_id, identity, me
 from engine.store import ProcessIdentity, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.upkeep import fsck
-from engine.upkeep.leftovers import segments
 
 Running = Callable[..., int]
 HOUR_AGO = time.time() - 3600
@@ -154,46 +152,34 @@ def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store
     assert "restore FILE" in trouble.cure
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def gone_pid() -> int:
-    """A pid that named a process a moment ago."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-@pytest.fixture
-def ranks_of_gone(store: Store, running: Running, gone_pid: int) -> Iterator[int]:
-    """An ended run of this boot whose rank had that pid."""
-    run_id = running()
-    with store.change() as connection:
-        connection.execute("UPDATE runs SET worker_boot_id = ? WHERE id = ?", [boot_id(), run_id])
-    store.add_ranks(
-        run_id, [RankRow(0, "trainer1", gone_pid, "cpu", "running", 1, now(), None), RankRow(1, "trainer2", os.getpid(), "cpu", "running", 1, now(), None)]
-    )
-    yield gone_pid
-    store.end(run_id, "lost", "The worker was killed.")
-
-
-def test_only_segments_of_ranks_of_this_store_that_are_gone_are_named(home: Home, store: Store, memory: Path, ranks_of_gone: int) -> None:
-    ours = memory / f"torch_{ranks_of_gone}_123_0"
-    others = [f"torch_{os.getpid()}_1_0", "torch_9999999_1_0", "torch_x_1", "sem.mp-1", f"psm_{ranks_of_gone}", f"other_{ranks_of_gone}_1"]
-    for path in (ours, *(memory / name for name in others)):
-        path.write_bytes(b"x" * 4096)
-    old = memory / f"torch_{ranks_of_gone}_9_9"
-    old.write_bytes(b"x")
-    os.utime(old, (HOUR_AGO, HOUR_AGO))
+def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
+    home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    memory = Path("/dev/shm")
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    worker = identity(process.pid)
+    assert worker
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    segment = memory / f"torch_{gone.pid}_parallab_{os.getpid()}"
+    try:
+        run_id = add()
+        store.claim(run_id, worker, ())
+        store.begin(run_id, worker, {})
+        store.add_ranks(run_id, [RankRow(0, "trainer1", gone.pid, "cpu", "running", 1, now(), None)])
+        home.run_folder(run_id).mkdir(parents=True)
+        segment.write_bytes(bytes(4096))
+        assert found(home) == {}
+        store.end(run_id, "failed", "It broke.")
+        told = found(home)
+        assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
+        assert re.fullmatch(rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.", told["shared memory"])
+        mend(home)
+        assert (process.wait(timeout=10), segment.exists(), found(home)) == (-15, False, {})
+    finally:
+        process.kill()
+        segment.unlink(missing_ok=True)
     with Reader.open(home) as reader:
-        assert segments(reader, memory) == [ours]
-        with ours.open("r+b") as file, mmap.mmap(file.fileno(), 0):
-            assert segments(reader, memory) == [], "someone still maps it"
-        with store.change() as connection:
-            connection.execute("UPDATE runs SET worker_boot_id = 'another boot'")
-        assert segments(reader, memory) == []
+        (event,) = (event for event in reader.events(run_id) if event.kind == "cleaned up")
+    assert (event.who, event.detail) == ("fsck", f"process {process.pid} of run {run_id}, shared memory {segment} of run {run_id}")

@@ -1,0 +1,143 @@
+"""What ended processes may leave beside the store: folders, half-written files, sockets, locks, shared memory. It only looks.
+
+What is surely of this home's ended runs is told from what merely looks like it.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+from filelock import FileLock, Timeout
+
+from engine.home import Home
+from engine.runtime.processes import boot_id
+from engine.runtime.segments import held, maker_of
+from engine.store import ENDED, Reader
+from engine.store.checks import Stint, stints_of_pids
+from engine.store.records import Status
+from engine.upkeep.backups import LOCK, PART, SUM
+from engine.upkeep.leftover import Leftover
+
+SLACK_S = 5.0
+"""What clocks of files and of the store may differ by."""
+RECENT_S = 60.0
+"""No folder or half-written store that was touched so lately counts as left over."""
+
+
+def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
+    """Yield what lies among the runs' folders and is no run's of this store; ours is a folder that is named by a number."""
+    found = _listed(home.path / "runs")  # before the ids are read: a folder made later belongs to a run queued before
+    known = {str(run_id) for run_id in reader.run_statuses()}
+    for path in found:
+        if path.name in known or not _is_old(path):
+            continue
+        if path.name.isdecimal() and path.is_dir():
+            yield Leftover("folder", str(path), "No run of this store has this folder.", _size_of(path))
+        else:
+            why = "It lies among the folders of runs, but none is ever named like this."
+            yield Leftover("folder" if path.is_dir() else "file", str(path), why, _size_of(path), is_ours=False)
+
+
+def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Leftover]:
+    """Yield this user's segments of torch whose maker is gone, and which no process has mapped or open.
+
+    One is ours where the store names its maker for a run of this boot that has ended, and it was made while that run was on. One that may be
+    of a live run is not listed.
+    """
+    found = dict(_forsaken(folder, grace_s))
+    if not found:
+        return
+    stints, in_use = stints_of_pids(reader, boot_id()), held(folder)
+    for path, about in found.items():
+        maker = maker_of(path)
+        of = [stint for stint in stints.get(maker or 0, []) if _covers(stint, about.st_mtime)]
+        if path in in_use or any(stint.ended_at is None for stint in of):
+            continue
+        if of:
+            why = f"Made by process {maker} of run {of[-1].run_id}, which has ended; no process has it mapped."
+            yield Leftover("shared memory", str(path), why, about.st_size, run_id=of[-1].run_id)
+        else:
+            why = f"Made by process {maker}, which is gone and was of no run of this store; no process has it mapped."
+            yield Leftover("shared memory", str(path), why, about.st_size, is_ours=False)
+
+
+def left_files(home: Home, statuses: Mapping[int, Status]) -> Iterator[Leftover]:
+    """Yield half-written checkpoints, sockets and locks in the folders of ended runs, and half-written stores and backups."""
+    for folder in _listed(home.path / "runs"):
+        run_id = int(folder.name) if folder.name.isdecimal() else 0
+        if statuses.get(run_id) in ENDED:
+            yield from (_file(path, f"Left in the folder of run {run_id}, which has ended.", run_id) for path in _listed(folder) if _is_scrap(path))
+    yield from (_file(path, "A store that was not written to its end.") for path in sorted(home.path.glob(f"*{PART}")) if _is_old(path))
+    yield from (_file(path, "A backup that was not made to its end.") for path in _unfinished_backups(home))
+
+
+def _forsaken(folder: Path, grace_s: float) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield segments of torch, older than `grace_s`, with the facts of their files, whose maker's pid no process has."""
+    for path in _listed(folder):
+        pid = maker_of(path)
+        if pid is None or psutil.pid_exists(pid):
+            continue
+        with suppress(OSError):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid() and time.time() - about.st_mtime > grace_s:
+                yield path, about
+
+
+def _covers(stint: Stint, moment: float) -> bool:
+    begun, ended = datetime.fromisoformat(stint.begun_at).timestamp(), datetime.fromisoformat(stint.ended_at).timestamp() if stint.ended_at else time.time()
+    return begun - SLACK_S <= moment <= ended + SLACK_S
+
+
+def _is_scrap(path: Path) -> bool:
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        return not stat.S_ISDIR(mode) and (path.suffix in (PART, ".lock") or stat.S_ISSOCK(mode))
+    return False
+
+
+def _unfinished_backups(home: Home) -> list[Path]:
+    """Return half-written backups and checksums without one; none while a backup is being made."""
+    if not _half_backups(home):
+        return []
+    try:
+        with FileLock(home.backups / LOCK).acquire(timeout=0):
+            return _half_backups(home)
+    except Timeout:
+        return []
+
+
+def _half_backups(home: Home) -> list[Path]:
+    alone = [path for path in home.backups.glob(f"*{SUM}") if not path.with_suffix("").exists()]
+    return sorted([*home.backups.glob(f"*{PART}"), *home.backups.glob(f"*{PART}-journal"), *alone])
+
+
+def _file(path: Path, why: str, run_id: int | None = None) -> Leftover:
+    return Leftover("file", str(path), why, _size_of(path), run_id=run_id)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name) if path.name.isdecimal() else (0, path.name))
+    except OSError:
+        return []
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.lstat().st_mtime > RECENT_S
+    except OSError:
+        return False
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder."""
+    size = 0
+    with suppress(OSError):
+        for each in path.rglob("*") if path.is_dir() else [path]:
+            size += 0 if each.is_dir() else each.lstat().st_size
+    return size

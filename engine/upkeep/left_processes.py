@@ -1,0 +1,74 @@
+"""Processes that no live run needs: those of workers whose runs have ended, and workers without a run or a runner. It only looks."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+
+from engine.home import Home
+from engine.runtime.processes import boot_id, identity, is_alive, mark_of
+from engine.runtime.remains import tree
+from engine.store import Reader
+from engine.store.clock import seconds_since
+from engine.store.records import ProcessIdentity
+from engine.upkeep.leftover import Leftover
+
+
+def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Leftover]:
+    """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries their mark, the children of both."""
+    newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in reader.workers(boot_id(), _candidates())}
+    for run_id, ended_at, worker in newest.values():
+        if ended_at is not None and seconds_since(ended_at) >= grace_s:
+            yield from (_left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id) for process in _alive(tree(worker)))
+    runner = reader.runner()
+    serving = runner.process.pid if runner and is_alive(runner.process) else None
+    with_run = {worker for _, _, worker in newest.values()}
+    for process, parent in _workers_of(home, grace_s):
+        if process not in with_run and parent != serving:
+            yield _left(process, "A worker that has no run, and whose runner is gone.")
+
+
+def _candidates() -> set[int]:
+    """Return the pids that may have been a worker's: those that name a session, and those in a mark of this boot."""
+    found = set()
+    for pid in psutil.pids():
+        with suppress(OSError):
+            found.add(os.getsid(pid))
+        boot, _, rest = mark_of(pid).partition("/")
+        if boot == boot_id() and (worker := rest.partition("/")[0]).isdecimal():
+            found.add(int(worker))
+    return found
+
+
+def _workers_of(home: Home, grace_s: float) -> Iterator[tuple[ProcessIdentity, int]]:
+    """Yield each process that was started as a worker of this home with its parent's pid, those of the last seconds left out."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            words = process.cmdline()
+            is_worker = "engine.worker" in words and "--home" in words and words[words.index("--home") + 1 :][:1] == [str(home.path)]
+            if is_worker and time.time() - process.create_time() > grace_s and os.getsid(process.pid) == process.pid:
+                yield from ((known, process.ppid()) for known in _alive([process.pid]))
+
+
+def _alive(pids: list[int]) -> Iterator[ProcessIdentity]:
+    return (found for pid in pids if (found := identity(pid)) is not None)
+
+
+def _left(process: ProcessIdentity, why: str, run_id: int | None = None) -> Leftover:
+    return Leftover("process", str(process.pid), why, _memory_of(process.pid), run_id=run_id, process=process)
+
+
+def _command(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())[:120] or "a kernel thread."
+    except psutil.Error:
+        return "it has just ended."
+
+
+def _memory_of(pid: int) -> int | None:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None

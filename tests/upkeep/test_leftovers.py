@@ -1,0 +1,226 @@
+"""What is left over, found among real processes, folders and mapped files; what is in use is never listed."""
+
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from engine.home import ROOT, Home
+from engine.runtime.processes import MARK, boot_id, end_session, identity, mark, me
+from engine.store import Demand, RankRow, Reader, Store
+from engine.store.clock import now
+from engine.store.records import ProcessIdentity
+from engine.upkeep.leftover import Leftover
+from engine.upkeep.leftovers import leftovers
+
+GONE = 2**22 + 7
+"""A pid that no process has: Linux gives none above 2^22."""
+HOUR_AGO = time.time() - 3600
+
+
+@pytest.fixture
+def worker() -> Iterator[ProcessIdentity]:
+    """Start a leader of a session that ends, and leaves a process in it; return who the leader was."""
+    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+    process.stdout.readline()
+    found = identity(process.pid)
+    assert found is not None
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+    yield found
+    end_session(found, grace_s=0.0)
+
+
+def found(home: Home, memory: Path) -> list[Leftover]:
+    with Reader.open(home) as reader:
+        return leftovers(home, reader, memory)
+
+
+def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
+    home: Home, tmp_path: Path, worker: ProcessIdentity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(home) as store:
+        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claim(run_id, worker, ())
+        monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
+        assert found(home, tmp_path) == [], "its run is still on"
+        store.end(run_id, "lost", "The worker is gone.")
+        monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 60.0)
+        assert found(home, tmp_path) == [], "it may just be ending"
+        monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
+    (only,) = found(home, tmp_path)
+    assert (only.kind, only.why) == ("process", f"Started for run {run_id}, which has ended: sleep 60")
+    assert identity(int(only.name)) is not None
+    end_session(worker, grace_s=0.0)
+    assert found(home, tmp_path) == []
+
+
+def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
+    leader = os.getsid(0)
+    with Store.open(home) as store:
+        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claim(run_id, ProcessIdentity(me().boot_id, leader, 1), ())
+        store.end(run_id, "lost", "The worker is gone.")
+    assert found(home, tmp_path) == []
+
+
+def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
+    words = [sys.executable, "-c", "import time; time.sleep(60)", "engine.worker", "--home", str(home.path)]
+    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as process:
+        try:
+            assert [(one.name, one.why) for one in found(home, tmp_path)] == [(str(process.pid), "A worker that has no run, and whose runner is gone.")]
+            with Store.open(home) as store:
+                store.register_runner(me(), cores=2, gpus=0)
+            assert found(home, tmp_path) == [], "its parent serves the store"
+        finally:
+            process.kill()
+
+
+def test_a_process_that_left_its_session_is_known_by_its_mark(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
+    leader = ProcessIdentity(me().boot_id, GONE, 77)
+    with Store.open(home) as store:
+        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claim(run_id, leader, ())
+        with subprocess.Popen(["sleep", "60"], start_new_session=True, env=os.environ | {MARK: mark(leader)}) as process:
+            try:
+                assert found(home, tmp_path) == [], "its run is still on"
+                store.end(run_id, "lost", "The worker is gone.")
+                (only,) = found(home, tmp_path)
+                assert (only.name, only.run_id, only.process) == (str(process.pid), run_id, identity(process.pid))
+            finally:
+                process.kill()
+
+
+def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_only_shown(home: Home, tmp_path: Path) -> None:
+    with Store.open(home) as store:
+        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    runs = home.run_folder(run_id).parent
+    for name in (str(run_id), "99", "100", "notes"):
+        (runs / name / "logs").mkdir(parents=True)
+        (runs / name / "logs" / "worker.log").write_text("12345")
+    (runs / "todo.txt").write_text("1")
+    for name in (str(run_id), "99", "notes", "todo.txt"):
+        os.utime(runs / name, (HOUR_AGO, HOUR_AGO))
+    seen = {Path(one.name).name: one for one in found(home, tmp_path)}
+    assert {name: (one.kind, one.is_ours, one.size_bytes) for name, one in seen.items()} == {
+        "99": ("folder", True, 5),
+        "notes": ("folder", False, 5),
+        "todo.txt": ("file", False, 1),
+    }, "100 has just been made"
+    assert seen["99"].why == "No run of this store has this folder."
+
+
+def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: Home, tmp_path: Path) -> None:
+    with Store.open(home) as store:
+        on, ended = (store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)) for _ in range(2))
+        store.request_cancel(ended, by="ada")
+    for run_id in (on, ended):
+        home.run_folder(run_id).mkdir(parents=True)
+        for name in ("checkpoint.pt", "checkpoint.pt.part", "weights.lock"):
+            (home.run_folder(run_id) / name).write_text("x")
+    (home.path / "parallab.db.part").write_text("half")
+    os.utime(home.path / "parallab.db.part", (HOUR_AGO, HOUR_AGO))
+    folder = home.run_folder(ended)
+    assert [(one.kind, one.name, one.run_id) for one in found(home, tmp_path)] == [
+        ("file", str(folder / "checkpoint.pt.part"), ended),
+        ("file", str(folder / "weights.lock"), ended),
+        ("file", str(home.path / "parallab.db.part"), None),
+    ]
+
+
+# ---- shared memory -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def rank_of(home: Home) -> Callable[[int], int]:
+    """Begin a run whose trainer2 had a pid, and return its id."""
+
+    def begin(pid: int) -> int:
+        with Store.open(home) as store:
+            run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+            worker = ProcessIdentity(boot_id(), GONE + 1, 1)
+            store.claim(run_id, worker, ())
+            store.begin(run_id, worker, {})
+            rows = [RankRow(rank, f"trainer{rank + 1}", of, "cpu", "running", 1, now(), None) for rank, of in enumerate((os.getpid(), pid))]
+            store.add_ranks(run_id, rows)
+        return run_id
+
+    return begin
+
+
+def end(home: Home, run_id: int) -> None:
+    with Store.open(home) as store:
+        store.end(run_id, "lost", "The worker was killed.")
+
+
+def segments(home: Home, memory: Path) -> dict[str, bool]:
+    """Return what is left of shared memory, and whether it is surely ours."""
+    return {Path(one.name).name: one.is_ours for one in found(home, memory) if one.kind == "shared memory"}
+
+
+def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_only_shown(
+    home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = rank_of(GONE)
+    ours, strange, old = f"torch_{GONE}_1_0", f"torch_{GONE + 2}_1_0", f"torch_{GONE}_9_9"
+    for name in (ours, strange, old, f"torch_{os.getpid()}_1_0", "torch_x_1", "sem.mp-1", f"psm_{GONE}", f"other_{GONE}_1"):
+        (memory / name).write_bytes(b"x" * 4096)
+    os.utime(memory / old, (HOUR_AGO, HOUR_AGO))
+    assert segments(home, memory) == {old: False}, "the others have just been made"
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    assert segments(home, memory) == {strange: False, old: False}, "the run is still on"
+    end(home, run_id)
+    (first,) = (one for one in found(home, memory) if one.is_ours)
+    assert segments(home, memory) == {ours: True, strange: False, old: False}
+    assert (first.name, first.size_bytes, first.run_id) == (str(memory / ours), 4096, run_id)
+    assert first.why == f"Made by process {GONE} of run {run_id}, which has ended; no process has it mapped."
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET worker_boot_id = 'another boot'")
+    assert segments(home, memory) == {ours: False, strange: False, old: False}
+
+
+@pytest.mark.parametrize("way", ["mapped", "open"])
+def test_a_segment_that_someone_has_mapped_or_open_is_not_left_over(
+    home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    end(home, rank_of(GONE))
+    used, longer = memory / f"torch_{GONE}_1_0", memory / f"torch_{GONE}_1_01"
+    for path in (used, longer):
+        path.write_bytes(b"x" * 4096)
+    with ExitStack() as stack:
+        file = stack.enter_context(longer.open("rb"))
+        if way == "mapped":
+            stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            file.close()
+        assert segments(home, memory) == {used.name: True}, "a longer name of another segment says nothing about this one"
+    assert segments(home, memory) == {used.name: True, longer.name: True}
+
+
+def test_a_pid_that_a_live_run_has_too_keeps_its_segments(home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    end(home, rank_of(GONE))
+    live = rank_of(GONE)
+    (memory / f"torch_{GONE}_1_0").write_bytes(b"x")
+    assert segments(home, memory) == {}
+    end(home, live)
+    assert segments(home, memory) == {f"torch_{GONE}_1_0": True}
