@@ -1,0 +1,227 @@
+"""A hundred people watch one live run: what that takes of the console's server, and how long after its commit each of them holds a point.
+
+One asyncio process holds the watchers (bench/watching.py), each a session of the run's page with the questions that the page's scripts ask; one
+real Chromium is on the same page. A point is committed when the worker's transaction stamps the run's heartbeat, in which it is written; both clocks
+are the machine's. Trainers sleep in each step, so that the run leaves cores for the console. Run: python -m bench.watchers [--minutes 30] [--watchers 100]
+"""
+
+import argparse
+import asyncio
+import tempfile
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import psutil
+from playwright.sync_api import Page, sync_playwright
+
+from bench.first_loss import CHROMIUM, console
+from bench.measuring import save, wait_until, wait_warm
+from bench.poll_cost import server_of
+from bench.watching import Watcher
+from engine.home import Home
+from engine.launch import launch
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.store.clock import seconds_since
+
+SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25}
+"""Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes."""
+JOIN_S = 20.0
+"""Watchers open the page one after the other over so long a time."""
+SETTLE_S = 12.0
+"""Each asks more often in its first ten seconds; figures are of what comes after all have joined and settled."""
+LOOK_S = 0.02
+TAIL_S = 3.0
+"""Points committed so shortly before the end need not have been seen."""
+
+
+class Commits(threading.Thread):
+    """Notes when each batch of points and each version of a run was committed, until told to stop."""
+
+    def __init__(self, home: Home, run_id: int) -> None:
+        super().__init__(daemon=True)
+        self.home, self.run_id = home, run_id
+        self.points: list[tuple[int, float]] = []
+        """(highest point id, when it was written)."""
+        self.versions: list[tuple[int, float]] = []
+        self.held_up_s: list[tuple[float, float]] = []
+        """(moment, how much later than asked for this thread woke): what other programs on the same cores cost anybody here."""
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Look at the run until told to stop."""
+        heartbeat, asleep = "", time.time()
+        with Reader.open(self.home) as reader:
+            while not self.over.wait(LOOK_S):
+                version, last_id, beat = reader.rows("SELECT version, last_point_id, heartbeat_at FROM runs WHERE id = ?", [self.run_id])[0]
+                now = time.time()
+                self.held_up_s.append((now, now - asleep - LOOK_S))
+                at = now - seconds_since(beat) if beat and beat != heartbeat else now
+                if not self.points or last_id > self.points[-1][0]:
+                    self.points.append((last_id, at))
+                if not self.versions or version > self.versions[-1][0]:
+                    self.versions.append((version, at))
+                heartbeat, asleep = beat, time.time()
+
+
+class Crowd(threading.Thread):
+    """The watchers, in an event loop of their own."""
+
+    def __init__(self, address: str, run_id: int, count: int, join_s: float) -> None:
+        super().__init__(daemon=True)
+        self.watchers = [Watcher(address, run_id) for _ in range(count)]
+        self.join_s = join_s
+        self._loop = asyncio.new_event_loop()
+        self._all: asyncio.Task[None] | None = None
+
+    def run(self) -> None:
+        """Watch until `leave`."""
+        self._all = self._loop.create_task(self._watch())
+        with suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._all)
+        self._loop.close()
+
+    async def _watch(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for watcher in self.watchers:
+                tasks.create_task(watcher.watch())
+                await asyncio.sleep(self.join_s / len(self.watchers))
+
+    def leave(self) -> None:
+        """Close every page."""
+        if self._all:
+            self._loop.call_soon_threadsafe(self._all.cancel)
+        self.join(30)
+
+
+def lags(commits: Sequence[tuple[int, float]], held: Sequence[tuple[float, int]], start: float, end: float) -> list[float]:
+    """Return for each batch committed in [start, end] the seconds until it was held; infinite where it never was."""
+    ids = [last_id for _, last_id in held]
+    found = []
+    for last_id, at in commits:
+        if start <= at <= end:
+            place = bisect_left(ids, last_id)
+            found.append(held[place][0] - at if place < len(held) else float("inf"))
+    return found
+
+
+def told(values: Sequence[float]) -> dict[str, float]:
+    """Return median, p95, p99 and greatest of seconds."""
+    cuts = quantiles(values, n=100)
+    return {"median": round(median(values), 3), "p95": round(cuts[94], 3), "p99": round(cuts[98], 3), "max": round(max(values), 3), "of": len(values)}
+
+
+SPY = """() => {
+  window.seen = [];
+  let node = document.querySelector('.pl-panels');
+  while (!node.chart) node = node.parentElement;
+  const chart = node.chart;
+  const plot = document.querySelector("[data-metric='train/loss']");
+  plot.on('plotly_afterplot', () => { if (window.seen.at(-1)?.[1] !== chart.last) window.seen.push([Date.now() / 1000, chart.last]); });
+}"""
+
+
+@contextmanager
+def browser_on(address: str, run_id: int) -> Iterator[Page]:
+    """Open the run's page in a real browser, which notes in `window.seen` when it drew up to which point."""
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+        context = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+        page = context.pages[0]
+        page.goto(f"{address}/run?run={run_id}")
+        page.locator("[data-metric='train/loss'] .nsewdrag").wait_for(timeout=60_000)
+        page.evaluate(SPY)
+        yield page
+        context.close()
+
+
+def live_run(home: Home) -> int:
+    """Launch the run that is watched; return its id once it records."""
+    wait_warm(home)
+    found = experiment("async_sgd")
+    run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner="bench", preset="quick", timeout_s=30)
+
+    def records() -> bool:
+        with Reader.open(home) as reader:
+            return any(row.count > 20 for row in reader.summaries(run_id))
+
+    wait_until(records, 120, "the run's first points")
+    return run_id
+
+
+def end(home: Home, run_id: int) -> None:
+    """Cancel the run and wait until it has ended."""
+    with Store.open(home) as store:
+        store.request_cancel(run_id, by="bench")
+
+    def over() -> bool:
+        with Reader.open(home) as reader:
+            return not reader.run(run_id).active
+
+    wait_until(over, 60, "the run's end")
+
+
+def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: float = JOIN_S, settle_s: float = SETTLE_S) -> dict[str, Any]:
+    """Return what `watchers` and a browser on a live run of the console at `address` take and see over so many seconds."""
+    run_id = live_run(home)
+    server = psutil.Process(server_of(address).pid)
+    commits, crowd = Commits(home, run_id), Crowd(address, run_id, watchers, join_s)
+    with browser_on(address, run_id) as page:
+        commits.start()
+        crowd.start()
+        page.wait_for_timeout((join_s + settle_s) * 1000)
+        start, before, mark = time.time(), sum(server.cpu_times()[:2]), [watcher.reruns for watcher in crowd.watchers]
+        minutes, last = [], before
+        while (left := start + seconds - time.time()) > 0:
+            page.wait_for_timeout(min(60.0, left) * 1000)
+            used = sum(server.cpu_times()[:2])
+            minutes.append(round((used - last) / min(60.0, left), 3))
+            last = used
+        stop = time.time()
+        cpu = (sum(server.cpu_times()[:2]) - before) / (stop - start)
+        reruns = sum(watcher.reruns for watcher in crowd.watchers) - sum(mark)
+        seen = [(float(at), int(last_id)) for at, last_id in page.evaluate("window.seen")]
+        crowd.leave()
+    commits.over.set()
+    memory_mb = server.memory_info().rss / 1e6
+    end(home, run_id)
+    each = [lags(commits.points, watcher.points, start, stop - TAIL_S) for watcher in crowd.watchers]
+    told_of = [lags(commits.versions, watcher.versions, start, stop - TAIL_S) for watcher in crowd.watchers]
+    return {
+        "watchers": watchers,
+        "seconds": round(stop - start),
+        "points_per_second": round((commits.points[-1][0] - commits.points[0][0]) / (commits.points[-1][1] - commits.points[0][1]), 1),
+        "commits_per_second": round(len(commits.versions) / (commits.versions[-1][1] - commits.versions[0][1]), 2),
+        "server_cores": round(cpu, 3),
+        "server_cores_each_minute": minutes,
+        "server_memory_mb": round(memory_mb),
+        "script_runs_per_second": round(reruns / (stop - start), 2),
+        "lag_s": told([value for values in each for value in values]),
+        "worst_watcher_lag_s": round(max(max(values) for values in each), 3),
+        "lag_of_status_and_numbers_s": told([value for values in told_of for value in values]),
+        "browser_draws_after_s": told(lags(commits.points, seen, start, stop - TAIL_S)),
+        "a_sleep_of_20_ms_woke_late_by_s": told([late for at, late in commits.held_up_s if start <= at <= stop]),
+        "errors": sorted({error for watcher in crowd.watchers for error in watcher.errors}),
+    }
+
+
+def main() -> None:
+    """Measure, print and save."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--minutes", type=float, default=30)
+    options.add_argument("--watchers", type=int, default=100)
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
+        home = Home(Path(folder)).create()
+        with console(home) as address:
+            figures = watch(home, address, watchers=asked.watchers, seconds=asked.minutes * 60)
+    save("watchers", {"run": {"experiment": "async_sgd", "preset": "quick"} | SETTINGS} | figures)
+
+
+if __name__ == "__main__":
+    main()
