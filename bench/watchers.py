@@ -1,8 +1,8 @@
 """A hundred people watch one live run: what that takes of the console's server, and how long after its commit each of them holds a point.
 
 One asyncio process holds the watchers (bench/watching.py), each a session of the run's page with the questions that the page's scripts ask; one
-real Chromium is on the same page. A point is committed when the worker's transaction stamps the run's heartbeat, in which it is written; both clocks
-are the machine's. Trainers sleep in each step, so that the run leaves cores for the console. Run: python -m bench.watchers [--minutes 30] [--watchers 100]
+real Chromium is on the same page. A thread looks into the store every 20 ms: a point's lag counts from the last look that did not find it, by the clock
+that its arrival is noted by. Trainers sleep in each step, so that the run leaves cores for the console. Run: python -m bench.watchers [--minutes 30] [--watchers 100]
 """
 
 import argparse
@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -28,7 +29,6 @@ from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.store import Reader, Store
-from engine.store.clock import seconds_since
 
 SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25}
 """Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes."""
@@ -42,32 +42,26 @@ TAIL_S = 3.0
 
 
 class Commits(threading.Thread):
-    """Notes when each batch of points and each version of a run was committed, until told to stop."""
+    """Notes between which two looks each batch of points and each version of a run was committed, until told to stop; the earlier look counts."""
 
     def __init__(self, home: Home, run_id: int) -> None:
         super().__init__(daemon=True)
         self.home, self.run_id = home, run_id
         self.points: list[tuple[int, float]] = []
-        """(highest point id, when it was written)."""
+        """(highest point id, the last moment at which it was not yet there)."""
         self.versions: list[tuple[int, float]] = []
-        self.held_up_s: list[tuple[float, float]] = []
-        """(moment, how much later than asked for this thread woke): what other programs on the same cores cost anybody here."""
+        self.looks: list[float] = []
         self.over = threading.Event()
 
     def run(self) -> None:
         """Look at the run until told to stop."""
-        heartbeat, asleep = "", time.time()
         with Reader.open(self.home) as reader:
             while not self.over.wait(LOOK_S):
-                version, last_id, beat = reader.rows("SELECT version, last_point_id, heartbeat_at FROM runs WHERE id = ?", [self.run_id])[0]
-                now = time.time()
-                self.held_up_s.append((now, now - asleep - LOOK_S))
-                at = now - seconds_since(beat) if beat and beat != heartbeat else now
-                if not self.points or last_id > self.points[-1][0]:
-                    self.points.append((last_id, at))
-                if not self.versions or version > self.versions[-1][0]:
-                    self.versions.append((version, at))
-                heartbeat, asleep = beat, time.time()
+                self.looks.append(time.time())
+                version, last_id = reader.rows("SELECT version, last_point_id FROM runs WHERE id = ?", [self.run_id])[0]
+                for noted, found in ((self.points, last_id), (self.versions, version)):
+                    if not noted or found > noted[-1][0]:
+                        noted.append((found, self.looks[-2:][0]))
 
 
 class Crowd(threading.Thread):
@@ -205,7 +199,7 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         "worst_watcher_lag_s": round(max(max(values) for values in each), 3),
         "lag_of_status_and_numbers_s": told([value for values in told_of for value in values]),
         "browser_draws_after_s": told(lags(commits.points, seen, start, stop - TAIL_S)),
-        "a_sleep_of_20_ms_woke_late_by_s": told([late for at, late in commits.held_up_s if start <= at <= stop]),
+        "between_two_looks_s": told([after - before for before, after in pairwise(commits.looks) if start <= before <= stop]),
         "errors": sorted({error for watcher in crowd.watchers for error in watcher.errors}),
     }
 
