@@ -2,7 +2,9 @@
 
 One asyncio process holds the watchers (bench/watching.py), each a session of the run's page with the questions that the page's scripts ask; one
 real Chromium is on the same page. A thread looks into the store every 20 ms: a point's lag counts from the last look that did not find it, by the clock
-that its arrival is noted by. Trainers sleep in each step, so that the run leaves cores for the console. Run: python -m bench.watchers [--minutes 30] [--watchers 100]
+that its arrival is noted by. Trainers sleep in each step, so that the run leaves cores for the console.
+
+Run: python -m bench.watchers [--minutes 30] [--watchers 100]
 """
 
 import argparse
@@ -107,7 +109,7 @@ def lags(commits: Sequence[tuple[int, float]], held: Sequence[tuple[float, int]]
 
 def told(values: Sequence[float]) -> dict[str, float]:
     """Return median, p95, p99 and greatest of seconds."""
-    cuts = quantiles(values, n=100)
+    cuts = quantiles(values, n=100, method="inclusive")
     return {"median": round(median(values), 3), "p95": round(cuts[94], 3), "p99": round(cuts[98], 3), "max": round(max(values), 3), "of": len(values)}
 
 
