@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from bench.first_loss import CHROMIUM, console
 from bench.measuring import save, wait_until, wait_warm
@@ -39,8 +40,8 @@ JOIN_S = 20.0
 SETTLE_S = 12.0
 """Each asks more often in its first ten seconds; figures are of what comes after all have joined and settled."""
 LOOK_S = 0.02
-TAIL_S = 3.0
-"""Points committed so shortly before the end need not have been seen."""
+CATCH_UP_S = 20.0
+"""What was committed before the end has to be held so soon after it; what is not counts as never held."""
 
 
 class Commits(threading.Thread):
@@ -89,6 +90,11 @@ class Crowd(threading.Thread):
                 tasks.create_task(watcher.watch())
                 await asyncio.sleep(self.join_s / len(self.watchers))
 
+    def holds(self, last_id: int, version: int) -> bool:
+        """Say whether every watcher holds the points up to an id, and knows a version of the run."""
+        seen = [(watcher.points[-1:], watcher.versions[-1:]) for watcher in self.watchers]
+        return all(points and points[0][1] >= last_id and versions and versions[0][1] >= version for points, versions in seen)
+
     def leave(self) -> None:
         """Close every page."""
         if self._all:
@@ -115,11 +121,15 @@ def told(values: Sequence[float]) -> dict[str, float]:
 
 SPY = """() => {
   window.seen = [];
-  let node = document.querySelector('.pl-panels');
-  while (!node.chart) node = node.parentElement;
-  const chart = node.chart;
+  let newest = 0;
+  const plain = window.fetch;
+  window.fetch = async (...asked) => {
+    const answer = await plain(...asked);
+    if (String(asked[0]).startsWith('/api/series')) answer.clone().json().then((news) => { newest = news.last_id ?? newest; });
+    return answer;
+  };
   const plot = document.querySelector("[data-metric='train/loss']");
-  plot.on('plotly_afterplot', () => { if (window.seen.at(-1)?.[1] !== chart.last) window.seen.push([Date.now() / 1000, chart.last]); });
+  plot.on('plotly_afterplot', () => { if (newest && window.seen.at(-1)?.[1] !== newest) window.seen.push([Date.now() / 1000, newest]); });
 }"""
 
 
@@ -179,15 +189,20 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
             minutes.append(round((used - last) / min(60.0, left), 3))
             last = used
         stop = time.time()
+        newest = commits.points[-1][0], commits.versions[-1][0]
         cpu = (sum(server.cpu_times()[:2]) - before) / (stop - start)
         reruns = sum(watcher.reruns for watcher in crowd.watchers) - sum(mark)
+        with suppress(TimeoutError):
+            wait_until(lambda: crowd.holds(*newest), CATCH_UP_S, "every watcher to hold the last points")
+        with suppress(PlaywrightTimeout):
+            page.wait_for_function(f"window.seen.at(-1)?.[1] >= {newest[0]}", timeout=CATCH_UP_S * 1000)
         seen = [(float(at), int(last_id)) for at, last_id in page.evaluate("window.seen")]
         crowd.leave()
     commits.over.set()
     memory_mb = server.memory_info().rss / 1e6
     end(home, run_id)
-    each = [lags(commits.points, watcher.points, start, stop - TAIL_S) for watcher in crowd.watchers]
-    told_of = [lags(commits.versions, watcher.versions, start, stop - TAIL_S) for watcher in crowd.watchers]
+    each = [lags(commits.points, watcher.points, start, stop) for watcher in crowd.watchers]
+    told_of = [lags(commits.versions, watcher.versions, start, stop) for watcher in crowd.watchers]
     return {
         "watchers": watchers,
         "seconds": round(stop - start),
@@ -200,7 +215,7 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         "lag_s": told([value for values in each for value in values]),
         "worst_watcher_lag_s": round(max(max(values) for values in each), 3),
         "lag_of_status_and_numbers_s": told([value for values in told_of for value in values]),
-        "browser_draws_after_s": told(lags(commits.points, seen, start, stop - TAIL_S)),
+        "browser_draws_after_s": told(lags(commits.points, seen, start, stop)),
         "between_two_looks_s": told([after - before for before, after in pairwise(commits.looks) if start <= before <= stop]),
         "errors": sorted({error for watcher in crowd.watchers for error in watcher.errors}),
     }
