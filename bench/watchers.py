@@ -13,11 +13,11 @@ import tempfile
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import Any
 
 import psutil
@@ -90,6 +90,10 @@ class Crowd(threading.Thread):
                 tasks.create_task(watcher.watch())
                 await asyncio.sleep(self.join_s / len(self.watchers))
 
+    def reruns(self) -> int:
+        """Return how many script runs the server has made for them."""
+        return sum(watcher.reruns for watcher in self.watchers)
+
     def holds(self, last_id: int, version: int) -> bool:
         """Say whether every watcher holds the points up to an id, and knows a version of the run."""
         seen = [(watcher.points[-1:], watcher.versions[-1:]) for watcher in self.watchers]
@@ -146,61 +150,50 @@ def browser_on(address: str, run_id: int) -> Iterator[Page]:
         context.close()
 
 
-def live_run(home: Home) -> int:
-    """Launch the run that is watched; return its id once it records."""
+@contextmanager
+def live_run(home: Home) -> Iterator[int]:
+    """Yield a run that records; it is cancelled, and has ended, after the block."""
     wait_warm(home)
     found = experiment("async_sgd")
     run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner="bench", preset="quick", timeout_s=30)
 
-    def records() -> bool:
-        with Reader.open(home) as reader:
-            return any(row.count > 20 for row in reader.summaries(run_id))
+    def holds(true: Callable[[Reader], bool]) -> Callable[[], bool]:
+        def asked() -> bool:
+            with Reader.open(home) as reader:
+                return true(reader)
 
-    wait_until(records, 120, "the run's first points")
-    return run_id
+        return asked
 
-
-def end(home: Home, run_id: int) -> None:
-    """Cancel the run and wait until it has ended."""
-    with Store.open(home) as store:
-        store.request_cancel(run_id, by="bench")
-
-    def over() -> bool:
-        with Reader.open(home) as reader:
-            return not reader.run(run_id).active
-
-    wait_until(over, 60, "the run's end")
+    try:
+        wait_until(holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))), 120, "the run's first points")
+        yield run_id
+    finally:
+        with Store.open(home) as store:
+            store.request_cancel(run_id, by="bench")
+        wait_until(holds(lambda reader: not reader.run(run_id).active), 60, "the run's end")
 
 
 def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: float = JOIN_S, settle_s: float = SETTLE_S) -> dict[str, Any]:
     """Return what `watchers` and a browser on a live run of the console at `address` take and see over so many seconds."""
-    run_id = live_run(home)
-    server = psutil.Process(server_of(address).pid)
-    commits, crowd = Commits(home, run_id), Crowd(address, run_id, watchers, join_s)
-    with browser_on(address, run_id) as page:
+    with live_run(home) as run_id, browser_on(address, run_id) as page:
+        commits, crowd, server = Commits(home, run_id), Crowd(address, run_id, watchers, join_s), server_of(address)
         commits.start()
         crowd.start()
         page.wait_for_timeout((join_s + settle_s) * 1000)
-        start, before, mark = time.time(), sum(server.cpu_times()[:2]), [watcher.reruns for watcher in crowd.watchers]
-        minutes, last = [], before
-        while (left := start + seconds - time.time()) > 0:
-            page.wait_for_timeout(min(60.0, left) * 1000)
-            used = sum(server.cpu_times()[:2])
-            minutes.append(round((used - last) / min(60.0, left), 3))
-            last = used
+        reruns = crowd.reruns()
+        start = time.time()
+        minutes = cores_each_minute(server, page, seconds)
         stop = time.time()
         newest = commits.points[-1][0], commits.versions[-1][0]
-        cpu = (sum(server.cpu_times()[:2]) - before) / (stop - start)
-        reruns = sum(watcher.reruns for watcher in crowd.watchers) - sum(mark)
+        reruns = crowd.reruns() - reruns
         with suppress(TimeoutError):
             wait_until(lambda: crowd.holds(*newest), CATCH_UP_S, "every watcher to hold the last points")
         with suppress(PlaywrightTimeout):
-            page.wait_for_function(f"window.seen.at(-1)?.[1] >= {newest[0]}", timeout=CATCH_UP_S * 1000)
+            page.wait_for_function(f"() => window.seen.at(-1)?.[1] >= {newest[0]}", timeout=CATCH_UP_S * 1000)
         seen = [(float(at), int(last_id)) for at, last_id in page.evaluate("window.seen")]
         crowd.leave()
-    commits.over.set()
-    memory_mb = server.memory_info().rss / 1e6
-    end(home, run_id)
+        commits.over.set()
+        memory_mb = server.memory_info().rss / 1e6
     each = [lags(commits.points, watcher.points, start, stop) for watcher in crowd.watchers]
     told_of = [lags(commits.versions, watcher.versions, start, stop) for watcher in crowd.watchers]
     return {
@@ -208,17 +201,27 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         "seconds": round(stop - start),
         "points_per_second": round((commits.points[-1][0] - commits.points[0][0]) / (commits.points[-1][1] - commits.points[0][1]), 1),
         "commits_per_second": round(len(commits.versions) / (commits.versions[-1][1] - commits.versions[0][1]), 2),
-        "server_cores": round(cpu, 3),
+        "server_cores": round(mean(minutes), 3),
         "server_cores_each_minute": minutes,
         "server_memory_mb": round(memory_mb),
         "script_runs_per_second": round(reruns / (stop - start), 2),
         "lag_s": told([value for values in each for value in values]),
-        "worst_watcher_lag_s": round(max(max(values) for values in each), 3),
+        "worst_lag_of_each_watcher_s": told([max(values) for values in each]),
         "lag_of_status_and_numbers_s": told([value for values in told_of for value in values]),
         "browser_draws_after_s": told(lags(commits.points, seen, start, stop)),
         "between_two_looks_s": told([after - before for before, after in pairwise(commits.looks) if start <= before <= stop]),
         "errors": sorted({error for watcher in crowd.watchers for error in watcher.errors}),
     }
+
+
+def cores_each_minute(server: psutil.Process, page: Page, seconds: float) -> list[float]:
+    """Let so many seconds pass, and return the CPU time that the server took of each of their minutes, as a share of it."""
+    end, found = time.time() + seconds, []
+    while (left := end - time.time()) > 0:
+        used, since = sum(server.cpu_times()[:2]), time.time()
+        page.wait_for_timeout(min(60.0, left) * 1000)
+        found.append(round((sum(server.cpu_times()[:2]) - used) / (time.time() - since), 3))
+    return found
 
 
 def main() -> None:
