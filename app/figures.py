@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -14,6 +15,13 @@ MOST_SAMPLES = 600
 """Samples of one curve of the machine; of more, every second, third, … is drawn."""
 PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
 UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
+
+
+def shown(picture: go.Figure, *, alt: str, height: int, colours: Sequence[int] = ()) -> dict[str, Any]:
+    """Return a figure as figure.js takes it, without plotly's own theme; `colours` gives each trace its place in the palette."""
+    plain: Mapping[str, Any] = picture.to_plotly_json()
+    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
+    return {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours)}
 
 
 def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> go.Figure:
@@ -78,3 +86,8 @@ def machine_names(samples: Sequence[MachineSample]) -> list[str]:
     """Return the numbers that were sampled, those with a title of ours first."""
     found = {sample.name for sample in samples}
     return [name for name in UNITS if name in found and name != "memory_percent"] + sorted(found - set(UNITS))
+
+
+def machine_label(name: str) -> str:
+    """Return what a number about the machine is called."""
+    return UNITS.get(name, name.replace("_", " "))

@@ -4,24 +4,15 @@ from html import escape
 
 import streamlit as st
 
-from app import parts
-from app.durations import duration, since
+from app import parts, vitals
 from app.lineage import lineage, resume_button, retry_button, what_next
-from app.markup import as_text, bar, number, sweep_link, table, when
+from app.markup import as_text, slot, table
 from app.queueing import queue_actions, waits, why
-from app.rows import time_left
 from engine.config import empty_means
 from engine.errors import EngineError
-from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader
-from engine.store.records import Run, RunRow, Summary
-
-TOLD = (
-    *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second", "charts/episodic_return"),
-    *("theory/omega", "theory/delta", "theory/rho"),
-)
-"""Metrics that the top of the page tells, in this order, as far as the run has them."""
+from engine.store.records import Run, RunRow
 
 
 def heading(run: Run, entry: RunRow, reader: Reader) -> None:
@@ -31,16 +22,19 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
         _actions(run)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
-        st.text(_cause(run, entry, reader), width="stretch")
+        if run.status == "queued":
+            st.text(_waits_for(run, reader), width="stretch")
+        else:
+            st.html(slot("cause", vitals.cause(run, entry)), width="stretch")
     lineage(run, reader)
     what_next(run, reader)
     if run.active and run.status != "queued":
-        st.html(bar(entry.progress, f"Progress of run {run.id}"))
+        st.html(slot("bar", vitals.progress(entry)))
     if run.error:
         with st.expander("What stands behind it", expanded=run.status == "failed"):
             st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
-    parts.show_facts(_facts(run, entry))
-    st.html(f'<div class="pl-tiles">{"".join(_tiles(reader.summaries(run.id), entry))}</div>')
+    st.html(slot("facts", vitals.facts_of(run)))
+    st.html(slot("tiles", vitals.tiles(reader.summaries(run.id), entry)))
 
 
 def _actions(run: Run) -> None:
@@ -54,59 +48,11 @@ def _actions(run: Run) -> None:
         parts.cancel_button(run)
 
 
-def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
-    """Return where the run is and why, in a sentence."""
-    if run.status == "queued" and run.is_held:
+def _waits_for(run: Run, reader: Reader) -> str:
+    """Return why a queued run waits, in a sentence."""
+    if run.is_held:
         return f"It waits: sweep {run.sweep_id}, which it is part of, is paused."
-    if run.status == "queued":
-        return why(run, waits(reader).get(run.id), reader)
-    if run.status == "starting":
-        return "The worker starts its ranks and loads the data."
-    if run.status == "running":
-        done = f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
-        return f"{entry.progress:.0%} done ({done}), {time_left(entry)}."
-    if run.status == "stopping":
-        how = "killed" if run.stop_kind == "force" else "ended"
-        return f"Asked to stop by {run.stop_requested_by}; its processes are being {how}."
-    return run.cause or "It ended without saying why."
-
-
-def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
-    pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
-    pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
-    on_for = run.execution_time_s
-    if on_for is None and (here := since(run.started_at, run.ended_at)) is not None:
-        on_for = run.time_before_s + here
-    pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
-    pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
-    pairs.append(("Ranks", str(run.demand.ranks)))
-    if run.terms.priority != "normal":
-        pairs.append(("Priority", run.terms.priority))
-    if run.cores or run.terms.oversubscribe:
-        pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else ", ".join(map(str, run.cores))))
-    if run.terms.max_run_time_s:
-        pairs.append(("Time limit", duration(run.terms.max_run_time_s)))
-    if run.terms.max_retries:
-        pairs.append(("Retries", f"{run.attempt} of {run.terms.max_retries}"))
-    if run.sweep_id:
-        pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
-    if run.tags:
-        pairs.append(("Tags", escape(", ".join(run.tags))))
-    return pairs
-
-
-def _tiles(summaries: list[Summary], entry: RunRow) -> list[str]:
-    """Return the telling metrics as HTML: the last value, beside it the best."""
-    by_name = {summary.metric for summary in summaries}
-    tiles = []
-    for name in (name for name in TOLD if name in by_name and name in entry.last):
-        known = metric(name)
-        best = entry.best.get(name)
-        beside = f"best {number(best)}" if best is not None and name.startswith(("test/", "charts/")) else ""
-        unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
-        value = f"<strong>{number(entry.last[name])}{unit}</strong>"
-        tiles.append(f'<div class="pl-tile" title="{escape(known.help)}"><div>{escape(known.label)}</div>{value}<div>{beside}</div></div>')
-    return tiles
+    return why(run, waits(reader).get(run.id), reader)
 
 
 def source_of(run: Run) -> str:

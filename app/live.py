@@ -10,6 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from app import figures
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
@@ -54,15 +55,17 @@ def pulse(
     An inactive pulse asks nothing: give `active=False` once nothing can change any more.
     """
     of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else "?machine=1" if of_machine else ""
-    data = {
-        "url": f"/api/token{of}",
-        "token": token,
-        "active": active,
-        "every_ms": every_ms,
-        "early_ms": early_ms,
-        "early_s": EARLY_S,
-    }
-    _pulse(key=f"pulse-{of}", data=data, height=1, on_beat_change=_nothing)
+    _beat(f"pulse-{of}", f"/api/token{of}", token, active=active, every_ms=every_ms, early_ms=early_ms)
+
+
+def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
+    """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its frame is no longer `frame`."""
+    _beat(f"standing-{run_id}", f"/api/standing?run={run_id}&section={section}", frame, active=active, version=version)
+
+
+def _beat(key: str, url: str, token: int, *, active: bool, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS, version: int | None = None) -> None:
+    data = {"url": url, "token": token, "version": version, "active": active, "every_ms": every_ms, "early_ms": early_ms, "early_s": EARLY_S}
+    _pulse(key=key, data=data, height=1, on_beat_change=_nothing)
 
 
 def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0, metrics: Sequence[str] = (), height: int = 280) -> None:
@@ -73,10 +76,12 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
 
 def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int] = ()) -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette."""
-    plain: Mapping[str, Any] = picture.to_plotly_json()
-    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
-    data = {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours), "plotly": PLOTLY_URL}
-    _figure(key=key, data=data)
+    shown(key, figures.shown(picture, alt=alt, height=height, colours=colours))
+
+
+def shown(key: str, content: Mapping[str, Any]) -> None:
+    """Show a figure as `figures.shown` gave it; pulse.js may replace what is drawn under its key."""
+    _figure(key=key, data={**content, "key": key, "plotly": PLOTLY_URL})
 
 
 def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:

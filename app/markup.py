@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Literal
 
 from app.durations import absolute, ago
 
+Slot = Literal["cause", "bar", "facts", "tiles", "ranks", "events"]
+"""Places on a run's page whose HTML pulse.js replaces while the run is on."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -27,6 +30,11 @@ def run_link(words: str, run_id: int) -> str:
 def sweep_link(words: str, sweep_id: int) -> str:
     """Return a link to a sweep as HTML."""
     return f'<a href="/sweep?sweep={sweep_id}">{escape(words)}</a>'
+
+
+def slot(name: Slot, content: str) -> str:
+    """Return HTML as a slot: what it holds can be replaced without a script run."""
+    return f'<div data-slot="{name}">{content}</div>'
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

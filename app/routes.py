@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app import identity, series, tail
+from app import identity, series, standing, tail
+from app.bodies import NEVER_STORE, Bodies
+from app.latest import Latest
 from app.machine_token import machine_token
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine import __version__
@@ -22,18 +24,20 @@ from engine.runtime.runner import runner_process
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 
-NEVER_STORE = {"cache-control": "no-store"}
 LONGEST_BODY = 2_000
 AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """The live chart's names of a curve's axes, and the store's."""
+_latest = Latest()
+_bodies = Bodies()
 
 
 def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
         Route("/healthz", _answered(health)),
-        Route("/api/token", _answered(token)),
-        Route("/api/series", _answered(run_series)),
+        Route("/api/token", _shared(token)),
+        Route("/api/standing", _shared(run_standing)),
+        Route("/api/series", _shared(run_series)),
         Route("/api/log", _answered(log)),
         Route("/api/name", name, methods=["POST"]),
         Route(PLOTLY_URL, plotly_script),
@@ -52,21 +56,37 @@ def health(request: Request) -> Response:
     return JSONResponse(body, status, NEVER_STORE)
 
 
-def token(request: Request) -> Response:
+async def token(request: Request) -> Response:
     """Return the change token of one run, of one sweep, of the machine, or of the whole store."""
-    run_id, sweep_id = (_whole(request, name) if name in request.query_params else None for name in ("run", "sweep"))
-    with Reader.open(Home.find()) as reader:
-        if "machine" in request.query_params:
-            return JSONResponse({"token": machine_token(reader)}, headers=NEVER_STORE)
-        found = reader.token(run_id) if sweep_id is None else reader.sweep_token(sweep_id)
-        return JSONResponse({"token": found}, headers=NEVER_STORE)
+    if "machine" in request.query_params:
+        found = await run_in_threadpool(_read, machine_token)
+    elif "sweep" in request.query_params:
+        sweep_id = _whole(request, "sweep")
+        found = await run_in_threadpool(_read, lambda reader: reader.sweep_token(sweep_id))
+    else:
+        found = _latest.token(Home.find(), _whole(request, "run") if "run" in request.query_params else None)
+    return JSONResponse({"token": found}, headers=NEVER_STORE)
 
 
-def run_series(request: Request) -> Response:
+async def run_standing(request: Request) -> Response:
+    """Return how a run stands for whoever has `section` of its page open; where its version still is `version`, only that."""
+    home, run_id, section = Home.find(), _whole(request, "run"), request.query_params.get("section", "")
+    version = _latest.token(home, run_id)
+    if version and version == _whole(request, "version", 0):
+        return _unchanged(version)
+    found = await _bodies.get((home.path, "standing", run_id, section, version), lambda: vars(standing.standing(home, run_id, section)))
+    return found.answer(request)
+
+
+async def run_series(request: Request) -> Response:
     """Return a run's curves after a point id, or a stretch of them from `from` to `to` along `axis` (step, passes or time)."""
+    home, run_id, after, within = Home.find(), _whole(request, "run"), _whole(request, "after", 0), _stretch(request)
     names = [name for name in request.query_params.get("metrics", "").split(",") if name]
-    body = series.answer(Home.find(), _whole(request, "run"), names, _whole(request, "after", 0), _whole(request, "version", 0), _stretch(request))
-    return JSONResponse(body, headers=NEVER_STORE)
+    version = _latest.token(home, run_id)
+    if version and version == _whole(request, "version", 0):
+        return _unchanged(version)
+    found = await _bodies.get((home.path, "series", run_id, *names, after, within, version), lambda: series.answer(home, run_id, names, after, within))
+    return found.answer(request)
 
 
 def log(request: Request) -> Response:
@@ -123,6 +143,28 @@ def _answered(route: Callable[[Request], Response]) -> Callable[[Request], Any]:
             return JSONResponse({"error": str(error)}, _status_of(error), NEVER_STORE)
 
     return answer
+
+
+def _shared(route: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """Return a route that is a coroutine itself, with errors of ours as `_answered` gives them."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            found: Response = await route(request)
+        except EngineError as error:
+            return JSONResponse({"error": str(error)}, _status_of(error), NEVER_STORE)
+        return found
+
+    return answer
+
+
+def _read(question: Callable[[Reader], int]) -> int:
+    with Reader.open(Home.find()) as reader:
+        return question(reader)
+
+
+def _unchanged(version: int) -> Response:
+    return JSONResponse({"version": version, "unchanged": True}, headers=NEVER_STORE)
 
 
 def _status_of(error: EngineError) -> int:

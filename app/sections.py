@@ -7,11 +7,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import figures, heading, live, person
+from app import figures, heading, live, person, standing, vitals
 from app.asking import command
-from app.durations import absolute, ago
 from app.histograms import histograms
-from app.markup import number, table, when
+from app.markup import slot, table, when
 from app.pipeline import pipeline
 from engine.home import Home
 from engine.rl.pictures import PICTURE
@@ -25,23 +24,10 @@ def ranks(run: Run, reader: Reader) -> None:
     if not found:
         st.write("Its ranks have not been started yet." if run.active else "It ended before any rank was started.")
         return
-    headers = ["Rank", "Role", "State", "Last step", "Device", "Process", "CPU", "Memory", "Heartbeat"]
-    rows = [
-        [
-            str(row.rank),
-            escape(row.role),
-            f"{row.state}{f', exit code {row.exit_code}' if row.exit_code else ''}",
-            number(row.last_step, 9),
-            escape(row.device),
-            str(row.pid or "–"),
-            f"{row.cpu_percent:.0f} %" if row.cpu_percent is not None else "–",
-            f"{row.memory_mb:,.0f} MB" if row.memory_mb is not None else "–",
-            f'<span title="{absolute(row.heartbeat_at)}">{ago(row.heartbeat_at)}</span>',
-        ]
-        for row in found
-    ]
-    st.html(table(headers, rows, caption="Ranks of the run"))
-    _phases(reader.phases(run.id), {row.rank: row.role for row in found}, run)
+    st.html(slot("ranks", vitals.ranks_table(found)))
+    for key, shown in standing.phases(run, reader).items():
+        st.markdown("**Where each rank's time went**")
+        live.shown(key, shown)
 
 
 def machine(run: Run, reader: Reader) -> None:
@@ -52,13 +38,12 @@ def machine(run: Run, reader: Reader) -> None:
         return
     if not any(sample.source.startswith("gpu") for sample in samples):
         st.caption("The run's machine showed no GPU, so there is none to chart.")
+    drawn = standing.machine(run, samples)
     for start in range(0, len(names := figures.machine_names(samples)), 2):
-        for column, name in zip(st.columns(2, gap="large"), names[start : start + 2], strict=False):
+        for column, name, key in zip(st.columns(2, gap="large"), names[start : start + 2], list(drawn)[start : start + 2], strict=False):
             with column:
-                label = figures.UNITS.get(name, name.replace("_", " "))
-                st.markdown(f"**{label}**")
-                picture = figures.machine(samples, run.started_at, name)
-                live.figure(f"machine-{run.id}-{name}", picture, alt=f"{label} over the run", height=220, colours=range(len(picture.data)))
+                st.markdown(f"**{figures.machine_label(name)}**")
+                live.shown(key, drawn[key])
 
 
 def log(run: Run, reader: Reader) -> None:
@@ -72,9 +57,7 @@ def log(run: Run, reader: Reader) -> None:
 
 def events(run: Run, reader: Reader) -> None:
     """Show who did what to the run, and when."""
-    found = reader.events(run.id)
-    rows = [[f'<span class="pl-nowrap">{when(event.at)}</span>', escape(event.kind), escape(event.who), escape(event.detail)] for event in found]
-    st.html(table(["When", "What", "Who", "Detail"], rows, caption="Events of the run"))
+    st.html(slot("events", vitals.events_table(reader.events(run.id))))
 
 
 def config(run: Run, reader: Reader) -> None:
@@ -132,20 +115,6 @@ def _save(run: Run, tags: list[str], text: str) -> None:
         st.rerun()
 
 
-def _phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str], run: Run) -> None:
-    if not any(value > 0 for spent in seconds.values() for value in spent.values()):
-        return
-    st.markdown("**Where each rank's time went**")
-    names = figures.phases_shown(seconds)
-    live.figure(
-        f"phases-{run.id}",
-        figures.phases(seconds, roles),
-        alt="Seconds of each rank by phase",
-        height=figures.phases_height(len(seconds)),
-        colours=figures.phase_colours(names),
-    )
-
-
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return "<br>".join(f"{escape(str(name))} {escape(str(version))}" for name, version in value.items())
@@ -168,8 +137,8 @@ SECTIONS = {
 }
 
 
-def section(run: Run, reader: Reader) -> None:
-    """Show the section chosen; the choice stands in the address."""
+def section(run: Run, reader: Reader) -> str:
+    """Show the section chosen and return its name; the choice stands in the address."""
     there = {
         "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
         "Histograms": lambda: reader.has_histograms(run.id),
@@ -179,4 +148,6 @@ def section(run: Run, reader: Reader) -> None:
     chosen = st.segmented_control(
         "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True
     )
-    SECTIONS[chosen or names[0]](run, reader)
+    name = chosen or names[0]
+    SECTIONS[name](run, reader)
+    return name

@@ -20,15 +20,12 @@ _bands: dict[tuple[str, int, str], Band] = {}
 """Answers given lately, by home, run and metric."""
 
 
-def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, version: int, within: Stretch | None = None) -> dict[str, Any]:
+def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, within: Stretch | None = None) -> dict[str, Any]:
     """Return the points after id `after` of the metrics asked for (none named: every live one), of a stretch alone where one is given.
 
-    Where the run's version still is `version` the answer says so and holds nothing else. A long stretch is down-sampled by itself.
+    A long stretch is down-sampled by itself. Raises NoSuchRun.
     """
     with Reader.open(home) as reader:
-        token = reader.token(run_id)
-        if version and token == version:
-            return {"version": token, "unchanged": True}
         run = reader.run(run_id)
         names = list(metrics) or live_metrics([summary.metric for summary in reader.summaries(run_id)])
         lines = [name for name in names if not metric(name).band]

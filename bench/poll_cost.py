@@ -73,7 +73,7 @@ def main() -> None:
             first = poller.ask(f"/api/series?run={run_id}&after=0&version=0")
             first_size = poller.size
             paths = {"pulse": f"/api/token?run={run_id}", "curves": f"/api/series?run={run_id}&after={first['last_id']}&version={first['version']}"}
-            server = _server(address)
+            server = server_of(address)
             cpu_ms: dict[str, list[float]] = {}
             wall_ms: dict[str, list[float]] = {name: [] for name in paths}
             sizes = {}
@@ -97,7 +97,7 @@ def main() -> None:
     save("poll_cost", figures)
 
 
-def _server(address: str) -> psutil.Process:
+def server_of(address: str) -> psutil.Process:
     port = int(address.rpartition(":")[2])
     return next(psutil.Process(c.pid) for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr and c.laddr.port == port)
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import live, parts
+from app import live, parts, standing
 from app.asking import reading
 from app.curves import curves
 from app.heading import heading
@@ -16,18 +16,19 @@ wanted = st.query_params.get("run", "")
 
 @st.fragment
 def page(run_id: int) -> None:
-    """Show the run, and again whenever it has news; the curves keep themselves up to date."""
-    with reading(lambda: live.pulse(-1, run_id=run_id)) as reader:
+    """Show the run, and again whenever its frame changes; what ticks, and the curves, keep themselves up to date."""
+    with reading(lambda: live.pulse(-1, run_id=run_id)) as reader, reader.snapshot():  # what is shown and the frame are of the same moment
         token, run, entry = reader.token(), reader.run(run_id), reader.entry(run_id)
         if run.status == "queued":
             parts.runner_banner(reader)
         heading(run, entry, reader)
         curves(run, reader)
-        section(run, reader)
+        opened = section(run, reader)
+        frame = standing.frame(run, reader, opened)
     if run.status == "queued":
         live.pulse(token)  # what it waits for are other runs
     else:
-        live.pulse(run.version, run_id=run.id, active=run.active)
+        live.standing(run.id, opened, frame, run.version, active=run.active)
 
 
 if wanted.isdecimal() and len(wanted) < 18:

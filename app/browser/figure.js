@@ -2,17 +2,20 @@
 
 export default function ({ data, parentElement }) {
   const state = (parentElement.figure ??= begin(parentElement));
-  const told = JSON.stringify(data);
-  if (told !== state.told) {
-    Object.assign(state, { data, told });
-    state.draw();
-  }
+  state.take(data);
   return state.stop;
 }
 
 function begin(element) {
   const node = element.querySelector(".pl-figure");
   const state = { data: null, told: "" };
+  state.take = (data) => {
+    const told = JSON.stringify(data);
+    if (told !== state.told) {
+      Object.assign(state, { data, told });
+      state.draw();
+    }
+  };
   state.draw = async () => {
     const Plotly = await loadPlotly(state.data.plotly);
     const theme = themeOf(element);
@@ -23,10 +26,16 @@ function begin(element) {
     node.setAttribute("aria-label", state.data.alt);
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: "kept" }), PLOT_CONFIG);
   };
+  const told = ({ detail }) => {
+    const news = detail[state.data.key];
+    if (news) state.take({ ...state.data, ...news });
+  };
+  window.addEventListener("parallab-figures", told);
   const resizing = new ResizeObserver(() => node.data && window.Plotly.Plots.resize(node));
   resizing.observe(element);
   const ignoreTheme = onThemeChange(element, () => state.draw());
   state.stop = () => {
+    window.removeEventListener("parallab-figures", told);
     ignoreTheme();
     resizing.disconnect();
     window.Plotly?.purge(node);

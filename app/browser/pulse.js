@@ -1,10 +1,14 @@
-// Asks for a change token and reruns the fragment it sits in when the token changed.
+// Asks for a change token and reruns the fragment it sits in when the token changed. An answer may bring what ticks on the page as well:
+// HTML for its slots, and what its figures show; then it also names the run's version, and where that is still the one asked for, nothing else.
 // It asks nothing while the tab is hidden, and stops for good when `data.active` is false.
 // Streamlit calls the default export again at each change of `data`, on the same element, so state lives on the element.
 
+const AGAIN_MS = 3000; // a page with slots changes rarely: a rerun that was lost is asked for again
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const pulse = (parentElement.pulse ??= start(parentElement));
-  pulse.seen = data.token;
+  pulse.seen = pulse.newest = data.token;
+  pulse.version = data.version; // the script run has just drawn the page anew
   pulse.data = data;
   pulse.beat = (token) => setTriggerValue("beat", String(token));
   if (pulse.active !== data.active) {
@@ -16,7 +20,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function start(element) {
   const born = Date.now();
-  const pulse = { timer: null, seen: null, active: null, failures: 0, data: null, beat: () => {} };
+  const pulse = { timer: null, seen: null, newest: null, askedAt: 0, version: null, active: null, failures: 0, data: null, beat: () => {} };
 
   pulse.delay = () => {
     if (pulse.failures) return Math.min(5000, 500 * 2 ** pulse.failures);
@@ -36,18 +40,34 @@ function start(element) {
   document.addEventListener("visibilitychange", seen);
 
   async function ask() {
+    const asked = pulse.data;
     try {
-      const answer = await fetch(pulse.data.url, { cache: "no-store" });
-      const { token } = await answer.json();
+      const answer = await fetch(asked.version === null ? asked.url : `${asked.url}&version=${pulse.version}`, { cache: "no-store" });
+      const news = await answer.json();
       pulse.failures = answer.ok ? 0 : pulse.failures + 1;
-      if (answer.ok && token !== pulse.seen) {
-        pulse.seen = token;
-        pulse.beat(token);
+      if (answer.ok && asked === pulse.data) {
+        if (!news.unchanged) take(news);
+        askForRerun();
       }
     } catch {
       pulse.failures += 1;
     }
     pulse.schedule(pulse.delay());
+  }
+
+  function take(news) {
+    pulse.version = news.version;
+    for (const [name, html] of Object.entries(news.slots ?? {})) for (const slot of document.querySelectorAll(`[data-slot="${name}"]`)) slot.innerHTML = html;
+    if (news.figures) window.dispatchEvent(new CustomEvent("parallab-figures", { detail: news.figures }));
+    pulse.newest = news.token;
+  }
+
+  function askForRerun() {
+    const lost = pulse.data.version !== null && pulse.newest !== pulse.data.token && Date.now() - pulse.askedAt > AGAIN_MS;
+    if (pulse.newest === pulse.seen && !lost) return;
+    pulse.seen = pulse.newest;
+    pulse.askedAt = Date.now();
+    pulse.beat(pulse.newest);
   }
   return pulse;
 }

@@ -94,6 +94,25 @@ def test_the_page_follows_a_run_to_its_end_and_then_asks_nothing_more(console: C
     assert asked == []
 
 
+def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(console: Console, page: Page, store: Store) -> None:
+    sent: list[bytes] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(bytes(frame))))
+    page.goto(f"{console.address}/run?run=1")
+    expect(page.get_by_text("50% done")).to_be_visible(timeout=30_000)
+    bars = page.locator(".pl-figure").last
+    bars.locator(".nsewdrag").first.wait_for()
+    before = len(sent)
+    labs.record(store, 1, steps=100, first=101)
+    store.write(1, [RankBatch(0, phases={"compute": 800.0, "wait": 0.5})], progress=(9_600, 12_800, "samples"))
+    expect(page.get_by_text("75% done")).to_be_visible(timeout=10_000)
+    expect(page.locator("[data-slot='ranks']")).to_contain_text("200")
+    wait_until(lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0, 10, "the bar of trainer1 grew")
+    assert len(sent) == before
+    store.add_tag(1, "odd", by="Ada")
+    expect(page.locator("[data-slot='facts']")).to_contain_text("odd", timeout=10_000)
+    wait_until(lambda: len(sent) > before, 10, "the page's script ran again")
+
+
 def test_a_hidden_tab_asks_nothing_and_catches_up_when_it_is_seen(console: Console, page: Page, store: Store, asked: list[str]) -> None:
     page.goto(f"{console.address}/run?run=1")
     expect(page.get_by_text("50% done")).to_be_visible()

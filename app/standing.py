@@ -1,0 +1,89 @@
+"""How a live run stands: what ticks on its page, made once for all who watch it, and one number for the rest of the page.
+
+A script run costs the server some twenty times what an answer of ours costs. So a run's page runs again only when its `frame` changes; whatever
+changes all the time lies in slots (app.markup.slot) and figures, which pulse.js fills from our route.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app import figures, vitals
+from app.markup import Slot
+from engine.home import Home
+from engine.rl.pictures import PICTURE
+from engine.store import Reader
+from engine.store.records import MachineSample, Run
+
+DRAWN_BY_THE_SCRIPT = ("Pipeline", "Histograms", "Episode")
+"""Sections that hold more than slots and figures: while one of them is open, the page runs again at each news."""
+
+Figures = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run at one version: its frame as the token that pulse.js compares, the HTML of each slot, and by its key what each figure shows."""
+
+    version: int
+    token: int
+    slots: Mapping[Slot, str]
+    figures: Figures
+
+
+def standing(home: Home, run_id: int, section: str) -> Standing:
+    """Return how a run stands, for those who have `section` of its page open; raises NoSuchRun."""
+    with Reader.open(home) as reader, reader.snapshot():
+        run, entry = reader.run(run_id), reader.entry(run_id)
+        slots: dict[Slot, str] = {"cause": vitals.cause(run, entry), "bar": vitals.progress(entry), "facts": vitals.facts_of(run)}
+        slots["tiles"] = vitals.tiles(reader.summaries(run_id), entry)
+        drawn: Figures = {}
+        if section == "Ranks":
+            slots["ranks"] = vitals.ranks_table(reader.ranks(run_id))
+            drawn = phases(run, reader)
+        elif section == "Machine":
+            drawn = machine(run, reader.machine(run_id))
+        elif section == "Events":
+            slots["events"] = vitals.events_table(reader.events(run_id))
+        return Standing(run.version, frame(run, reader, section), slots, drawn)
+
+
+def frame(run: Run, reader: Reader, section: str) -> int:
+    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds."""
+    still = replace(run, version=0, heartbeat_at=None, progress_done=0, progress_total=0, progress_unit="")
+    there: list[object] = [section, still, len(reader.events(run.id)), reader.resumed_as(run.id), reader.counts_passes(run.id), reader.logs(run.id)]
+    there += [reader.has_spans(run.id), reader.has_histograms(run.id), (reader.home.run_folder(run.id) / PICTURE).exists()]
+    if section == "Ranks":
+        there += [bool(reader.ranks(run.id)), bool(_spent(reader.phases(run.id)))]
+    elif section == "Machine":
+        there.append(figures.machine_names(reader.machine(run.id)))
+    elif section in DRAWN_BY_THE_SCRIPT:
+        there.append(run.version)
+    return zlib.crc32(repr(there).encode())
+
+
+def phases(run: Run, reader: Reader) -> Figures:
+    """Return where each rank's time went, as a figure; none while it went nowhere."""
+    seconds = reader.phases(run.id)
+    if not _spent(seconds):
+        return {}
+    picture = figures.phases(seconds, {row.rank: row.role for row in reader.ranks(run.id)})
+    colours = figures.phase_colours(figures.phases_shown(seconds))
+    return {
+        f"phases-{run.id}": figures.shown(picture, alt="Seconds of each rank by phase", height=figures.phases_height(len(seconds)), colours=colours),
+    }
+
+
+def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
+    """Return what the machine did while the run was on, a figure a number."""
+    found: Figures = {}
+    for name in figures.machine_names(samples):
+        picture = figures.machine(samples, run.started_at, name)
+        alt = f"{figures.machine_label(name)} over the run"
+        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture.data)))
+    return found
+
+
+def _spent(seconds: Mapping[int, Mapping[str, float]]) -> bool:
+    return any(value > 0 for spent in seconds.values() for value in spent.values())

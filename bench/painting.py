@@ -1,0 +1,216 @@
+"""How long a browser takes to paint the Runs and the Results page of a large store, against the same page of an empty one; filter and sort too.
+
+The store has 10,000 runs with 20 million points (bench/store_size.py). Two consoles are served, one of it and one of an empty home; their pages are
+opened in turn, each in a new tab of one Chromium whose cache is warm. A page counts from the start of its navigation to the first frame in which its
+table (or, of an empty store, its sentence) is there. Sorting is st.dataframe's own, in the browser. Run: python -m bench.painting [--rounds 7] [--home FOLDER]
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from bench.first_loss import CHROMIUM, console
+from bench.measuring import save
+from bench.poll_cost import server_of
+from bench.store_size import fill
+from engine.home import Home
+from engine.store import Reader, Store
+
+ROWS = 20
+"""Runs on one page of the Runs page."""
+READY = {
+    "runs": f"document.querySelectorAll('.pl-row').length >= {ROWS} && document.querySelector('[data-testid=stPagination]')",
+    "results": "drawn() && document.body.innerText.includes('newest of')",
+    "empty": "[...document.querySelectorAll('[data-testid=stPageLink]')].some((link) => link.innerText.includes('Launch one'))",
+}
+"""What each page has to show."""
+WATCH = """
+(() => {
+  const pixels = (canvas) => canvas.getContext('2d').getImageData(0, 40, Math.min(600, canvas.width), Math.min(300, canvas.height - 40)).data;
+  const table = () => document.querySelector('[data-testid=stDataFrame] canvas');
+  window.picture = () => pixels(table()).reduce((sum, value) => (sum * 31 + value) | 0, 0);
+  // An empty grid has lines alone; text is dark.
+  window.drawn = () => {
+    const canvas = table();
+    if (!canvas || !canvas.width || canvas.height < 60) return false;
+    const data = pixels(canvas);
+    let dark = 0;
+    for (let at = 0; at < data.length; at += 4) dark += data[at + 3] > 200 && data[at] + data[at + 1] + data[at + 2] < 300;
+    return dark > 200;
+  };
+  const look = () => {
+    if (READY) window.paintedAt = performance.now();
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})();
+"""
+
+
+class Work:
+    """The CPU time that a console's server and the browser have taken since this was made: other programs on the same cores change it little."""
+
+    def __init__(self, address: str) -> None:
+        self._server = server_of(address)
+        self._before = self._taken()
+
+    def ms(self) -> float:
+        """Return the milliseconds."""
+        return sum(now - self._before.get(pid, 0.0) for pid, now in self._taken().items()) * 1000
+
+    def _taken(self) -> dict[int, float]:
+        found = {}
+        for process in [self._server, *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.Error):
+                if process == self._server or "chrom" in process.name():
+                    found[process.pid] = sum(process.cpu_times()[:2])
+        return found
+
+
+def painted(browser: BrowserContext, address: str, path: str, ready: str) -> tuple[float, float]:
+    """Return the milliseconds from the navigation to a page until what makes it `ready` is painted, and the CPU time of server and browser in them."""
+    page = browser.new_page()
+    work = Work(address)
+    _open(page, address, path, ready)
+    found = float(page.evaluate("window.paintedAt")), work.ms()
+    page.close()
+    return found
+
+
+def _open(page: Page, address: str, path: str, ready: str) -> Page:
+    """Open a page and wait until it is painted."""
+    page.add_init_script(WATCH.replace("READY", READY[ready]))
+    page.goto(f"{address}/{path}")
+    page.wait_for_function("() => window.paintedAt", timeout=120_000)
+    return page
+
+
+def filtered_ms(page: Page, word: str, caption: str) -> float:
+    """Return the milliseconds from Enter in the search of the Results page until the rows that match are painted, and their `caption`."""
+    page.get_by_role("textbox", name="Search").fill(word)
+    return changed_ms(page, "keydown", f"document.body.innerText.includes('{caption}')", lambda: page.keyboard.press("Enter"))
+
+
+def sorted_ms(page: Page) -> float:
+    """Return the milliseconds from a click on the head of the column What until the rows are painted in their new order."""
+    page.evaluate("() => { window.before = picture(); }")
+    box = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert box
+    return changed_ms(page, "pointerdown", "picture() !== window.before", lambda: page.mouse.click(box["x"] + 130, box["y"] + 15))
+
+
+def changed_ms(page: Page, event: str, condition: str, act: Callable[[], None]) -> float:
+    """Return the milliseconds from the first `event` that `act` causes to the first frame in which the condition holds and the table is drawn."""
+    page.evaluate(
+        f"""() => {{
+          window.tookMs = null;
+          window.addEventListener('{event}', () => {{
+            const start = performance.now();
+            const look = () => {{ if (drawn() && {condition}) window.tookMs = performance.now() - start; else requestAnimationFrame(look); }};
+            requestAnimationFrame(look);
+          }}, {{ once: true, capture: true }});
+        }}"""
+    )
+    act()
+    page.wait_for_function("() => window.tookMs !== null", timeout=120_000)
+    return float(page.evaluate("window.tookMs"))
+
+
+def measure(full: Home, empty: Home, rounds: int) -> dict[str, Any]:
+    """Return what painting takes on both, in turn, and what filter and sort take on the full one."""
+    with console(full) as large, console(empty) as small, sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+        browser = playwright.chromium.launch_persistent_context(
+            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM, viewport={"width": 1400, "height": 1000}
+        )
+        found = paintings(browser, large, small, rounds) | changes(browser, large, full, rounds)
+        browser.close()
+    return found
+
+
+def paintings(browser: BrowserContext, large: str, small: str, rounds: int) -> dict[str, Any]:
+    """Return what it takes to paint each page, in turn of the large and of the empty console."""
+    taken: dict[str, list[tuple[float, float]]] = {}
+    for turn in range(rounds + 1):
+        for path in ("runs", "results"):
+            for side, address, ready in (("empty", small, "empty"), ("full", large, path)):
+                both = painted(browser, address, path, ready)
+                if turn:  # the first fills the browser's cache, as a person's is, and has the servers import what they need
+                    taken.setdefault(f"{path}_{side}", []).append(both)
+        print(".", end="", file=sys.stderr, flush=True)
+    wall = {name: median(one for one, _ in values) for name, values in taken.items()}
+    cpu = {name: median(one for _, one in values) for name, values in taken.items()}
+    return {
+        "painted_ms": {name: [round(one) for one, _ in values] for name, values in taken.items()},
+        "cpu_ms": {name: [round(one) for _, one in values] for name, values in taken.items()},
+        "later_than_empty_ms": {path: round(wall[f"{path}_full"] - wall[f"{path}_empty"]) for path in ("runs", "results")},
+        "more_cpu_than_empty_ms": {path: round(cpu[f"{path}_full"] - cpu[f"{path}_empty"]) for path in ("runs", "results")},
+    }
+
+
+def changes(browser: BrowserContext, large: str, full: Home, rounds: int) -> dict[str, Any]:
+    """Return what filtering and sorting the Results page take: until the table is painted, and of the server's CPU time."""
+    page, server = _open(browser.new_page(), large, "results", "results"), server_of(large)
+    acts: dict[str, Callable[[], float]] = {
+        "filter": lambda: filtered_ms(page, "run 49", f"{_matching(full, 'run 49'):,} runs."),
+        "filter_by_another_word": lambda: filtered_ms(page, "person3", f"{_matching(full, 'person3'):,} runs."),
+        "all_again": lambda: filtered_ms(page, "", "newest of"),
+        "sort": lambda: sorted_ms(page),
+    }
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in acts}
+    for _ in range(rounds):
+        for name, act in acts.items():
+            before = sum(server.cpu_times()[:2])
+            took[name].append((act(), (sum(server.cpu_times()[:2]) - before) * 1000))
+        print(".", end="", file=sys.stderr, flush=True)
+    return {
+        "until_painted_ms": {name: told([wall for wall, _ in values]) for name, values in took.items()},
+        "server_cpu_ms": {name: told([cpu for _, cpu in values]) for name, values in took.items()},
+    }
+
+
+def told(values: list[float]) -> dict[str, float]:
+    """Return median and greatest."""
+    return {"median": round(median(values)), "max": round(max(values))}
+
+
+def _matching(home: Home, word: str) -> int:
+    with Reader.open(home) as reader:
+        return reader.count(search=word)
+
+
+def filled(folder: Path, runs: int, points: int) -> Home:
+    """Return the home in a folder, with a large store; one that is there already is taken as it is."""
+    home = Home(folder).create()
+    if not home.database.exists():
+        fill(home, runs, points)
+        with Store.open(home) as store:
+            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    return home
+
+
+def main() -> None:
+    """Fill, measure, print and save."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--runs", type=int, default=10_000)
+    options.add_argument("--points", type=int, default=20_000_000)
+    options.add_argument("--home", type=Path, help="a folder to keep the large store in, and to find it in the next time")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
+        full = filled(asked.home or Path(folder) / "full", asked.runs, asked.points)
+        with Reader.open(full) as reader:
+            runs = reader.count()
+        found = measure(full, Home(Path(folder) / "empty").create(), asked.rounds)
+    save("painting", {"runs": runs, "rounds": asked.rounds} | found)
+
+
+if __name__ == "__main__":
+    main()

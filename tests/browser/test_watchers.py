@@ -1,0 +1,29 @@
+"""Many people on one live run, as bench/watchers.py measures them; here that each of them sees all of it."""
+
+import math
+
+import pytest
+
+from bench import watchers
+from engine.home import Home
+from tests.browser.conftest import Console
+
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
+
+
+def test_ten_watchers_and_a_browser_see_every_point_of_a_live_run(console: Console, home: Home) -> None:
+    found = watchers.watch(home, console.address, watchers=10, seconds=8, join_s=1, settle_s=2)
+    assert found["errors"] == []
+    assert math.isfinite(found["lag_s"]["max"])
+    assert math.isfinite(found["lag_of_status_and_numbers_s"]["max"])
+    assert math.isfinite(found["browser_draws_after_s"]["max"])
+    assert found["lag_s"]["of"] >= 10 * 4
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_a_hundred_watchers_take_under_half_a_core_of_the_server(console: Console, home: Home) -> None:
+    found = watchers.watch(home, console.address, watchers=100, seconds=120)
+    assert found["errors"] == []
+    assert found["server_cores"] < 0.5
+    assert found["lag_s"]["max"] < 2
