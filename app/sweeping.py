@@ -60,7 +60,7 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
         st.caption(as_text(_told(draft.plan, draft.seeds, draw)))
-        st.caption(as_text(_cost_told(found, draft, draft.plan)))
+        st.caption(as_text(cost_told(found.name, draft.plan, one_at_a_time=draft.exclusive)))
     return draft
 
 
@@ -132,17 +132,17 @@ def _draft(
         return draft, [problem.sentence for problem in error.problems]
 
 
-def _cost_told(found: Experiment, draft: Draft, planned: Plan) -> str:
+def cost_told(name: str, planned: Plan, *, one_at_a_time: bool) -> str:
     """Return what the sweep will take of the machine, told from like runs that finished here."""
     here = machine()
     with reading() as reader:
-        finished = reader.runs(statuses=["finished"], experiment=found.name, limit=LIKE_RUNS)
+        finished = reader.runs(statuses=["finished"], experiment=name, limit=LIKE_RUNS)
     try:
         wanted = [Wanted(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
     except DeviceError:
         return ""
     fields = [field for field in planned.grid if field != SEED]
-    known = cost(wanted, fields, finished, cores=here.cores, gpus=len(here.gpus), one_at_a_time=draft.exclusive)
+    known = cost(wanted, fields, finished, cores=here.cores, gpus=len(here.gpus), one_at_a_time=one_at_a_time)
     if known is None:
         return "No like run has finished here yet, so the time it takes is not known."
     hours = f"{number(known.core_hours, 2)} core-hours" + (f" and {number(known.gpu_hours, 2)} GPU-hours" if known.gpu_hours else "")

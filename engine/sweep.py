@@ -84,8 +84,8 @@ def launch_sweep(
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
-    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it reproduces. Raises what `plan` raises, DeviceError where a run could never run here,
-    StoreBusy where the store is held.
+    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it reproduces. Raises what
+    `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is held.
     """
     if preset:
         experiment(name).preset(preset)

@@ -87,7 +87,8 @@ class Studies(Reading):
         sql = (
             "SELECT metrics.run_id, metrics.name, points.step, points.time_s, points.passes, points.value FROM metrics"
             " JOIN points ON points.metric_id = metrics.id"
-            f" WHERE metrics.run_id IN {_RUNS} AND metrics.name IN {_RUNS} AND points.value IS NOT NULL ORDER BY metrics.run_id, metrics.name, points.id LIMIT ?"
+            f" WHERE metrics.run_id IN {_RUNS} AND metrics.name IN {_RUNS} AND points.value IS NOT NULL"
+            " ORDER BY metrics.run_id, metrics.name, points.id LIMIT ?"
         )
         return [Tested(*row) for row in self.rows(sql, [json.dumps(list(run_ids)), json.dumps(list(names)), MOST_POINTS])]
 
