@@ -32,5 +32,5 @@ DPPO = Figure(
     assumed="Pendulum and all settings, taken from the public code that the note started from",
     timed=True,
     hardware="unknown",
-    note="No numbers are published, so only the shape is judged, of execution alone. With 1 collector reader-writer has no other one whose steps it could throw away.",
+    note="No numbers are published, so only the shape is judged, of execution alone. 1 collector has no other one whose steps could be lost.",
 )
