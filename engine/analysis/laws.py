@@ -8,6 +8,9 @@ from typing import Any
 from engine.analysis.intervals import student
 from engine.analysis.study import Timing
 
+POOR = 0.15
+"""The error of a fit from which its sentence says so."""
+
 
 @dataclass(frozen=True)
 class Law:
@@ -115,14 +118,22 @@ def best_count(found: Fit) -> float:
 
 def in_words(found: Fit, largest: int, plural: str, singular: str) -> str:
     """Return what a fitted Universal Scalability Law says, in a sentence; `largest` is the largest count that was measured."""
-    best, reach = best_count(found), found.speed_up(best_count(found)) if best_count(found) < inf else inf
-    if best == inf:
-        return f"Up to {_counted(largest, plural, singular)} no slow-down shows; that many are {found.speed_up(largest):.2g} times as fast as 1."
+    hint = f" The law is off by {found.error:.0%}, so take it as a hint." if found.error > POOR else ""
+    return _told(found, largest, plural, singular) + hint
+
+
+def _told(found: Fit, largest: int, plural: str, singular: str) -> str:
+    best, many, there = best_count(found), _counted(largest, plural, singular), found.speed_up(largest)
     if best <= 1:
         return f"Beyond 1 {singular} more of them slow it down."
     if best < largest:
-        return f"Beyond {_counted(int(best), plural, singular)} more of them slow it down: there it is fastest, {reach:.2g} times as fast as with 1."
-    return f"Up to {_counted(largest, plural, singular)} more of them still help; by the fitted law they would slow it down beyond about {best:.0f}."
+        most = found.speed_up(best)
+        return f"Beyond {_counted(int(best), plural, singular)} more of them slow it down: there it is fastest, {most:.2g} times as fast as with 1."
+    if there < 1:
+        return f"More {plural} don't pay here: with {largest} it is {there:.2g} times as fast as with 1, and where it turns can't be told."
+    if best == inf:
+        return f"Up to {many} no slow-down shows; that many are {there:.2g} times as fast as 1."
+    return f"Up to {many} more of them still help; by the fitted law they would slow it down beyond about {best:.0f}."
 
 
 def _counted(count: int, plural: str, singular: str) -> str:

@@ -50,7 +50,7 @@ class Study:
     obstacles: tuple[str, ...]
     """Why no law may be fitted to any of it, a sentence each."""
 
-    def keys(self) -> list[tuple[Any, ...]]:
+    def line_keys(self) -> list[tuple[Any, ...]]:
         """Return the lines in the order in which they first appear."""
         return list(dict.fromkeys(timing.line for timing in self.timings))
 
@@ -61,7 +61,8 @@ class Study:
 
 def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str, lines: Sequence[str] = ()) -> Study:
     """Return finished runs laid along `field`; those that lack it or were not timed are left out."""
-    timed = [run for run in runs if run.status == "finished" and run.execution_time_s and isinstance(run.config.get(field), int)]
+    finished = [run for run in runs if run.status == "finished"]
+    timed = [run for run in finished if run.execution_time_s and isinstance(run.config.get(field), int)]
     known = [around[run.id] for run in timed if run.id in around]
     units = {about.unit for about in known if about.work} if all(about.work for about in known) else set()
     counted = len(units) == 1 and len(known) == len(timed)
@@ -77,7 +78,7 @@ def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str
         )
         for run in timed
     )
-    return Study(field, tuple(lines), timings, units.pop() if counted else "", tuple(_obstacles(timed, known, {field, *lines})))
+    return Study(field, tuple(lines), timings, units.pop() if counted else "", tuple(_obstacles(finished, known, {field, *lines})))
 
 
 def axis_of(varied: Iterable[str]) -> str | None:

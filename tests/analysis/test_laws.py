@@ -64,11 +64,18 @@ def test_there_is_no_best_count_where_nothing_slows_down() -> None:
         ((0.05, 0.03), 0.005, "Beyond 6 observers more of them slow it down: there it is fastest, 2.8 times as fast as with 1."),
         ((0.02, 0.004), 0.002, "Up to 10 observers more of them still help; by the fitted law they would slow it down beyond about 16."),
         ((0.1, 0.0), 0.02, "Up to 10 observers no slow-down shows; that many are 5.3 times as fast as 1."),
+        ((1.2, 0.0), 0.02, "More observers don't pay here: with 10 it is 0.85 times as fast as with 1, and where it turns can't be told."),
         ((0.5, 0.8), 0.005, "Beyond 1 observer more of them slow it down."),
     ],
 )
 def test_the_sentence_says_what_the_fit_says(parameters: tuple[float, ...], noise: float, sentence: str) -> None:
     assert in_words(fitted(SCALABILITY, parameters, noise=noise), 10, "observers", "observer") == sentence
+
+
+def test_a_poor_fit_says_so() -> None:
+    found = fitted(SCALABILITY, (0.05, 0.03), noise=0.3)
+    assert found.error > 0.15
+    assert in_words(found, 10, "observers", "observer").endswith("so take it as a hint.")
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -72,7 +72,7 @@ def test_a_study_is_of_finished_runs_with_their_work() -> None:
     runs = [run(1, trainers=1, lock=True), run(2, trainers=2, lock=False), run(3, "failed", trainers=4, lock=True), run(4, trainers=2, lock=True, time_s=None)]
     found = study(runs, {1: AROUND, 2: AROUND}, "trainers", ["lock"])
     assert [(timing.run_id, timing.line, timing.count, timing.work) for timing in found.timings] == [(1, (True,), 1, 1000.0), (2, (False,), 2, 1000.0)]
-    assert (found.unit, found.obstacles, found.keys()) == ("samples", (), [(True,), (False,)])
+    assert (found.unit, found.obstacles, found.line_keys()) == ("samples", (), [(True,), (False,)])
 
 
 def test_work_that_was_not_counted_everywhere_counts_nowhere() -> None:
