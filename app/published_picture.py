@@ -23,6 +23,8 @@ def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str
     groups = groups_of(figure, readings)
     for colour, line in enumerate(dict.fromkeys(group.key[1] for group in groups)):
         own = [group for group in groups if group.key[1] == line]
+        if figure.axis == PASSES:
+            _ways(drawn, readings, metric(name).unit)
         measured(drawn, own, str(line) or "measured here", metric(name).unit, SYMBOLS[colour % len(SYMBOLS)], numeric=True, scattered=False)
         colours += [colour] * (len(drawn.data) - len(colours))
     for line in published(figure, name):
@@ -44,6 +46,22 @@ def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str
         showlegend=True,
     )
     return drawn, colours
+
+
+def _ways(drawn: go.Figure, readings: Sequence[Reading], unit: str) -> None:
+    """Add each run's own way, thin, since the runs of some experiments are not tested at the same passes."""
+    for run_id in dict.fromkeys(found.run_id for found in readings):
+        way = sorted((found.x, found.value) for found in readings if found.run_id == run_id)
+        drawn.add_scatter(
+            x=[x for x, _ in way],
+            y=[value for _, value in way],
+            mode="lines+markers",
+            line={"width": 1},
+            marker={"size": 4},
+            opacity=0.45,
+            hovertemplate=f"run {run_id}: %{{y:.4g}} {unit} at %{{x:.3g}}<extra></extra>",
+            showlegend=False,
+        )
 
 
 def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:

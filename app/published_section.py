@@ -34,7 +34,7 @@ MEANS: dict[Verdict, str] = {
     "reproduced": "Every rule holds.",
     "trend only": "The shape is as published; the values are not, or could not be held against the published ones.",
     "not reproduced": "A rule was clearly broken.",
-    "too few seeds": "Some rules are still open: more finished seeds would tell.",
+    "too few seeds": "Some rules are still open. Add seeds by Extend on the sweep's page, or try again what failed.",
     "not comparable": "What was run is not what the figure is about, or not under one set of conditions.",
 }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.home import Home
+from engine.launch import PAGE_TIMEOUT_S
 from engine.published import figure
 from engine.published.figure import Figure, Size
 from engine.registry import experiment
@@ -39,7 +40,7 @@ def order_of(found: Figure, size: Size) -> Order:
     return Order(found.experiment, preset, base, version.grid, version.seeds, title, found.timed, found.key(size))
 
 
-def launch_figure(home: Home, name: str, size: Size, *, owner: str) -> int:
+def launch_figure(home: Home, name: str, size: Size, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
     """Queue the sweep of a published figure and return the sweep's id; raises UnknownName, and what `launch_sweep` raises."""
     wanted = order_of(figure(name), size)
     return launch_sweep(
@@ -51,6 +52,7 @@ def launch_figure(home: Home, name: str, size: Size, *, owner: str) -> int:
         owner=owner,
         preset=wanted.preset,
         title=wanted.title,
+        timeout_s=timeout_s,
         exclusive=wanted.exclusive,
         figure=wanted.figure,
     )

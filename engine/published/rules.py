@@ -205,7 +205,8 @@ def _of_differences(said: str, differences: Sequence[float], side: Literal["belo
     found, lies = mean_interval(differences, 0.9), sign(differences)
     wanted = -1 if side == "below" else 1
     outcome: Outcome = "undecided" if lies == 0 else "holds" if lies == wanted else "fails"
-    told = f"difference {found.mean:+.4g}{_unit(number)}{more} (90 % interval {found.low:+.4g} to {found.high:+.4g}, {found.count} seeds)"
+    unit = " points" if metric(number).unit == "%" else _unit(number)
+    told = f"difference {found.mean:+.4g}{unit}{more} (90 % interval {found.low:+.4g} to {found.high:+.4g}, {found.count} seeds)"
     return Check("shape", said, outcome, told + (": its sign is open, more seeds would tell" if lies == 0 else ""))
 
 
