@@ -29,6 +29,12 @@ def sweep_link(words: str, sweep_id: int) -> str:
     return f'<a href="/sweep?sweep={sweep_id}">{escape(words)}</a>'
 
 
+def figure_link(figure: str) -> str:
+    """Return a link to a published figure, given with the size that was launched (`hogwild/full`), as HTML."""
+    name, _, size = figure.partition("/")
+    return f'<a href="/figures?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
     cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)

@@ -79,6 +79,8 @@ def _heading(found: Figure, judged: Judgement | None) -> None:
             st.badge(judged.verdict, color=COLOURS[judged.verdict])
         elif not judged:
             st.badge("not launched yet", color="gray")
+        elif not judged.sweep.active:
+            st.badge("no run finished", color="gray")
         if found.assumed:
             st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
     st.text(f"Published: {found.claim}")

@@ -39,7 +39,11 @@ with reading() as reader:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         along = st.selectbox("Along", counts, key="along", bind="query-params", width=220) if len(counts) > 1 else next(iter(counts), None)
         others = [name for name in varied if name != along]
-        line = st.selectbox("Lines", others, index=0 if len(others) == 1 else None, key="lines", placeholder="one line", width=220) if others else None
+        line = (
+            st.selectbox("Lines", others, index=0 if len(others) == 1 else None, key="lines", placeholder="one line", bind="query-params", width=220)
+            if others
+            else None
+        )
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
     found = of_runs(finished, reader, along, line)
     if isinstance(found, str):

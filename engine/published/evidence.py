@@ -46,7 +46,7 @@ def numbers_of(figure: Figure) -> list[str]:
 def gather(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings], tested: Sequence[Tested]) -> Evidence:
     """Return what the runs of a sweep say; `around` and `tested` are of its runs."""
     cells = {key: _chosen(tried) for key, tried in tries(sweep, runs).items()}
-    finished = tuple(run for run in cells.values() if run.status == "finished")
+    finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
     wanted = _planned(figure, size, sweep)
     return Evidence(
         _readings(figure, finished, tested),
@@ -63,6 +63,11 @@ def number_of(run: RunRow, name: str) -> float | None:
         more = run.startup_time_s or 0.0 if name == WHOLE else 0.0
         return None if run.execution_time_s is None else run.execution_time_s + more
     return (run.last if name.startswith(_LAST) else run.mean).get(name)
+
+
+def _belongs(figure: Figure, size: Size, run: RunRow) -> bool:
+    """Say whether a run is part of the figure, not of what someone added to its sweep: other values are welcome along its axis and its lines alone."""
+    return all(run.config.get(name) in values for name, values in figure.versions[size].grid.items() if name not in (figure.axis, figure.line))
 
 
 def _chosen(tried: Sequence[RunRow]) -> RunRow:

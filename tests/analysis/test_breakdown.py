@@ -4,7 +4,8 @@ import pytest
 
 from engine.analysis.breakdown import Bar, bars, break_even, kind_of, steps
 from engine.analysis.study import Timing
-from engine.analysis.targets import to_target
+from engine.analysis.targets import choices, to_target, usual_target
+from tests.analysis.test_speedup import run
 from tests.analysis.timings import WORK, made, of_time
 
 Phases = dict[int, dict[str, dict[str, float]]]
@@ -69,3 +70,16 @@ def test_time_to_a_target_is_steps_times_seconds_a_step() -> None:
     assert found[0].steps and found[0].step_s and found[0].time_s
     assert (found[0].steps.mean, found[0].step_s.mean, found[0].time_s.mean) == pytest.approx((110, (0.2 + 0.25) / 2, 25.0))
     assert to_target(timings, {})[0].steps is None
+
+
+@pytest.mark.parametrize(("values", "name", "wanted"), [((98.27, 98.9), "test/accuracy", 98.2), ((-1400.3, -200.0), "test/episodic_return", -1410.0)])
+def test_the_target_offered_is_one_that_every_run_reached(values: tuple[float, ...], name: str, wanted: float) -> None:
+    runs = [run(number, best={name: value}, last={name: value}) for number, value in enumerate(values)]
+    assert usual_target(runs, name) == pytest.approx(wanted)
+    assert choices(runs) == [name]
+
+
+def test_a_loss_is_reached_from_above() -> None:
+    runs = [run(1, best={"test/loss": 0.0851}, last={"test/loss": 0.09}), run(2, best={"test/loss": 0.07}, last={"test/loss": 0.07})]
+    found = usual_target(runs, "test/loss")
+    assert found is not None and found >= 0.0851

@@ -15,10 +15,14 @@ from tests.analysis.timings import WORK, made, of_time
 AROUND = Surroundings("lab", "Xeon", 4, (), "abc", 1, (("trainer1", "cpu"), ("trainer2", "cpu")), 1000, "samples")
 
 
-def run(number: int, status: str = "finished", experiment: str = "hogwild", time_s: float | None = 10.0, **config: Any) -> RunRow:
+def run(
+    number: int, status: str = "finished", experiment: str = "hogwild", time_s: float | None = 10.0, best: Any = None, last: Any = None, **config: Any
+) -> RunRow:
     same: Mapping[str, Any] = {"preset": None, "name": "", "owner": "ada", "cause": "", "created_at": "", "started_at": None, "ended_at": None}
     rest: Mapping[str, Any] = {"progress": 1.0, "time_left_s": None, "startup_time_s": 1.0, "version": 1, "time_before_s": 0.0, "sweep_id": 1}
-    return RunRow(id=number, experiment=experiment, status=status, execution_time_s=time_s, config={"seed": 0, **config}, **same, **rest)  # type: ignore[arg-type]
+    return RunRow(
+        id=number, experiment=experiment, status=status, execution_time_s=time_s, config={"seed": 0, **config}, best=best or {}, last=last or {}, **same, **rest
+    )  # type: ignore[arg-type]
 
 
 def test_speed_up_of_the_same_work_is_the_ratio_of_times() -> None:

@@ -10,6 +10,7 @@ from engine.home import Home
 from engine.published import FIGURES, WHOLE, figure
 from engine.published.judging import judge
 from engine.store import Reader, Store
+from engine.sweep_change import extend_sweep
 from tests.app import figure_labs
 from tests.app.test_pages import opened, said
 
@@ -163,3 +164,30 @@ def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
     test = opened("figures", {"figure": "<b>x"})
     assert not test.exception
     assert "No published figure has that name; those that there are: reinforce," in words(test)
+
+
+def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(home: Home) -> None:
+    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
+    with Reader.open(home) as reader:
+        runs = reader.sweep_runs(sweep_id)
+    for run in runs:
+        figure_labs.end(home, run, 3.0, points={8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
+    with Reader.open(home) as reader:
+        found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
+    assert {(reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]} == {(seed, 98.0 + seed / 10) for seed in range(4)}
+    assert not found.evidence.missing and not found.evidence.obstacles
+    assert "4 seeds" in next(check.numbers for check in found.checks if check.kind == "shape")
+
+
+def test_a_sweep_links_to_the_figure_that_it_reproduces(home: Home) -> None:
+    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
+
+
+def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "hogwild")
+    for run in runs:
+        figure_labs.end(home, run, 3.0, "failed")
+    shown = words(page("hogwild"))
+    assert "no run finished" in shown and "3 of 3 runs did not finish (failed)" in shown
