@@ -49,7 +49,7 @@ def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str
 
 
 def _ways(drawn: go.Figure, readings: Sequence[Reading], unit: str) -> None:
-    """Add each run's own way, thin, since the runs of some experiments are not tested at the same passes."""
+    """Add each run's own way, thin, since a mean hides whether they agree."""
     for run_id in dict.fromkeys(found.run_id for found in readings):
         way = sorted((found.x, found.value) for found in readings if found.run_id == run_id)
         drawn.add_scatter(
@@ -80,7 +80,7 @@ def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:
 
 
 def groups_of(figure: Figure, readings: Sequence[Reading]) -> list[Group]:
-    """Return a group a point, its key x and line; on a run's way only the stops at which every run was tested."""
+    """Return a group a point, its key x and line; on a run's way only the stops that every run has come to."""
     groups = grouped(((found.x, found.line), found.run_id, found.value) for found in sorted(readings, key=lambda found: (found.line, found.x)))
     if figure.axis != PASSES:
         return groups

@@ -45,10 +45,12 @@ def section(name: str) -> None:
     found = figure(name)
     with reading() as reader, reader.snapshot():
         sweeps = sweeps_of(reader, found)
+        top = st.container()
         sweep = _chosen(found, sweeps)
         token = reader.sweep_token(sweep.id) if sweep else 0
         judged = judge(reader, found, sweep) if sweep else None
-    _heading(found, judged)
+    with top:
+        _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")
     with left:
         _picture(found, judged)
@@ -74,7 +76,7 @@ def _heading(found: Figure, judged: Judgement | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
         if judged and judged.sweep.active:
-            st.badge(f"under way, {judged.sweep.ended} of {judged.sweep.total} runs ended", color="blue")
+            st.badge(f"{'paused' if judged.sweep.paused else 'under way'}, {judged.sweep.ended} of {judged.sweep.total} runs ended", color="blue")
         if judged and judged.verdict:
             st.badge(judged.verdict, color=COLOURS[judged.verdict])
         elif not judged:

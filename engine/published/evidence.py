@@ -8,15 +8,13 @@ from typing import Any
 from engine.analysis.cells import tries
 from engine.analysis.hardware import unlike
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
-from engine.published.rules import Near, Reading, Readings
+from engine.published.rules import Reading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps import SEED
 from engine.sweep_values import told, value_in_words
 
-SNAP = 0.02
-"""Passes at which a test lies count as those of a rule within this share: processes that never wait for each other do not end on the dot."""
 MOST_NAMED = 3
 _LAST = ("test/", "perf/steps_used")
 """Of these numbers the last value stands for a run, of others the mean."""
@@ -49,7 +47,7 @@ def gather(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], aro
     finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
     wanted = _planned(figure, size, sweep)
     return Evidence(
-        _readings(figure, finished, tested),
+        _on_the_way(figure, size, finished, tested) if figure.axis == PASSES else _readings(figure, finished),
         finished,
         len(wanted),
         tuple(_missing(wanted, [*sweep.grid], cells)),
@@ -75,16 +73,23 @@ def _chosen(tried: Sequence[RunRow]) -> RunRow:
     return next((run for run in reversed(tried) if run.status == "finished"), tried[-1])
 
 
-def _readings(figure: Figure, runs: Sequence[RunRow], tested: Sequence[Tested]) -> Readings:
+def _on_the_way(figure: Figure, size: Size, runs: Sequence[RunRow], tested: Sequence[Tested]) -> Readings:
+    """Return each test of each run, at the pass at which it was due.
+
+    What others had trained when one process came to test is a little more, and differs from run to run.
+    """
     found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
-    by_id = {run.id: run for run in runs}
-    if figure.axis == PASSES:
-        stops = [rule.x for size in figure.versions for rule in figure.judged(size) if isinstance(rule, Near)]
-        for point in tested:
-            if point.run_id in by_id and point.passes is not None and point.name in found:
-                seed = int(by_id[point.run_id].config[SEED])
-                found[point.name].append(Reading("", _snapped(point.passes, stops), seed, point.run_id, point.value))
-        return found
+    seeds = {run.id: int(run.config[SEED]) for run in runs}
+    places: dict[tuple[int, str], int] = {}
+    for point in tested:
+        if point.run_id in seeds and point.name in found:
+            place = places[point.run_id, point.name] = places.get((point.run_id, point.name), 0) + 1
+            found[point.name].append(Reading("", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value))
+    return found
+
+
+def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
+    found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
     for run in runs:
         if figure.axis not in run.config:
             continue
@@ -93,11 +98,6 @@ def _readings(figure: Figure, runs: Sequence[RunRow], tested: Sequence[Tested]) 
                 line = str(run.config.get(figure.line, "")) if figure.line else ""
                 readings.append(Reading(line, float(run.config[figure.axis]), int(run.config[SEED]), run.id, value))
     return found
-
-
-def _snapped(passes: float, stops: Iterable[float]) -> float:
-    stops = [*stops, float(round(passes))]
-    return next((stop for stop in stops if abs(passes - stop) <= SNAP * stop), round(passes, 3))
 
 
 def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:

@@ -35,6 +35,8 @@ class Version:
     """What is less than published, a sentence each; empty for the full version."""
     values_count: bool = True
     """Whether its values can be held against the published ones; else only shapes are judged."""
+    tested_every: float = 1.0
+    """Passes from one test of a run to the next, where the axis is PASSES."""
     rules: tuple[Rule, ...] | None = None
     """Shapes of its own, where the figure's do not go with what was reduced."""
 

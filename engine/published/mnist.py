@@ -56,13 +56,14 @@ HOGWILD = Figure(
         Beyond(ACCURACY, _SERVER, "above", "It ends above the parameter server's 96.96 %", x=40),
     ),
     versions={
-        "full": Version("published", {"trainers": (4,)}),
+        "full": Version("published", {"trainers": (4,)}, tested_every=4),
         "reduced": Version(
             "published",
             {"trainers": (4,)},
             {"epochs": 2},
             reduced=("2 epochs of each process instead of 10: 8 passes over the data instead of 40.",),
             values_count=False,
+            tested_every=4,
             rules=(Beyond(ACCURACY, _SERVER, "above", "After 8 passes it is above the parameter server's 96.96 %", x=8),),
         ),
     },
@@ -84,7 +85,7 @@ SYNC = Figure(
         Order(ACCURACY, _SYNC, "Accuracy rises from each of the three tests to the next"),
     ),
     versions={
-        "full": Version("published", {"trainers": (4,)}),
+        "full": Version("published", {"trainers": (4,)}, tested_every=4),
         "reduced": Version(
             "published",
             {"trainers": (4,)},

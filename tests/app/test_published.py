@@ -117,7 +117,7 @@ def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home)
     assert "Its times are of unlike machines: lab (2 cores of Xeon)" in words(page("pipeline_as_run"))
     _, runs = figure_labs.figure_sweep(home, "hogwild", "full")
     for run, accuracy in zip(runs, (99.02, 99.0, 98.96), strict=True):
-        points = {20.03 + run.config["seed"] / 10: 98.5, 40.0: accuracy}
+        points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
         figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]}, points=points)
     with Reader.open(home) as reader:
         found = judge(reader, figure("hogwild"), reader.sweep(2))
@@ -172,10 +172,11 @@ def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_a
     with Reader.open(home) as reader:
         runs = reader.sweep_runs(sweep_id)
     for run in runs:
-        figure_labs.end(home, run, 3.0, points={8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
+        figure_labs.end(home, run, 3.0, points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
     with Reader.open(home) as reader:
         found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
-    assert {(reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]} == {(seed, 98.0 + seed / 10) for seed in range(4)}
+    readings = {(reading.x, reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]}
+    assert readings == {(4.0, seed, 96.0) for seed in range(4)} | {(8.0, seed, 98.0 + seed / 10) for seed in range(4)}
     assert not found.evidence.missing and not found.evidence.obstacles
     assert "4 seeds" in next(check.numbers for check in found.checks if check.kind == "shape")
 
