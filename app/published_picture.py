@@ -10,7 +10,7 @@ from app.sweep_figures import FROM_ZERO, SYMBOLS, measured, scale
 from engine.analysis.groups import Group, grouped
 from engine.metrics import metric
 from engine.published import PASSES, Figure
-from engine.published.rules import Reading
+from engine.published.readings import Reading
 
 HEIGHT_PX = 360
 _PUBLISHED = 7

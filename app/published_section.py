@@ -1,7 +1,6 @@
 """One published figure on its page: verdict, picture over the published numbers, the rules that led to it, what is missing, and its launch."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from typing import Literal
 
@@ -10,14 +9,14 @@ import streamlit as st
 from app import launching, live
 from app.asking import reading
 from app.forms import label_of
-from app.markup import as_text, sweep_link, table, when
+from app.markup import as_text, sweep_link, when
 from app.published_picture import HEIGHT_PX, numbers, picture
+from app.published_reasons import reasons
 from app.sweeping import cost_told
 from engine.errors import EngineError
 from engine.published import EXECUTION, PASSES, WHOLE, Figure, Size, figure
 from engine.published.judging import Judgement, judge, size_of, sweeps_of
 from engine.published.launching import order_of
-from engine.published.rules import Check
 from engine.published.verdict import Verdict
 from engine.registry import experiment
 from engine.store import Sweep
@@ -29,13 +28,6 @@ COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
     "not reproduced": "red",
     "too few seeds": "orange",
     "not comparable": "gray",
-}
-MEANS: dict[Verdict, str] = {
-    "reproduced": "Every rule holds.",
-    "trend only": "The shape is as published; the values are not, or could not be held against the published ones.",
-    "not reproduced": "A rule was clearly broken.",
-    "too few seeds": "Some rules are still open. Add seeds by Extend on the sweep's page, or try again what failed.",
-    "not comparable": "What was run is not what the figure is about, or not under one set of conditions.",
 }
 
 
@@ -58,7 +50,7 @@ def section(name: str) -> None:
         _about(found, judged)
         _launches(found, judged)
     if judged:
-        _reasons(judged)
+        reasons(judged)
     if sweep:
         live.pulse(token, sweep_id=sweep.id, active=sweep.active, every_ms=EVERY_MS)
 
@@ -99,7 +91,7 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
     drawn, colours = picture(found, readings, name, _x_title(found))
     live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
     if name == EXECUTION and found.published:
-        st.caption("The published times contain start-up, so they are not drawn beside execution alone. The verdict counts both.")
+        st.caption("The published times contain start-up, so they are not drawn beside execution alone.")
     with st.expander("Numbers"):
         st.html(numbers(found, readings, name))
 
@@ -107,7 +99,7 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
 def _about(found: Figure, judged: Judgement | None) -> None:
     pairs = [("Source", escape(found.source))]
     if found.assumed:
-        pairs.append(("Set-up assumed", f"{escape(found.assumed)}."))
+        pairs.append(("Set-up assumed", f"{escape(found.assumed[0].upper() + found.assumed[1:])}."))
     if found.note:
         pairs.append(("Read with care", escape(found.note)))
     if judged:
@@ -141,28 +133,6 @@ def _launch(found: Figure, size: Size) -> None:
     launching.order(
         launching.SweepOrder(asked.experiment, asked.preset, asked.base, asked.grid, asked.seeds, asked.title, exclusive=asked.exclusive, figure=asked.figure)
     )
-
-
-def _reasons(judged: Judgement) -> None:
-    """Say what led to the verdict, and what is missing."""
-    for sentence in judged.evidence.obstacles[:3]:
-        st.warning(as_text(sentence))
-    for sentence in judged.evidence.missing:
-        st.warning(as_text(sentence))
-    if judged.verdict is None:
-        st.caption("There is no verdict before a run has finished.")
-        return
-    st.caption(as_text(f"{judged.verdict.capitalize()}{' so far' if judged.sweep.active else ''}: {MEANS[judged.verdict]}"))
-    unjudged = [check for check in judged.checks if check.outcome == "not judged"]
-    rows = [_row(check) for check in judged.checks if check.outcome != "not judged"]
-    if unjudged:
-        told = unjudged[0].rule if len(unjudged) == 1 else f"The {len(unjudged)} published values"
-        rows.append(_row(replace(unjudged[0], rule=told)))
-    st.html(table(["Rule", "Of", "Outcome", "Numbers"], rows, caption=f"Rules of {judged.figure.title}"))
-
-
-def _row(check: Check) -> list[str]:
-    return [escape(check.rule), check.kind, f'<span class="pl-nowrap">{check.outcome}</span>', escape(check.numbers)]
 
 
 def _x_title(found: Figure) -> str:

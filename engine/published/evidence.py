@@ -8,7 +8,7 @@ from typing import Any
 from engine.analysis.cells import tries
 from engine.analysis.hardware import unlike
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
-from engine.published.rules import Reading, Readings
+from engine.published.readings import Reading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow

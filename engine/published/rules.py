@@ -4,29 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from engine.analysis.intervals import crossing, equivalence, kendall, mean_interval, sign, slope
+from engine.analysis.intervals import crossing, equivalence, kendall, mean_interval, sign
 from engine.metrics import metric
+from engine.published.readings import Readings, at, means, slopes, xs_of
 
 Outcome = Literal["holds", "fails", "undecided", "not judged"]
 Kind = Literal["value", "shape"]
 SAME_ORDER = 0.66
 """Kendall's tau from which two rows count as in the same order: of four points all but one pair."""
 FEWEST_SEEDS = 3
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One number of one run: which line and x it stands at, and its seed."""
-
-    line: str
-    x: float
-    seed: int
-    run_id: int
-    value: float
-
-
-Readings = Mapping[str, Sequence[Reading]]
-"""The readings of each number, by its name."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,7 @@ class Near:
         return f"{metric(self.number).label} at {where}{stop} is {self.value:g}{_unit(self.number)} within {self.tolerance:g}"
 
     def judge(self, readings: Readings) -> Check:
-        values = list(_at(readings, self.number, self.line, self.x).values())
+        values = list(at(readings, self.number, self.line, self.x).values())
         if len(values) < FEWEST_SEEDS:
             return Check(self.kind, self.said, "undecided", _lacks(len(values)))
         found, lies = mean_interval(values, 0.9), equivalence(values, self.value, self.tolerance)
@@ -99,9 +85,9 @@ class Ahead:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        common = {*_xs(readings, self.number, self.first)} & {*_xs(readings, self.number, self.second)}
+        common = {*xs_of(readings, self.number, self.first)} & {*xs_of(readings, self.number, self.second)}
         last = max(common, default=0.0)
-        one, other = (_at(readings, self.number, line, last if x is None else x) for line, x in ((self.first, self.first_x), (self.second, self.second_x)))
+        one, other = (at(readings, self.number, line, last if x is None else x) for line, x in ((self.first, self.first_x), (self.second, self.second_x)))
         where = "" if self.first_x is not None or not common else f" at {last:g}"
         return _of_differences(self.said, [one[seed] - other[seed] for seed in one if seed in other], self.side, self.number, where)
 
@@ -123,8 +109,8 @@ class Beyond:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        x = self.x if self.x is not None else max(_xs(readings, self.number, self.line), default=0.0)
-        values = _at(readings, self.number, self.line, x).values()
+        x = self.x if self.x is not None else max(xs_of(readings, self.number, self.line), default=0.0)
+        values = at(readings, self.number, self.line, x).values()
         return _of_differences(self.said, [value - self.value for value in values], self.side, self.number)
 
 
@@ -143,12 +129,12 @@ class Order:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        means = _means(readings, self.number, self.line)
+        ours = means(readings, self.number, self.line)
         xs = list(self.published)
         if lacks := _thin(readings, self.number, self.line, xs):
             return Check(self.kind, self.said, "undecided", lacks)
-        tau = kendall([means[x] for x in xs], [self.published[x] for x in xs])
-        told = ", ".join(f"{means[x]:.4g} at {x:g}" for x in xs)
+        tau = kendall([ours[x] for x in xs], [self.published[x] for x in xs])
+        told = ", ".join(f"{ours[x]:.4g} at {x:g}" for x in xs)
         return Check(self.kind, self.said, "holds" if tau >= SAME_ORDER else "fails", f"{told}: Kendall's tau {tau:.2f}, wanted at least {SAME_ORDER:g}")
 
 
@@ -167,7 +153,7 @@ class Slower:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        one, other = (_slopes(readings, self.number, line) for line in (self.first, self.second))
+        one, other = (slopes(readings, self.number, line) for line in (self.first, self.second))
         return _of_differences(self.said, [one[seed] - other[seed] for seed in one if seed in other], "below", self.number, " a step along x")
 
 
@@ -187,16 +173,16 @@ class Crosses:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        one, other = (_means(readings, self.number, line) for line in (self.first, self.second))
+        one, other = (means(readings, self.number, line) for line in (self.first, self.second))
         xs = sorted({*one} & {*other})
         if len(xs) < 2:
             return Check(self.kind, self.said, "undecided", "fewer than 2 points have finished runs of both lines")
         if lacks := _thin(readings, self.number, self.first, xs) or _thin(readings, self.number, self.second, xs):
             return Check(self.kind, self.said, "undecided", lacks)
-        at = crossing(xs, [one[x] for x in xs], [other[x] for x in xs])
-        if at is None:
+        place = crossing(xs, [one[x] for x in xs], [other[x] for x in xs])
+        if place is None:
             return Check(self.kind, self.said, "fails", f"{self.first} is not below {self.second} at {xs[-1]:g}")
-        return Check(self.kind, self.said, "holds" if at <= self.by else "fails", f"below from {at:.3g} on, wanted by {self.by:g}")
+        return Check(self.kind, self.said, "holds" if place <= self.by else "fails", f"below from {place:.3g} on, wanted by {self.by:g}")
 
 
 def _of_differences(said: str, differences: Sequence[float], side: Literal["below", "above"], number: str, more: str = "") -> Check:
@@ -212,37 +198,13 @@ def _of_differences(said: str, differences: Sequence[float], side: Literal["belo
 
 def _thin(readings: Readings, number: str, line: str, xs: Sequence[float]) -> str:
     """Return which of some points has too few seeds, in words; empty where all have enough."""
-    counts = {x: len(_at(readings, number, line, x)) for x in xs}
+    counts = {x: len(at(readings, number, line, x)) for x in xs}
     thin = [f"{count} at {x:g}" for x, count in counts.items() if count < FEWEST_SEEDS]
     return f"finished seeds: {', '.join(thin)}, and {FEWEST_SEEDS} are needed at each point" if thin else ""
 
 
 def _lacks(count: int) -> str:
     return f"{count} {'seed' if count == 1 else 'seeds'} here, and {FEWEST_SEEDS} are needed"
-
-
-def _at(readings: Readings, number: str, line: str, x: float) -> dict[int, float]:
-    """Return the values by seed."""
-    return {found.seed: found.value for found in readings.get(number, ()) if found.line == line and found.x == x}
-
-
-def _xs(readings: Readings, number: str, line: str) -> list[float]:
-    return sorted({found.x for found in readings.get(number, ()) if found.line == line})
-
-
-def _means(readings: Readings, number: str, line: str) -> dict[float, float]:
-    values = {x: list(_at(readings, number, line, x).values()) for x in _xs(readings, number, line)}
-    return {x: sum(found) / len(found) for x, found in values.items()}
-
-
-def _slopes(readings: Readings, number: str, line: str) -> dict[int, float]:
-    """Return the slope of each seed that has a reading at every x."""
-    xs = _xs(readings, number, line)
-    by_seed: dict[int, dict[float, float]] = {}
-    for found in readings.get(number, ()):
-        if found.line == line:
-            by_seed.setdefault(found.seed, {})[found.x] = found.value
-    return {seed: slope(xs, [values[x] for x in xs]) for seed, values in by_seed.items() if len(values) == len(xs) > 1}
 
 
 def _unit(number: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from engine.published.rules import Ahead, Beyond, Crosses, Near, Order, Outcome, Reading, Slower
+from engine.published.readings import Reading
+from engine.published.rules import Ahead, Beyond, Crosses, Near, Order, Outcome, Slower
 
 TIME = "perf/execution_time_s"
 
