@@ -91,6 +91,6 @@ def _table(found: Study, drawn: Sequence[Bar]) -> str:
     for bar in drawn:
         shares = (bar.share("compute", "update", "data", "evaluate"), bar.share("communicate"), bar.share("wait", "lock"), bar.share("other"))
         served = number(bar.seconds[SERVE], 3) if bar.seconds.get(SERVE) else "–"
-        line = [escape(line_title(found, bar.line))] if found.lines else []
+        line = [f'<span class="pl-nowrap">{escape(line_title(found, bar.line))}</span>'] if found.lines else []
         rows.append([*line, str(bar.count), escape(bar.rank), number(bar.whole_s), *(f"{share:.0%}" for share in shares), served])
     return table(headers, rows, caption="Where the time went")

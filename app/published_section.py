@@ -59,7 +59,7 @@ def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
     """Return the sweep to show: the newest, or the one asked for where there are several."""
     if len(sweeps) < 2:
         return sweeps[0] if sweeps else None
-    names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, {sweep.ended} of {sweep.total} runs ended, by {sweep.owner}" for sweep in sweeps}
+    names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, by {sweep.owner}" for sweep in sweeps}
     wanted = st.selectbox("Sweep", list(names), format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 

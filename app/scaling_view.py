@@ -30,8 +30,10 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
     stages = next((int(run.config["stages"]) for run in runs if found.field == "splits" and run.config.get("stages")), None)
     lines = {line_title(found, line): sizes(found.of(line), stages) for line in found.line_keys()}
     laws, refused = _laws(found)
-    measure = st.segmented_control("Measure", MEASURES, key="measure", default=MEASURES[0], required=True, bind="query-params", wrap=True) or MEASURES[0]
-    if measure in MEASURES[:2] and not any(size.speed_up for each in lines.values() for size in each):
+    has_reference = any(size.speed_up for each in lines.values() for size in each)
+    usual = MEASURES[0] if has_reference else MEASURES[2]
+    measure = st.segmented_control("Measure", MEASURES, key="measure", default=usual, required=True, bind="query-params", wrap=True) or usual
+    if measure in MEASURES[:2] and not has_reference:
         st.caption(as_text(f"There is no {measure.lower()} without a run at {found.field} 1; throughput and execution time are there."))
     else:
         few = {name: fits if len(lines) == 1 else [each for each in fits if each.law is SCALABILITY] for name, fits in laws.items()}
@@ -50,19 +52,19 @@ def _laws(found: Study) -> tuple[Fitted, list[str]]:
     if found.obstacles:
         return {}, [f"No law is fitted. {sentence}" for sentence in found.obstacles]
     laws: Fitted = {}
-    refused: dict[str, None] = {}
+    refused: dict[str, list[str]] = {}
     for line in found.line_keys():
         title = line_title(found, line)
         if why := why_no_fit(found.of(line), found.field):
-            refused[f"{title}: {why}" if title else why] = None
+            refused.setdefault(why, []).append(title)
             continue
         for law in LAWS:
             known = fit(law, found.of(line))
             if isinstance(known, Fit):
                 laws.setdefault(title, []).append(known)
             else:
-                refused[f"{f'{title}, ' if title else ''}{law.name}: {known}"] = None
-    return laws, list(refused)
+                refused.setdefault(f"{law.name}: {known}", []).append(title)
+    return laws, [f"{', '.join(of)}: {why}" if len(of) < len(found.line_keys()) else why for why, of in refused.items()]
 
 
 def _findings(found: Study, laws: Fitted) -> list[str]:
@@ -107,11 +109,11 @@ def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
     headers = [*(["Line"] if len(lines) > 1 else []), found.field, "Runs", "Time (s)", f"{(found.unit or 'runs').capitalize()}/s", "Speed-up", "Efficiency", ""]
     rows = [
         [
-            *([escape(title)] if len(lines) > 1 else []),
+            *([f'<span class="pl-nowrap">{escape(title)}</span>'] if len(lines) > 1 else []),
             str(size.count),
             str(size.runs),
             *(with_interval(each) for each in (size.time_s, size.per_second, size.speed_up, size.efficiency)),
-            escape(f"oversubscribed: {size.crowded}" if size.crowded else ""),
+            f'<span class="pl-nowrap">{escape(f"oversubscribed: {size.crowded}" if size.crowded else "")}</span>',
         ]
         for title, each_size in lines.items()
         for size in each_size
@@ -142,7 +144,7 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader) -> None:
     headers = [*(["Line"] if found.lines else []), found.field, "Reached by", "Steps", "Seconds a step", "Time (s)"]
     rows = [
         [
-            *([escape(line_title(found, each.line))] if found.lines else []),
+            *([f'<span class="pl-nowrap">{escape(line_title(found, each.line))}</span>'] if found.lines else []),
             str(each.count),
             f"{each.reached} of {each.runs}",
             *(with_interval(interval) for interval in (each.steps, each.step_s, each.time_s)),
