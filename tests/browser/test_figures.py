@@ -35,7 +35,7 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict
     page.get_by_role("link", name="sweep 1", exact=True).click()
     page.wait_for_url("**/sweep?sweep=1")
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(3, timeout=SOON_MS)
-    page.get_by_role("button", name="Where the time went").click()
+    page.get_by_role("radio", name="Where the time went").click()
     page.wait_for_function("() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'compute')")
     page.reload()
     page.wait_for_function("() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'compute')")
