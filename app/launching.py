@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import dialogs, person
 from app.markup import as_text
-from app.parts import go_to_run, go_to_sweep
+from app.parts import go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
 from engine.errors import EngineError
 from engine.home import Home
@@ -45,6 +45,8 @@ class SweepOrder:
     exclusive: bool = False
     stop_after: int | None = None
     terms: Terms = USUAL
+    figure: str = ""
+    """The published figure that it reproduces, with its size; its page is opened then."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def _launch(wanted: Wanted) -> None:
                 exclusive=wanted.exclusive,
                 stop_after=wanted.stop_after,
                 terms=wanted.terms,
+                figure=wanted.figure,
             )
         elif isinstance(wanted, Order):
             found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title, terms=wanted.terms)
@@ -105,4 +108,6 @@ def _launch(wanted: Wanted) -> None:
     except EngineError as error:
         st.error(as_text(str(error)))
     else:
+        if isinstance(wanted, SweepOrder) and wanted.figure:
+            go_to_figure(wanted.figure.partition("/")[0])
         (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)

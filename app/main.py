@@ -17,6 +17,8 @@ st.navigation(
         st.Page(PAGES["runs"], title="Runs"),
         st.Page(PAGES["run"], title="Run"),
         st.Page(PAGES["results"], title="Results"),
+        st.Page(PAGES["scaling"], title="Scaling"),
+        st.Page(PAGES["figures"], title="Figures"),
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
     ],

@@ -37,6 +37,12 @@ def slot(name: Slot, content: str) -> str:
     return f'<div data-slot="{name}">{content}</div>'
 
 
+def figure_link(figure: str) -> str:
+    """Return a link to a published figure, given with the size that was launched (`hogwild/full`), as HTML."""
+    name, _, size = figure.partition("/")
+    return f'<a href="/figures?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
     cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)

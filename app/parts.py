@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "machine")}
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "scaling", "figures", "machine")}
 
 
 def status_badge(status: Status) -> None:
@@ -76,6 +76,11 @@ def go_to_run(run_id: int) -> None:
 def go_to_sweep(sweep_id: int) -> None:
     """Go to the page of one sweep."""
     st.switch_page(PAGES["sweep"], query_params={"sweep": str(sweep_id)})
+
+
+def go_to_figure(name: str) -> None:
+    """Go to a published figure by itself."""
+    st.switch_page(PAGES["figures"], query_params={"figure": name})
 
 
 def page_address(path: str) -> str:

@@ -37,7 +37,7 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
     numeric = is_numeric(along)
     for colour, key in enumerate(dict.fromkeys([group.key[1:] for group in groups] + list(lines or {}))):
         title = (", ".join(map(str, key)) if scattered else line_name(sweep, key)) or "measured"
-        _measured(figure, [group for group in groups if group.key[1:] == key], title, unit, SYMBOLS[colour % len(SYMBOLS)], numeric, scattered)
+        measured(figure, [group for group in groups if group.key[1:] == key], title, unit, SYMBOLS[colour % len(SYMBOLS)], numeric, scattered)
         for line in (lines or {}).get(key, []):
             label = f"{title}, {line.label}" if key else line.label
             figure.add_scatter(
@@ -53,7 +53,7 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
         height=HEIGHT_PX,
         xaxis={
             "title": x_title,
-            **(_scale([float(value) for value in along], sweep.draw["over"][sweep.fields[0]] if sweep.draw else "") if numeric else _places(along)),
+            **(scale([float(value) for value in along], sweep.draw["over"][sweep.fields[0]] if sweep.draw else "") if numeric else _places(along)),
         },
         yaxis={"title": f"{metric(name).label}{f' ({unit})' if unit else ''}", "rangemode": "tozero" if unit in FROM_ZERO else "normal"},
         hovermode="closest",
@@ -62,7 +62,7 @@ def chart(groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines:
     return figure, colours
 
 
-def _measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, symbol: str, numeric: bool, scattered: bool) -> None:
+def measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, symbol: str, numeric: bool, scattered: bool) -> None:
     """Add the spread between the lowest and the highest run, the single runs, and the mean; `scattered` ones differ in more than x, so nothing joins them."""
     if numeric:
         groups = sorted(groups, key=lambda group: group.key[0])  # type: ignore[arg-type, return-value]
@@ -101,7 +101,7 @@ def _measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str,
         )
 
 
-def _scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:
+def scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:
     """Return a scale over all values with ticks at them, logarithmic where they grow by factors; one of `drawn` values is as its range is."""
     numbers = sorted(values)
     by_factors = len(numbers) > 2 and numbers[0] > 0 and all(later >= 1.9 * earlier for earlier, later in pairwise(numbers))

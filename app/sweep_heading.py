@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 
 from app import parts, sweep_takes
-from app.markup import as_text, bar, sweep_link, when
+from app.markup import as_text, bar, figure_link, sweep_link, when
 from app.sweep_actions import actions
 from app.sweep_numbers import experiment_of
 from engine.analysis.cells import newest
@@ -39,6 +39,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             *((f"Values of {field}", escape(sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field]))) for field in sweep.fields),
             ("Seeds", escape(_values(sweep.seeds))),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
+            *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}")] if sweep.draw else []),
             *([("Timed", "one at a time, nothing beside it")] if sweep.exclusive else []),
             *([("Stops after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")] if sweep.stop_after else []),

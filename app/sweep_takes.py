@@ -18,7 +18,7 @@ from engine.runtime.machine import demand, machine
 from engine.store import Reader, Sweep
 from engine.store.sweeps import SEED
 from engine.sweep import Plan
-from engine.terms import Terms
+from engine.terms import USUAL, Terms
 
 FRESH_S = 5.0
 """How old what is left of a sweep may be told; all who look at its page share the answer."""
@@ -26,14 +26,26 @@ FRESH_S = 5.0
 
 def before_launch(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> None:
     """Say how many runs there are, what they hold and when the last should end, were they launched now."""
+    found = _planned(experiment, planned, exclusive, asked)
+    show_facts([(label, escape(words)) for label, words in facts(found)])
+    for sentence in caveats(found):
+        st.caption(as_text(sentence))
+
+
+def in_a_line(experiment: str, planned: Plan, exclusive: bool) -> str:
+    """Return the same in a line; raises DeviceError for a run that could never run here."""
+    found = _planned(experiment, planned, exclusive, USUAL)
+    held, ends = hours(found), _end(found.ends_in_s)
+    told = [f"About {held}{f'; launched now, it ends {ends}' if ends else ''}."] if held else []
+    return " ".join([*told, *caveats(found)])
+
+
+def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> Outlay:
     here = machine()
     cells = [(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
-        found = outlay.before_launch(reader, Home.find(), experiment, cells, fields, owner=person.whoever(), terms=asked, exclusive=exclusive)
-    show_facts([(label, escape(words)) for label, words in facts(found)])
-    for sentence in caveats(found):
-        st.caption(as_text(sentence))
+        return outlay.before_launch(reader, Home.find(), experiment, cells, fields, owner=person.whoever(), terms=asked, exclusive=exclusive)
 
 
 def what_is_left(sweep: Sweep) -> None:

@@ -45,6 +45,7 @@ METRICS = {
         Metric("perf/env_steps_per_second", "Throughput", "env steps/s", "max", "Environment steps per second, over all ranks."),
         Metric("perf/execution_time_s", "Execution time", "s", "min", "From all ranks ready to all ranks done.", live=False),
         Metric("perf/startup_time_s", "Start-up time", "s", "min", "From the worker taking the run to all ranks ready.", live=False),
+        Metric("perf/whole_time_s", "Start-up and execution", "s", "min", "Start-up time and execution time together; reckoned, not recorded.", live=False),
         Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
         Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
         Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),

@@ -80,11 +80,12 @@ def launch_sweep(
     exclusive: bool = False,
     stop_after: int | None = None,
     terms: Terms = USUAL,
+    figure: str = "",
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
-    `stop_after` so many failed cells what is still queued is cancelled. Raises what `plan` raises, DeviceError where a run could never run here,
-    StoreBusy where the store is held.
+    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it reproduces. Raises what
+    `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is held.
     """
     if preset:
         experiment(name).preset(preset)
@@ -106,6 +107,7 @@ def launch_sweep(
             stop_after=stop_after,
             draw=drawn,
             terms=terms.checked(),
+            figure=figure,
         )
 
 

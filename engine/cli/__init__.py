@@ -10,6 +10,7 @@ COMMANDS = {
     "run": "engine.cli.launching:run_command",
     "submit": "engine.cli.launching:submit_command",
     "sweep": "engine.cli.sweeping:sweep_command",
+    "figures": "engine.cli.figures:figures_command",
     "resume": "engine.cli.launching:resume_command",
     "retry": "engine.cli.launching:retry_command",
     "list": "engine.cli.runs:list_command",

@@ -23,6 +23,7 @@ from engine.store.records import (
     Status,
     Summary,
 )
+from engine.store.studies import Surroundings, Tested
 from engine.store.sweep_commands import NewRun
 from engine.store.sweeps import RankNumber, Sweep
 from engine.store.writing import Store
@@ -52,5 +53,7 @@ __all__ = [
     "Store",
     "Stretch",
     "Summary",
+    "Surroundings",
     "Sweep",
+    "Tested",
 ]

@@ -63,6 +63,11 @@ class Listing(Reading):
         row = self.row(f"SELECT count(*) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
 
+    def some_runs(self, run_ids: Sequence[int]) -> list[RunRow]:
+        """Return runs by their ids, in the order of ids; those that are gone are left out."""
+        with self.snapshot():
+            return self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.id IN (SELECT value FROM json_each(?)) ORDER BY runs.id", [json.dumps(list(run_ids))]))
+
     def began_at(self) -> str | None:
         """Return when the oldest run was queued; None where there is none."""
         row = self.row("SELECT created_at FROM runs ORDER BY id LIMIT 1")

@@ -11,6 +11,7 @@ from engine.store.heat import count_heat
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
+from engine.store.studies import Studies
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
@@ -26,7 +27,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Curves):
+class Reader(Queue, Curves, Studies):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -56,6 +56,7 @@ LATER: dict[str, str] = {
     "runs.attempt": "how many runs before it in its chain were lost and queued anew by the runner",
     "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
     "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
+    "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
 }
 """Words of the columns that later steps add, by 'table.column'."""
 
@@ -136,6 +137,13 @@ def stops_and_retries(db: Database) -> None:
     ):
         db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
     db.execute("UPDATE runs SET stop_kind = 'cancel' WHERE stop_requested_by IS NOT NULL")
+
+
+@steps()
+def sweeps_of_figures(db: Database) -> None:
+    """Find the sweeps that were launched as a published figure."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN figure TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE INDEX sweeps_figure ON sweeps (figure) WHERE figure <> ''")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -46,6 +46,7 @@ class SweepCommands(Commands):
         stop_after: int | None = None,
         draw: Mapping[str, Any] | None = None,
         terms: Terms = USUAL,
+        figure: str = "",
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
@@ -54,8 +55,9 @@ class SweepCommands(Commands):
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
         with self.change() as connection:
-            sql = "INSERT INTO sweeps (experiment, name, owner, grid, created_at, exclusive, stop_after, draw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else ""]
+            columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure"
+            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else "", figure]
             sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None
             for run in runs:

@@ -34,6 +34,8 @@ class Sweep:
     """So many cells may end badly, then its queued runs are cancelled."""
     draw: Mapping[str, Any] | None = None
     """`count`, `seed` and `over` (a range as text for each field) of a random draw; None for a grid."""
+    figure: str = ""
+    """The published figure that it was launched as, with its size, such as `hogwild/full`; empty for none."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -90,6 +92,12 @@ class Sweeps(Listing):
         with self.snapshot():
             return self._with_statuses(self.rows("SELECT * FROM sweeps ORDER BY id DESC LIMIT ? OFFSET ?", [limit, offset]))
 
+    def figure_sweeps(self, figures: Sequence[str]) -> list[Sweep]:
+        """Return the sweeps that were launched as one of these published figures, newest first."""
+        with self.snapshot():
+            sql = "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?)) ORDER BY id DESC"
+            return self._with_statuses(self.rows(sql, [json.dumps(list(figures))]))
+
     def count_sweeps(self) -> int:
         """Return how many sweeps there are."""
         row = self.row("SELECT count(*) AS n FROM sweeps")
@@ -123,7 +131,7 @@ class Sweeps(Listing):
 
 
 def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
-    same = "id experiment name owner created_at stop_after"
+    same = "id experiment name owner created_at stop_after figure"
     grid = {field: tuple(values) for field, values in json.loads(row["grid"]).items()}
     ordered: dict[Status, int] = {status: counts[status] for status in get_args(Status) if status in counts}
     return Sweep(

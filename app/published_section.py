@@ -1,0 +1,141 @@
+"""One published figure on its page: verdict, picture over the published numbers, the rules that led to it, what is missing, and its launch."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Literal
+
+import streamlit as st
+
+from app import launching, live
+from app.asking import reading
+from app.forms import label_of
+from app.markup import as_text, sweep_link, when
+from app.published_picture import HEIGHT_PX, numbers, picture
+from app.published_reasons import reasons
+from app.sweep_takes import in_a_line
+from engine.errors import EngineError
+from engine.published import EXECUTION, PASSES, WHOLE, Figure, Size, figure
+from engine.published.judging import Judgement, judge, size_of, sweeps_of
+from engine.published.launching import order_of
+from engine.published.verdict import Verdict
+from engine.registry import experiment
+from engine.store import Sweep
+
+EVERY_MS = 2_000
+COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
+    "reproduced": "green",
+    "trend only": "blue",
+    "not reproduced": "red",
+    "too few seeds": "orange",
+    "not comparable": "gray",
+}
+
+
+@st.fragment
+def section(name: str) -> None:
+    """Show one figure, and again whenever its sweep has news."""
+    found = figure(name)
+    with reading() as reader, reader.snapshot():
+        sweeps = sweeps_of(reader, found)
+        top = st.container()
+        sweep = _chosen(found, sweeps)
+        token = reader.sweep_token(sweep.id) if sweep else 0
+        judged = judge(reader, found, sweep) if sweep else None
+    with top:
+        _heading(found, judged)
+    left, right = st.columns([5, 3], gap="large")
+    with left:
+        _picture(found, judged)
+    with right:
+        _about(found, judged)
+        _launches(found, judged)
+    if judged:
+        reasons(judged)
+    if sweep:
+        live.pulse(token, sweep_id=sweep.id, active=sweep.active, every_ms=EVERY_MS)
+
+
+def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
+    """Return the sweep to show: the newest, or the one asked for where there are several."""
+    if len(sweeps) < 2:
+        return sweeps[0] if sweeps else None
+    names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, by {sweep.owner}" for sweep in sweeps}
+    wanted = st.selectbox("Sweep", list(names), format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
+    return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
+
+
+def _heading(found: Figure, judged: Judgement | None) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
+        if judged and judged.sweep.active:
+            st.badge(f"{'paused' if judged.sweep.paused else 'under way'}, {judged.sweep.ended} of {judged.sweep.total} runs ended", color="blue")
+        if judged and judged.verdict:
+            st.badge(judged.verdict, color=COLOURS[judged.verdict])
+        elif not judged:
+            st.badge("not launched yet", color="gray")
+        elif not judged.sweep.active:
+            st.badge("no run finished", color="gray")
+        if found.assumed:
+            st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
+    st.text(f"Published: {found.claim}")
+
+
+def _picture(found: Figure, judged: Judgement | None) -> None:
+    name = found.number
+    if name == WHOLE and st.toggle("Execution alone", key=f"execution-{found.name}", help="Without start-up, which the published timings contain."):
+        name = EXECUTION
+    readings = judged.evidence.readings.get(name, ()) if judged else ()
+    if not readings and not found.published:
+        st.caption("The source shows a picture without numbers. Ours appears here when the first run of a sweep has finished.")
+        return
+    drawn, colours = picture(found, readings, name, _x_title(found))
+    live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
+    if name == EXECUTION and found.published:
+        st.caption("The published times contain start-up, so they are not drawn beside execution alone.")
+    with st.expander("Numbers"):
+        st.html(numbers(found, readings, name))
+
+
+def _about(found: Figure, judged: Judgement | None) -> None:
+    pairs = [("Source", escape(found.source))]
+    if found.assumed:
+        pairs.append(("Set-up assumed", f"{escape(found.assumed[0].upper() + found.assumed[1:])}."))
+    if found.note:
+        pairs.append(("Read with care", escape(found.note)))
+    if judged:
+        sweep, reduced = judged.sweep, found.versions[judged.size].reduced
+        runs = f"{len(judged.evidence.finished)} of {judged.evidence.planned} runs finished"
+        pairs.append(("Measured by", f"{sweep_link(f'sweep {sweep.id}', sweep.id)}, {judged.size}, launched {when(sweep.created_at)}: {runs}."))
+        if reduced:
+            pairs.append(("Reduced", escape(" ".join(reduced))))
+    st.html("".join(f'<p class="pl-said"><small>{label}</small><br>{words}</p>' for label, words in pairs))
+
+
+def _launches(found: Figure, judged: Judgement | None) -> None:
+    """Offer each size with what it takes."""
+    for size, version in found.versions.items():
+        order = order_of(found, size)
+        try:
+            planned = order.plan()
+            less = version.reduced if not judged or judged.size != size else ()
+            cost = in_a_line(found.experiment, planned, order.exclusive)
+        except EngineError as error:
+            st.caption(as_text(f"{size.capitalize()}: {error}"))
+            continue
+        with st.container(gap="xsmall"):
+            if st.button(f"Launch {size}: {len(planned.cells)} runs", key=f"launch-{found.key(size)}", type="primary" if size == "reduced" else "secondary"):
+                _launch(found, size)
+            st.caption(as_text(" ".join([cost, *less])))
+
+
+def _launch(found: Figure, size: Size) -> None:
+    asked = order_of(found, size)
+    launching.order(
+        launching.SweepOrder(asked.experiment, asked.preset, asked.base, asked.grid, asked.seeds, asked.title, exclusive=asked.exclusive, figure=asked.figure)
+    )
+
+
+def _x_title(found: Figure) -> str:
+    if found.axis == PASSES:
+        return "Passes over the data, all ranks together"
+    return label_of(found.axis, experiment(found.experiment).config.model_fields[found.axis])

@@ -1,0 +1,80 @@
+"""`figures`: what was published, how it compares here, and the launch of a sweep that reproduces it."""
+
+from typing import Any
+
+import click
+
+from engine.cli.answers import print_json, table
+from engine.cli.frame import json_option, owner_option
+from engine.cli.launching import STORE_TIMEOUT_S
+from engine.home import Home
+from engine.published import FIGURES, SIZES, Figure, Size, figure
+from engine.published.judging import Judgement, best_judgement, judge, sweeps_of
+from engine.published.launching import launch_figure
+from engine.runtime.runner import ensure_running
+from engine.store import Reader
+
+
+@click.command("figures", short_help="List published figures with their verdicts; launch one.")
+@click.argument("name", required=False)
+@click.option("--launch", "size", type=click.Choice(SIZES), help="Queue the sweep that reproduces the figure: as published, or reduced for a small machine.")
+@owner_option
+@json_option
+@click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
+def figures_command(name: str | None, size: Size | None, owner: str, as_json: bool, no_runner: bool) -> None:
+    """List the published figures, each with its verdict; with NAME tell one's newest sweep, rules and what is missing."""
+    if size and not name:
+        raise click.UsageError("Name the figure to launch; `figures` lists them.")
+    if name and size:
+        sweep_id = launch_figure(Home.find(), name, size, owner=owner, timeout_s=STORE_TIMEOUT_S)
+        if not no_runner:
+            ensure_running(Home.find())
+        if as_json:
+            print_json({"sweep": sweep_id, "figure": name, "size": size})
+        else:
+            click.echo(f"Sweep {sweep_id} is queued. `figures {name}` tells what it makes of the figure.")
+        return
+    with Reader.open(Home.find()) as reader:
+        chosen = [(found, _judged(reader, found) if name else best_judgement(reader, found)) for found in ([figure(name)] if name else FIGURES)]
+    if as_json:
+        described = [_described(*each) for each in chosen]
+        print_json(described[0] if name else described)
+    elif name:
+        click.echo(_in_full(*chosen[0]))
+    else:
+        rows = [(found.name, judged.verdict if judged else "not measured yet", judged.size if judged else "", found.title) for found, judged in chosen]
+        click.echo(table(("NAME", "VERDICT", "SIZE", "FIGURE"), rows))
+
+
+def _judged(reader: Reader, found: Figure) -> Judgement | None:
+    """Return what the newest sweep of a figure makes of it, None where there is none."""
+    sweeps = sweeps_of(reader, found)
+    return judge(reader, found, sweeps[0]) if sweeps else None
+
+
+def _described(found: Figure, judged: Judgement | None) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "title": found.title,
+        "claim": found.claim,
+        "source": found.source,
+        "assumed": found.assumed,
+        "verdict": judged.verdict if judged else None,
+        "sweep": judged.sweep.id if judged else None,
+        "size": judged.size if judged else None,
+        "obstacles": judged.evidence.obstacles if judged else (),
+        "missing": judged.evidence.missing if judged else (),
+        "checks": judged.checks if judged else (),
+    }
+
+
+def _in_full(found: Figure, judged: Judgement | None) -> str:
+    lines = [f"{found.title} ({found.name})", f"Published: {found.claim}", f"Source: {found.source}"]
+    if found.assumed:
+        lines.append(f"Set-up assumed: {found.assumed}.")
+    if judged is None:
+        return "\n".join([*lines, "", f"It was not launched yet: figures {found.name} --launch reduced"])
+    reduced = found.versions[judged.size].reduced
+    lines += ["", f"Sweep {judged.sweep.id}, {judged.size}: {judged.verdict or 'no run has finished yet'}.", *reduced]
+    lines += [*judged.evidence.obstacles, *judged.evidence.missing]
+    return "\n".join([*lines, "", table(("OUTCOME", "RULE", "NUMBERS"), [(check.outcome, check.rule, check.numbers) for check in judged.checks])])

@@ -1,0 +1,140 @@
+"""What a sweep has to say about a figure: its numbers, what it lacks, and what makes it no fair comparison. Torch-free and pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from engine.analysis.cells import tries
+from engine.analysis.hardware import unlike
+from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
+from engine.published.readings import Reading, Readings
+from engine.registry import experiment
+from engine.store import Surroundings, Sweep, Tested
+from engine.store.records import ENDED, RunRow
+from engine.store.sweeps import SEED
+from engine.sweep_values import told, value_in_words
+
+MOST_NAMED = 3
+_LAST = ("test/", "perf/steps_used")
+"""Of these numbers the last value stands for a run, of others the mean."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What there is to judge a figure by."""
+
+    readings: Readings
+    finished: tuple[RunRow, ...]
+    """The run of each cell that counts."""
+    planned: int
+    """Runs that the figure asks for."""
+    missing: tuple[str, ...]
+    """What is not there and what would mend it, a sentence each."""
+    obstacles: tuple[str, ...]
+    """Why it is no fair comparison, a sentence each; empty where it is one."""
+
+
+def numbers_of(figure: Figure) -> list[str]:
+    """Return the names of all numbers that a figure's rules and picture are about."""
+    asked = [rule.number for version in figure.versions for rule in figure.judged(version)]  # type: ignore[attr-defined]
+    return list(dict.fromkeys([figure.number, *asked, *([WHOLE, EXECUTION] if figure.timed else [])]))
+
+
+def gather(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings], tested: Sequence[Tested]) -> Evidence:
+    """Return what the runs of a sweep say; `around` and `tested` are of its runs."""
+    cells = {key: _chosen(tried) for key, tried in tries(sweep, runs).items()}
+    finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
+    wanted = _planned(figure, size, sweep)
+    return Evidence(
+        _on_the_way(figure, size, finished, tested) if figure.axis == PASSES else _readings(figure, finished),
+        finished,
+        len(wanted),
+        tuple(_missing(wanted, [*sweep.grid], cells)),
+        tuple(_obstacles(figure, size, sweep, finished, around)),
+    )
+
+
+def number_of(run: RunRow, name: str) -> float | None:
+    """Return a finished run's one value of a number."""
+    if name in (WHOLE, EXECUTION):
+        more = run.startup_time_s or 0.0 if name == WHOLE else 0.0
+        return None if run.execution_time_s is None else run.execution_time_s + more
+    return (run.last if name.startswith(_LAST) else run.mean).get(name)
+
+
+def _belongs(figure: Figure, size: Size, run: RunRow) -> bool:
+    """Say whether a run is part of the figure, not of what someone added to its sweep: other values are welcome along its axis and its lines alone."""
+    return all(run.config.get(name) in values for name, values in figure.versions[size].grid.items() if name not in (figure.axis, figure.line))
+
+
+def _chosen(tried: Sequence[RunRow]) -> RunRow:
+    """Return the run of a cell that counts: the newest that finished, else the newest."""
+    return next((run for run in reversed(tried) if run.status == "finished"), tried[-1])
+
+
+def _on_the_way(figure: Figure, size: Size, runs: Sequence[RunRow], tested: Sequence[Tested]) -> Readings:
+    """Return each test of each run, at the pass at which it was due.
+
+    What others had trained when one process came to test is a little more, and differs from run to run.
+    """
+    found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
+    seeds = {run.id: int(run.config[SEED]) for run in runs}
+    places: dict[tuple[int, str], int] = {}
+    for point in tested:
+        if point.run_id in seeds and point.name in found:
+            place = places[point.run_id, point.name] = places.get((point.run_id, point.name), 0) + 1
+            found[point.name].append(Reading("", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value))
+    return found
+
+
+def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
+    found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
+    for run in runs:
+        if figure.axis not in run.config:
+            continue
+        for name, readings in found.items():
+            if (value := number_of(run, name)) is not None:
+                line = str(run.config.get(figure.line, "")) if figure.line else ""
+                readings.append(Reading(line, float(run.config[figure.axis]), int(run.config[SEED]), run.id, value))
+    return found
+
+
+def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
+    """Return the keys of the cells that the figure asks for, as `engine.analysis.cells` has them."""
+    version = figure.versions[size]
+    first = sweep.seeds[0] if sweep.seeds else 0
+    return list(product(*(version.grid.get(name, values) if name != SEED else range(first, first + version.seeds) for name, values in sweep.grid.items())))
+
+
+def _missing(wanted: Sequence[tuple[Any, ...]], names: Sequence[str], cells: Mapping[tuple[Any, ...], RunRow]) -> Iterable[str]:
+    gone = [key for key in wanted if key not in cells]
+    bad = [key for key in wanted if key in cells and cells[key].status in ENDED and cells[key].status != "finished"]
+    if bad:
+        ends = ", ".join(sorted({cells[key].status for key in bad}))
+        yield f"{_count(bad, wanted)} did not finish ({ends}): {_named(bad, names)}. Try them again by Retry on the sweep's page."
+    if gone:
+        yield f"{_count(gone, wanted)} {'is' if len(gone) == 1 else 'are'} gone: {_named(gone, names)}. Launch the figure again."
+
+
+def _obstacles(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -> Iterable[str]:
+    if sweep.experiment != figure.experiment:
+        yield f"The sweep is of {sweep.experiment}, the figure of {figure.experiment}. Launch the figure again."
+        return
+    wanted = experiment(figure.experiment).configure(figure.versions[size].preset, figure.versions[size].changes).model_dump(mode="json")
+    varied = {figure.axis, figure.line, SEED, *sweep.grid}
+    for name, value in wanted.items():
+        others = {value_in_words(run.config[name]): run.id for run in runs if name not in varied and name in run.config and run.config[name] != value}
+        for other, run_id in others.items():
+            yield f"{name} is {other} in run {run_id}, and {value_in_words(value)} in the figure. Launch the figure again, as it is now."
+    if figure.timed and (difference := unlike([around[run.id] for run in runs if run.id in around])):
+        yield f"Its times are of unlike machines: {difference}. Launch it again on one."
+
+
+def _count(some: Sequence[object], all_: Sequence[object]) -> str:
+    return f"{len(some)} of {len(all_)} runs"
+
+
+def _named(keys: Sequence[tuple[Any, ...]], names: Sequence[str]) -> str:
+    shown = "; ".join(told(dict(zip(names, key, strict=True))) for key in keys[:MOST_NAMED])
+    return f"{shown} and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else shown

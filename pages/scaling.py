@@ -1,0 +1,55 @@
+"""Scaling: runs chosen by hand, laid along a count of ranks or splits (`?runs=3,5..9&along=trainers`)."""
+
+import streamlit as st
+
+from app import parts
+from app.asking import reading
+from app.breakdown_view import where_time_went
+from app.markup import as_text
+from app.numbers_of_runs import read_run_ids
+from app.scaling_view import scaling, to_a_target
+from app.studying import MOST_RUNS, of_runs
+from engine.analysis.study import COUNTS, differing
+from engine.errors import EngineError
+
+VIEWS = ("Scaling", "Where the time went")
+
+st.title("Scaling", anchor=False)
+st.text("How time, speed-up and efficiency go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs.")
+with reading() as reader:
+    parts.runner_banner(reader)
+text = st.text_input("Runs", key="runs", placeholder="12, 15..18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15..18.")
+if not text:
+    parts.empty("No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.", "Results", "results")
+    st.stop()
+try:
+    ids = read_run_ids(text, MOST_RUNS)
+except EngineError as error:
+    st.error(as_text(str(error)))
+    st.stop()
+with reading() as reader:
+    known = reader.some_runs(ids)
+    if gone := sorted(set(ids) - {run.id for run in known}):
+        st.warning(f"No such runs (they may have been deleted): {', '.join(map(str, gone[:10]))}. The others are shown.")
+    finished = [run for run in known if run.status == "finished"]
+    if len(finished) < len(known):
+        st.caption(f"{len(known) - len(finished)} of these runs did not finish, or have not yet; they are left out.")
+    varied = differing(finished)
+    counts = [name for name in COUNTS if name in varied]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        along = st.selectbox("Along", counts, key="along", bind="query-params", width=220) if len(counts) > 1 else next(iter(counts), None)
+        others = [name for name in varied if name != along]
+        line = (
+            st.selectbox("Lines", others, index=0 if len(others) == 1 else None, key="lines", placeholder="one line", bind="query-params", width=220)
+            if others
+            else None
+        )
+        view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
+    found = of_runs(finished, reader, along, line)
+    if isinstance(found, str):
+        st.write(found)
+    elif view == VIEWS[1]:
+        where_time_went(found, reader, "chosen")
+    else:
+        scaling(found, finished, "chosen")
+        to_a_target(found, finished, reader)

@@ -1,0 +1,194 @@
+"""Published figures in the console: every one with its verdict, what is missing, and a launch that says what it costs."""
+
+from html import unescape
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.published_picture import picture
+from engine.home import Home
+from engine.published import FIGURES, WHOLE, figure
+from engine.published.judging import judge
+from engine.store import Reader, Store
+from engine.sweep_change import extend_sweep
+from tests.app import figure_labs
+from tests.app.test_pages import opened, said
+
+
+def words(test: AppTest) -> str:
+    shown = " ".join(str(element.proto.body) for kind in ("html", "badge") for element in test.get(kind) if hasattr(element.proto, "body"))
+    return unescape(f"{said(test)} {shown}".replace("\\", ""))
+
+
+def page(name: str) -> AppTest:
+    test = opened("figures", {"figure": name})
+    assert not test.exception
+    assert not test.error
+    return test
+
+
+def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
+    test = opened("figures")
+    assert not test.exception
+    assert [each.value.replace("\\", "") for each in test.subheader] == [found.title for found in FIGURES]
+    assert words(test).count("not launched yet") == len(FIGURES)
+    assert "No like run has finished here yet" in words(test)
+    labels = {button.key: button.label for button in test.button}
+    assert labels["launch-hogwild/reduced"] == "Launch reduced: 3 runs"
+    assert labels["launch-reinforce/full"] == "Launch full: 60 runs"
+
+
+def test_a_launch_queues_the_sweep_of_that_figure_and_stays_on_its_page(home: Home) -> None:
+    test = page("hogwild")
+    test.session_state["person"] = "Ada"
+    test.button(key="launch-hogwild/reduced").click().run()
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+    assert (sweep.figure, sweep.owner, sweep.total) == ("hogwild/reduced", "Ada", 3)
+    assert {(run.config["epochs"], run.config["trainers"], run.preset) for run in runs} == {(2, 4, None)}
+    shown = words(page("hogwild"))
+    assert "under way, 0 of 3 runs ended" in shown
+    assert "There is no verdict before a run has finished." in shown
+
+
+def test_without_a_name_a_figure_asks_for_it_and_queues_nothing(home: Home) -> None:
+    test = page("hogwild")
+    test.button(key="launch-hogwild/reduced").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        assert reader.count_sweeps() == 0
+
+
+def test_a_reduced_shape_that_holds_is_a_trend_alone(home: Home) -> None:
+    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
+    shown = words(page("pipeline_as_run"))
+    assert "trend only" in shown
+    assert "Kendall's tau 1.00" in shown
+    assert "The 4 published values" in shown
+    assert "A small ResNet on images of 64 pixels" in shown
+    assert f"/sweep?sweep={sweep_id}" in shown
+    assert "About" in shown and "told from 12 like runs here" in shown, "the next launch is told from these runs"
+
+
+def test_times_of_another_kind_of_hardware_are_not_held_against_the_published_ones(home: Home) -> None:
+    figure_labs.pipeline(home, {120: 15.45, 60: 11.33, 30: 9.16, 15: 8.08}.__getitem__, "full")
+    shown = words(page("pipeline_as_run"))
+    assert "trend only" in shown
+    assert "the source measured on two GPUs, and these runs had less" in shown
+
+
+def test_a_shape_that_is_the_other_way_round_is_not_reproduced(home: Home) -> None:
+    figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
+    assert "not reproduced" in words(page("pipeline_as_run"))
+
+
+def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
+    for place, run in enumerate(runs):
+        figure_labs.end(home, run, 3.0, "failed" if place == 1 else "finished")
+    shown = words(page("pipeline_as_run"))
+    assert "1 of 12 runs did not finish (failed): splits 30, seed 0. Try them again by Retry on the sweep's page." in shown
+    assert "too few seeds" in shown
+    assert "finished seeds: 2 at 30, and 3 are needed at each point" in shown
+
+
+def test_deleted_runs_are_told_and_mended_by_a_launch(home: Home) -> None:
+    _, runs = figure_labs.pipeline(home, lambda splits: splits / 10)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("DELETE FROM runs WHERE id IN (?, ?)", [runs[0].id, runs[1].id])
+    shown = words(page("pipeline_as_run"))
+    assert "2 of 12 runs are gone: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
+    assert "too few seeds" in shown
+
+
+def test_runs_of_mixed_settings_are_not_comparable(home: Home) -> None:
+    _, runs = figure_labs.pipeline(home, lambda splits: splits / 10)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET config = json_set(config, '$.learning_rate', 0.5) WHERE id = ?", [runs[3].id])
+    shown = words(page("pipeline_as_run"))
+    assert "not comparable" in shown
+    assert f"learning_rate is 0.5 in run {runs[3].id}, and 0.05 in the figure." in shown
+
+
+def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
+    for run in runs:
+        figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]})
+    assert "Its times are of unlike machines: lab (2 cores of Xeon)" in words(page("pipeline_as_run"))
+    _, runs = figure_labs.figure_sweep(home, "hogwild", "full")
+    for run, accuracy in zip(runs, (99.02, 99.0, 98.96), strict=True):
+        points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
+        figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]}, points=points)
+    with Reader.open(home) as reader:
+        found = judge(reader, figure("hogwild"), reader.sweep(2))
+    assert not found.evidence.obstacles
+    assert {check.outcome for check in found.checks if "accuracy" in check.rule} == {"holds"}
+    assert [check.outcome for check in found.checks if "loss" in check.rule] == ["undecided"], "no run recorded a loss"
+
+
+def test_one_seed_is_too_few(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "hogwild")
+    figure_labs.end(home, runs[0], 3.0, points={4.0: 96.0, 8.0: 98.0})
+    shown = words(page("hogwild"))
+    assert "too few seeds" in shown
+    assert "1 seed here, and 3 are needed" in shown
+
+
+def test_the_picture_lays_ours_over_the_published_series(home: Home) -> None:
+    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
+    found = figure("pipeline_as_run")
+    with Reader.open(home) as reader:
+        judged = judge(reader, found, reader.sweep(sweep_id))
+    drawn, colours = picture(found, judged.evidence.readings[WHOLE], WHOLE, "Splits")
+    lines = {trace.name: trace for trace in drawn.data if trace.name}
+    assert list(lines) == ["measured here", "published, at its true splits"]
+    assert list(lines["measured here"].y) == pytest.approx([2.51, 4.01, 7.01, 13.01]), "start-up of 1 s counts"
+    assert dict(zip(lines["published, at its true splits"].x, lines["published, at its true splits"].y, strict=True)) == found.published[0].points
+    assert len(colours) == len(drawn.data)
+    test = page("pipeline_as_run")
+    test.toggle(key="execution-pipeline_as_run").set_value(True).run()
+    assert "The published times contain start-up" in words(test)
+    assert "<td>1.51</td>" in words(test)
+
+
+def test_the_newest_sweep_is_shown_and_an_older_one_can_be_chosen(home: Home) -> None:
+    figure_labs.pipeline(home, lambda splits: splits / 10)
+    figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
+    test = page("pipeline_as_run")
+    assert "not reproduced" in words(test)
+    test.selectbox(key="sweep-of-pipeline_as_run").set_value(1).run()
+    assert "trend only" in words(test)
+
+
+def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
+    test = opened("figures", {"figure": "<b>x"})
+    assert not test.exception
+    assert "No published figure has that name; those that there are: reinforce," in words(test)
+
+
+def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(home: Home) -> None:
+    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
+    with Reader.open(home) as reader:
+        runs = reader.sweep_runs(sweep_id)
+    for run in runs:
+        figure_labs.end(home, run, 3.0, points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
+    with Reader.open(home) as reader:
+        found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
+    readings = {(reading.x, reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]}
+    assert readings == {(4.0, seed, 96.0) for seed in range(4)} | {(8.0, seed, 98.0 + seed / 10) for seed in range(4)}
+    assert not found.evidence.missing and not found.evidence.obstacles
+    assert "4 seeds" in next(check.numbers for check in found.checks if check.kind == "shape")
+
+
+def test_a_sweep_links_to_the_figure_that_it_reproduces(home: Home) -> None:
+    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
+
+
+def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "hogwild")
+    for run in runs:
+        figure_labs.end(home, run, 3.0, "failed")
+    shown = words(page("hogwild"))
+    assert "no run finished" in shown and "3 of 3 runs did not finish (failed)" in shown

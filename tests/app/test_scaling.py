@@ -1,0 +1,208 @@
+"""Scaling and where time went, on a sweep's page and over runs chosen by hand."""
+
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.breakdown_view import stacked
+from app.numbers_of_runs import read_run_ids
+from app.scaling_pictures import MEASURES, picture
+from app.studying import of_sweep
+from engine.analysis.breakdown import bars
+from engine.analysis.laws import SCALABILITY
+from engine.analysis.speedup import sizes
+from engine.errors import ConfigError
+from engine.home import Home
+from engine.recorder import Point
+from engine.registry import experiment
+from engine.runtime.processes import me
+from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store.clock import now
+from engine.store.records import RunRow
+from engine.sweep import launch_sweep
+from tests.app import sweep_labs
+from tests.app.test_pages import opened, said
+
+HERE = {"host": "lab", "cpu": "Xeon", "cores": 4, "gpus": []}
+
+
+def hogwild(home: Home, grid: dict[str, list[Any]], seeds: int = 3, speed_up: Callable[[int], float] = lambda n: SCALABILITY.speed_up(n, 0.05, 0.03)) -> int:
+    """Queue and end a sweep of Hogwild! whose samples a second follow a law, one seed a little faster than the other."""
+    settings = {**experiment("hogwild").preset("quick").settings}
+    sweep_id = launch_sweep(home, "hogwild", {name: value for name, value in settings.items() if name not in grid}, grid, seeds, owner="Ada")
+    with Reader.open(home) as reader:
+        runs = reader.sweep_runs(sweep_id)
+    for run in runs:
+        end(home, run, speed_up)
+    return sweep_id
+
+
+def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
+    trainers = int(run.config["trainers"])
+    work = trainers * 1000
+    time_s = work / (100 * speed_up(trainers) * (1 + run.config["seed"] / 200))
+    with Store.open(home) as store:
+        store.claim(run.id, me(), [])
+        store.begin(run.id, me(), HERE | {"cores": 4})
+        store.add_ranks(run.id, [RankRow(rank, f"trainer{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(trainers)])
+        store.mark_running(run.id, 1.0)
+        phases = {"compute": 10.0, "communicate": time_s - 10.0}
+        points = [Point("test/accuracy", 10 * place, 80.0 + 5 * place, place * time_s / 4, float(place)) for place in range(1, 4)]
+        store.write(run.id, [RankBatch(rank, points if rank == 0 else [], phases) for rank in range(trainers)], progress=(work, work, "samples"))
+        store.end(run.id, "finished", "It finished.", execution_time_s=time_s)
+
+
+def words(test: AppTest) -> str:
+    shown = " ".join(str(element.proto.body) for element in test.get("html"))
+    return unescape(f"{said(test)} {shown}".replace("\\", ""))
+
+
+def view(sweep_id: int, name: str, **query: str) -> AppTest:
+    test = opened("sweep", {"sweep": str(sweep_id), "view": name, **query})
+    assert not test.exception
+    return test
+
+
+def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
+    shown = words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
+    assert "Beyond 6 trainers more of them slow it down: there it is fastest, 2.8 times as fast as with 1." in shown
+    for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
+        assert f"<td>{law}</td>" in shown
+    assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
+    assert "Hollow points are oversubscribed, trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores)" in shown
+    assert "Speed-up compares samples a second, seed by seed." in shown
+
+
+@pytest.mark.parametrize(
+    ("trainers", "words_of_it"), [([1, 2], "A law needs at least 3 sizes, and there are 2 of trainers."), ([2, 3, 4], "There is no reference point")]
+)
+def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words_of_it: str) -> None:
+    shown = words(view(hogwild(home, {"trainers": trainers}), "Scaling"))
+    assert words_of_it in shown
+    assert "<td>Amdahl</td>" not in shown
+    assert "Scaling by size" in shown, "what was measured is there all the same"
+
+
+def test_unlike_machines_are_not_fitted(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]})
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
+    shown = words(view(sweep_id, "Scaling"))
+    assert "No law is fitted. The runs are of unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
+    assert "No break-even is told." in words(view(sweep_id, "Where the time went"))
+
+
+def test_one_seed_has_no_interval_and_says_so(home: Home) -> None:
+    shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
+    assert "Every point is one run, so none has an interval." in shown
+    assert "Universal Scalability Law: 3 numbers from 3 runs leave nothing to tell their error by: it takes 4 runs. Add seeds or sizes." in shown
+
+
+def test_time_to_a_target_is_told_by_steps_and_seconds(home: Home) -> None:
+    test = view(hogwild(home, {"trainers": [1, 2]}), "Scaling")
+    assert test.number_input(key="target-test/accuracy").value == 95.0
+    test.number_input(key="target-test/accuracy").set_value(90.0).run()
+    assert "<td>3 of 3</td>" in words(test) and "<td>20 ± 0</td>" in words(test)
+    test.number_input(key="target-test/accuracy").set_value(99.0).run()
+    assert "<td>0 of 3</td>" in words(test)
+
+
+def test_where_time_went_tells_shares_and_break_even(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4, 8]})
+    shown = words(view(sweep_id, "Where the time went"))
+    assert "Break-even at about" in shown
+    assert "<td>trainer</td>" in shown
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        found = of_sweep(sweep, runs, reader)
+        assert not isinstance(found, str)
+        each = bars(found.timings, reader.phases_of([run.id for run in runs]), each_rank=True)
+    figure, colours = stacked(found, each)
+    assert len(figure.data) == len(colours) == 2
+    assert list(figure.data[0].x[0]) == ["1", "2", "2", *["4"] * 4, *["8"] * 8]
+    assert list(figure.data[0].y) == [10.0] * 15
+
+
+def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
+    for run in runs:
+        sweep_labs.drive(home, run)
+    with Reader.open(home) as reader:
+        found = of_sweep(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), reader)
+    assert not isinstance(found, str)
+    assert (found.field, found.line_keys()) == ("splits", [("gpipe",), ("1f1b",)])
+    lines = {line[0]: sizes(found.of(line), 2) for line in found.line_keys()}
+    for measure in MEASURES:
+        figure, colours = picture(measure, lines, {}, "Splits", found.unit, 2.0)
+        assert len(figure.data) == len(colours)
+        ideal = [list(trace.y) for trace in figure.data if trace.name == "ideal"]
+        assert ideal == {"Speed-up": [[1.0, 2.0, 2.0]], "Efficiency": [[1.0, 1.0, 1.0]]}.get(measure, [])
+    assert "gpipe" in words(view(sweep_id, "Scaling"))
+
+
+def test_a_sweep_over_no_count_says_so(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1], "learning_rate": [0.01, 0.02]}, seeds=1)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
+    for name in ("Scaling", "Where the time went"):
+        assert "This sweep varies learning_rate, which is no count of ranks or splits." in words(view(sweep_id, name))
+
+
+def test_a_sweep_without_finished_runs_waits_for_them(home: Home) -> None:
+    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    assert "The first point appears when a run has finished." in words(view(sweep_id, "Scaling"))
+    assert "The first bars appear when a run has finished." in words(view(sweep_id, "Where the time went"))
+
+
+# ---- by hand -------------------------------------------------------------------------------------------------------
+
+
+def chosen(runs: str, **query: str) -> AppTest:
+    test = opened("scaling", {"runs": runs, **query})
+    assert not test.exception
+    return test
+
+
+def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]})
+    hogwild(home, {"trainers": [4]})
+    shown = words(chosen("1..9"))
+    assert "Up to 4 trainers" in shown or "Beyond" in shown
+    assert [shown.count(f"<td>{count}</td><td>3</td>") for count in (1, 2, 4)] == [1, 1, 1], "three sizes of three runs"
+    assert "Up to 4 trainers each more saves more than it costs; the step from 2 to 4 saved 2.5 s" in words(chosen("1..9", view="Where the time went"))
+
+
+def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]}, seeds=1)
+    sweep_labs.pipeline(home, {"splits": [1]})
+    shown = words(chosen("1..3, 99"))
+    assert "No such runs (they may have been deleted): 99." in shown
+    assert "1 of these runs did not finish, or have not yet" in shown
+
+
+def test_mixed_experiments_are_not_fitted(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
+    _, runs = sweep_labs.pipeline(home, {"splits": [1]})
+    sweep_labs.drive(home, runs[0])
+    assert "No law is fitted. The runs are of 2 experiments (hogwild, pipeline). Choose runs of one." in words(chosen("1..4", lines=""))
+
+
+def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
+    hogwild(home, {"trainers": [2]}, seeds=2)
+    assert "These runs don't differ in a count of ranks or splits" in words(chosen("1, 2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("a", "got 'a'"), ("9..3", "such as 3..9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")]
+)
+def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentence: str) -> None:
+    assert sentence in words(chosen(text))
+
+
+def test_numbers_of_runs_are_read_as_written() -> None:
+    assert read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
+    with pytest.raises(ConfigError):
+        read_run_ids("1..11", 10)

@@ -1,0 +1,104 @@
+"""Rules of published figures: what seeds bear out, what they refute, and what they leave open."""
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from engine.published.readings import Reading
+from engine.published.rules import Ahead, Beyond, Crosses, Near, Order, Outcome, Slower
+
+TIME = "perf/execution_time_s"
+
+
+def readings(lines: Mapping[str, Mapping[float, Iterable[float]]], number: str = TIME) -> dict[str, list[Reading]]:
+    """Return readings whose run ids count up; seeds are the places of the values."""
+    found = [(line, x, seed, value) for line, points in lines.items() for x, values in points.items() for seed, value in enumerate(values)]
+    return {number: [Reading(line, x, seed, run_id, value) for run_id, (line, x, seed, value) in enumerate(found, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome", "words"),
+    [
+        ((98.9, 99.0, 99.1), "holds", "99 (90 % interval"),
+        ((97.1, 97.12, 97.14), "fails", "outside"),
+        ((98.5, 98.7, 98.9), "undecided", "more seeds"),
+        ((99.0,), "undecided", "1 seed here, and 3 are needed"),
+        ((), "undecided", "0 seeds here"),
+    ],
+)
+def test_a_value_is_near_where_the_whole_interval_is(values: tuple[float, ...], outcome: Outcome, words: str) -> None:
+    found = Near("test/accuracy", 40, 98.98, 0.3, "passes").judge(readings({"": {40: values}}, "test/accuracy"))
+    assert (found.kind, found.outcome) == ("value", outcome)
+    assert words in found.numbers
+    assert found.rule == "Test accuracy at 40 passes is 98.98 % within 0.3"
+
+
+AHEAD = Ahead(TIME, "batched", "per_call", "below", "Batched is faster")
+
+
+@pytest.mark.parametrize(
+    ("batched", "per_call", "outcome"),
+    [
+        ((1.0, 2.0, 3.0), (1.5, 2.6, 3.4), "holds"),  # unequal seeds, and yet each pair says the same
+        ((1.5, 2.6, 3.4), (1.0, 2.0, 3.0), "fails"),
+        ((1.0, 2.0, 3.0), (1.5, 1.5, 3.1), "undecided"),
+        ((1.0,), (2.0,), "undecided"),
+    ],
+)
+def test_one_line_is_ahead_seed_by_seed_at_the_largest_common_x(batched: tuple[float, ...], per_call: tuple[float, ...], outcome: Outcome) -> None:
+    found = AHEAD.judge(readings({"batched": {1: (9, 9, 9), 8: batched, 10: (0, 0, 0)}, "per_call": {1: (1, 1, 1), 8: per_call}}))
+    assert found.outcome == outcome
+    if len(batched) > 1:
+        assert "at 8" in found.numbers
+
+
+def test_two_points_of_one_line_are_compared_by_their_xs() -> None:
+    rule = Ahead(TIME, "", "", "below", "8 splits are faster than 1", 8, 1)
+    assert rule.judge(readings({"": {1: (3, 3.1, 3.2), 8: (2, 2.1, 2.15)}})).outcome == "holds"
+    assert rule.judge(readings({"": {1: (2, 2.1, 2.2), 8: (3, 3.1, 3.2)}})).outcome == "fails"
+    assert rule.judge({}).outcome == "undecided"
+
+
+@pytest.mark.parametrize(("values", "outcome"), [((97.5, 97.6, 97.7), "holds"), ((96.1, 96.2, 96.3), "fails"), ((96.0, 97.0, 98.0), "undecided")])
+def test_a_mean_is_beyond_a_value(values: tuple[float, ...], outcome: Outcome) -> None:
+    rule = Beyond("test/accuracy", 96.96, "above", "More than the server")
+    assert rule.judge(readings({"": {1: (0, 0, 0), 8: values}}, "test/accuracy")).outcome == outcome
+
+
+PUBLISHED = {120.0: 16.45, 60.0: 12.33, 30.0: 10.16, 15.0: 9.08}
+
+
+@pytest.mark.parametrize(
+    ("means", "outcome"), [((8, 6, 5, 4), "holds"), ((8, 6, 4, 5), "holds"), ((6, 8, 4, 5), "fails"), ((4, 5, 6, 8), "fails"), ((5, 5, 5, 5), "fails")]
+)
+def test_an_order_allows_one_pair_of_four_to_change_places(means: tuple[float, ...], outcome: Outcome) -> None:
+    found = Order(TIME, PUBLISHED, "In order").judge(readings({"": {x: (mean,) * 3 for x, mean in zip(PUBLISHED, means, strict=True)}}))
+    assert found.outcome == outcome
+    assert "Kendall's tau" in found.numbers
+
+
+def test_an_order_is_open_while_a_point_lacks_seeds() -> None:
+    found = Order(TIME, PUBLISHED, "In order").judge(readings({"": {120: (8, 8, 8), 60: (6, 6), 30: (5, 5, 5)}}))
+    assert (found.outcome, found.numbers) == ("undecided", "finished seeds: 2 at 60, 0 at 15, and 3 are needed at each point")
+
+
+def test_growth_is_compared_by_slopes_of_the_same_seed() -> None:
+    rule = Slower(TIME, "batched", "per_call", "Grows more slowly")
+    slow, fast = {1: (1, 2, 3), 2: (1.1, 2.1, 3.15), 4: (1.3, 2.3, 3.3)}, {1: (1, 2, 3), 2: (2, 3, 4), 4: (4, 5.1, 6)}
+    assert rule.judge(readings({"batched": slow, "per_call": fast})).outcome == "holds"
+    assert rule.judge(readings({"batched": fast, "per_call": slow})).outcome == "fails"
+    assert rule.judge(readings({"batched": {1: (1, 1, 1)}, "per_call": {1: (1, 1, 1)}})).outcome == "undecided", "a point has no slope"
+
+
+@pytest.mark.parametrize(("batched", "outcome"), [((3, 2, 2, 2), "holds"), ((1, 1, 1, 1), "holds"), ((3, 3.5, 4, 4), "fails"), ((3, 3.5, 4, 7), "fails")])
+def test_lines_cross_by_some_x(batched: tuple[float, ...], outcome: Outcome) -> None:
+    per_call = {1: (2,) * 3, 2: (3,) * 3, 4: (4,) * 3, 8: (6,) * 3}
+    rule = Crosses(TIME, "batched", "per_call", 3, "Faster from 3 on")
+    found = rule.judge(readings({"batched": {x: (mean,) * 3 for x, mean in zip(per_call, batched, strict=True)}, "per_call": per_call}))
+    assert found.outcome == outcome
+
+
+def test_a_crossing_needs_two_points_and_enough_seeds() -> None:
+    rule = Crosses(TIME, "batched", "per_call", 3, "Faster from 3 on")
+    assert rule.judge(readings({"batched": {1: (1, 1, 1)}, "per_call": {1: (2, 2, 2)}})).outcome == "undecided"
+    assert rule.judge(readings({"batched": {1: (1,), 2: (1,)}, "per_call": {1: (2,), 2: (2,)}})).outcome == "undecided"
