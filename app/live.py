@@ -36,6 +36,9 @@ _name = st.components.v2.component("parallab_name", html=_text("name.html"), css
 _drawing = st.components.v2.component(
     "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False
 )
+_legend = st.components.v2.component(
+    "parallab_legend", html='<ul class="pl-legend"></ul>', css=_text("chart.css"), js=_text("plotly.js", "legend.js"), isolate_styles=False
+)
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
 
@@ -71,12 +74,20 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
     _chart(key=f"curves-{run_id}", data=data)
 
 
-def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int] = ()) -> None:
-    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette."""
+def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
+    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
+
+    A zoom is kept until the layout's `uirevision` changes.
+    """
     plain: Mapping[str, Any] = picture.to_plotly_json()
     layout = {name: value for name, value in plain["layout"].items() if name != "template"}
     data = {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours), "plotly": PLOTLY_URL}
     _figure(key=key, data=data)
+
+
+def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
+    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
+    _legend(key=key, data=list(entries))
 
 
 def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:

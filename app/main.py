@@ -17,6 +17,7 @@ st.navigation(
         st.Page(PAGES["runs"], title="Runs"),
         st.Page(PAGES["run"], title="Run"),
         st.Page(PAGES["results"], title="Results"),
+        st.Page(PAGES["compare"], title="Compare"),
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
     ],

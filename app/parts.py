@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "machine")}
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "compare", "machine")}
 
 
 def status_badge(status: Status) -> None:
