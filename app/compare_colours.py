@@ -21,8 +21,9 @@ class Look:
 
 def look(place: int) -> Look:
     """Return the look of a place: every eight places the colours come again, each with its next dash."""
-    cue = (place % COLOURS + place // COLOURS) % len(DASHES)
-    return Look(place % COLOURS, DASHES[cue], SYMBOLS[cue])
+    colour, turn = place % COLOURS, place // COLOURS
+    cue = (colour + 2 * (colour // len(DASHES)) + turn) % len(DASHES)  # the palette's two blues get different cues
+    return Look(colour, DASHES[cue], SYMBOLS[cue])
 
 
 def looks(run_ids: Iterable[int]) -> dict[int, Look]:

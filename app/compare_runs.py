@@ -12,8 +12,8 @@ from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
 
 MOST_RUNS = 30
-LONGEST_NAME = 46
-LEAST = ("preset", "owner", "threads_per_rank", "device", "start_method", "seed")
+LONGEST_NAME, MOST_NAMED = 46, 4
+LEAST = ("seed", "preset", "owner", "threads_per_rank", "device", "start_method")
 """Fields that tell runs apart last: what they did stands before who asked for it, and how it was started."""
 
 
@@ -59,7 +59,7 @@ def names(runs: Sequence[RunRow]) -> dict[int, str]:
 
 
 def _differences(run: RunRow, apart: Sequence[str]) -> str:
-    said = [(name, value) for name in apart if (value := field(run, name)) is not None][:3]
+    said = [(name, value) for name in apart if (value := field(run, name)) is not None][:MOST_NAMED]
     return ", ".join(value if isinstance(value, str) else f"{name} {value_in_words(value)}" for name, value in said)
 
 

@@ -10,24 +10,32 @@ from engine.store import Reader, SavedView, Store
 from engine.store.views import NAME_LENGTH
 
 PAGE = PATH.removeprefix("/")
+_WAITS = "compare.saves"
 WHY = "It stands beside the views that you save, and you alone can delete them. You are asked once."
 
 
 def save_form(view: View) -> None:
     """Offer to keep the view under a name."""
-    with st.popover("Save view"):
+    with st.popover("Save view"), st.form("compare.saving", border=False):
         name = st.text_input("Name of the view", key="compare.name", max_chars=NAME_LENGTH, placeholder="Speed by trainers")
-        if not st.button("Save", key="compare.save", disabled=not name.strip()):
-            return
-        if person.name() is None:
-            dialogs.open_soon(person.ask, WHY, "Save")
-        text = with_query(query_of(view)).partition("?")[2]
+        if st.form_submit_button("Save", key="compare.save"):
+            st.session_state[_WAITS] = (name, with_query(query_of(view)).partition("?")[2])
+            if person.name() is None:
+                dialogs.open_soon(person.ask, WHY, "Save and keep the view")
+            carry_out_waiting()
 
-        def save(store: Store) -> int:
-            return store.save_view(name, PAGE, text, owner=person.whoever())
 
-        if command(save) is not None:
-            st.toast("Saved. It stands in the list of saved views below, for everyone in the lab.")
+def carry_out_waiting() -> None:
+    """Save the view that waited for its owner's name, once there is one."""
+    if person.name() is None or (wanted := st.session_state.pop(_WAITS, None)) is None:
+        return
+    name, query = wanted
+
+    def save(store: Store) -> int:
+        return store.save_view(name, PAGE, query, owner=person.whoever())
+
+    if command(save) is not None:
+        st.toast("Saved. It stands in the list of saved views on this page, for everyone in the lab.")
 
 
 def saved_views(reader: Reader, *, expanded: bool) -> None:

@@ -22,6 +22,7 @@ _RECORDED = (
 _COLUMNS = "SELECT {} FROM points WHERE metric_id = (SELECT id FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, -1) = ?) ORDER BY id"
 _INFINITE = "9e999"
 """SQLite reads it as infinity: what stands for a number that is not there, or not finite."""
+_MAY_LACK = ("passes", "value")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,6 @@ class Comparing(Curves, Views):
         with self.told():
             cursor = self.connection.cursor()
             cursor.row_factory = None
-            asked = ", ".join(f"coalesce({name}, {_INFINITE})" for name in names)
+            asked = ", ".join(f"coalesce({name}, {_INFINITE})" if name in _MAY_LACK else name for name in names)
             rows = np.fromiter(cursor.execute(_COLUMNS.format(asked), [run_id, metric, -1 if rank is None else rank]), dtype=kinds)
         return {name: np.ascontiguousarray(rows[name]) for name in names}

@@ -166,7 +166,7 @@ def test_differences_hide_what_is_equal_and_say_how_many_are(home: Home, ids: li
 def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids: list[int]) -> None:
     test = opened_at(runs="1-5", group="trainers")
     test.session_state["person"] = "Ada"
-    test.text_input(key="compare.name").set_value("Speed [x](http://evil) by trainers").run()
+    test.text_input(key="compare.name").set_value("Speed [x](http://evil) by trainers")
     test.button(key="compare.save").click().run()
     with Reader.open(home) as reader:
         (view,) = reader.views()
@@ -179,12 +179,18 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     assert "Speed" not in words(other)
 
 
-def test_saving_asks_for_a_name_first(home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_asks_for_the_persons_name_first_and_then_saves(home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     test = opened_at(runs="1")
-    test.text_input(key="compare.name").set_value("one").run()
+    asked = []
+    monkeypatch.setattr("app.dialogs.open_soon", lambda ask, *words: asked.append(words))
+    test.text_input(key="compare.name").set_value("one")
     test.button(key="compare.save").click().run()
     with Reader.open(home) as reader:
-        assert reader.views() == []
+        assert (len(asked), reader.views()) == (1, [])
+    test.session_state["person"] = "Ada"
+    test.run()
+    with Reader.open(home) as reader:
+        assert [(view.name, view.owner, view.query) for view in reader.views()] == [("one", "Ada", "runs=1&v=1")]
 
 
 def test_a_run_that_is_on_keeps_the_page_listening_and_ended_ones_do_not(home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
