@@ -54,7 +54,7 @@ def chooser(reader: Reader, view: View, key: str) -> None:
     ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
     if st.button(f"Compare {len(ticked)} runs" if not view.runs else f"Add {len(ticked)} runs", key=f"{key}.add", disabled=not ticked, type="primary"):
         show(replace(view, runs=tuple(ids[-10 * MOST_RUNS :])))
-        st.rerun(scope="fragment")
+        st.rerun()
 
 
 def unknown(view: View, runs: Sequence[RunRow]) -> list[str]:

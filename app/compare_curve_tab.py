@@ -67,7 +67,7 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
         lines = lines_of(reader, found.groups, name, view.x, view.stat, view.band, log=log)  # type: ignore[arg-type]
         pairs = [(line, of_group) for line, of_group in zip(lines, found.group_looks, strict=True) if line]
         groups = [replace(line, name=escape(line.name)) for line, _ in pairs]
-        picture = compare_curves.of_groups(groups, [of_group for _, of_group in pairs])
+        picture = compare_curves.of_groups(groups, [of_group for _, of_group in pairs], log="y" in view.log)
         drawn = {run_id for line in groups for run_id in line.members}
         said = [explained(groups, view.stat, view.band, log), lonely(found.groups, view.band)] if groups else []
     else:
@@ -83,6 +83,8 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
         return
     figure = compare_curves.dress(picture, name, view.x, view.log, f"{view.x} {view.log}")
     live.figure(f"compare-{name}", figure, alt=f"{known.label} of {len(drawn)} runs", height=compare_curves.HEIGHT_PX, colours=picture.colours)
+    if "y" in view.log:
+        said.append("A logarithmic axis shows nothing at 0 or below.")
     if gaps := sum(each.nonfinite for of_run in who.values() for each in of_run):
         said.append(f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted in no mean.")
     if said:

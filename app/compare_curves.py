@@ -60,12 +60,12 @@ def of_runs(curves: Sequence[Curve], names: Mapping[int, str], looks: Mapping[in
     return picture
 
 
-def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look]) -> Picture:
-    """Return groups, each as a band, its members behind it, and its line."""
+def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool = False) -> Picture:
+    """Return groups, each as a band, its members behind it, and its line; on a logarithmic axis a band that reaches 0 ends at the least positive value."""
     picture = Picture()
     for group, look in zip(groups, looks, strict=True):
         x, line = group.values.x, group.line
-        edge_x, edge_y = outline(x, line.low, line.high)
+        edge_x, edge_y = outline(x, above_zero(line.low, group.values.values) if log else line.low, line.high)
         if edge_x.size:
             picture.add(look.colour, x=edge_x, y=edge_y, mode="lines", fill="toself", line={"width": 0}, opacity=BAND, hoverinfo="skip", showlegend=False)
         if len(group.members) > 1:
@@ -118,6 +118,12 @@ def smoothed(values: Floats, weight: float) -> Floats:
         total, norm = total * weight + value * (1 - weight), norm * weight + (1 - weight)
         found[place] = total / norm
     return found
+
+
+def above_zero(low: Floats, values: Floats) -> Floats:
+    """Return the lower end of a band with what a logarithmic axis can't show put at the least positive of the values (where there is one)."""
+    positive = values[values > 0]
+    return np.where(low > 0, low, positive.min()) if positive.size else low
 
 
 def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:

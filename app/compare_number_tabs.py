@@ -20,10 +20,13 @@ from engine.store.records import RunRow
 
 def bars(found: Compared, view: View) -> View:
     """Show one number of each run or group as bars."""
+    if not (known := numeric_names(found.runs)):
+        st.info("These runs have no number to compare yet.")
+        return view
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = one_of(view, "number", "Number", [name for name in number_names(found.runs) if _is_number(found.runs, name)], label, width=340)
+        view = one_of(view, "number", "Number", known, label, width=340)
         view = log_toggle(view, "x", "Logarithmic")
-    name = view.number or next(name for name in number_names(found.runs) if _is_number(found.runs, name))
+    name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
     groups = found.groups or [RunGroup(found.names[run.id], (run,)) for run in found.runs]
     all_looks = found.group_looks if found.groups else list(found.looks.values())
@@ -63,7 +66,9 @@ def scatter(found: Compared, view: View) -> View:
 
 def parallel(found: Compared, view: View) -> View:
     """Show several values of each run at once, coloured by the last of them."""
-    numeric = [name for name in number_names(found.runs) if _is_number(found.runs, name)]
+    if not (numeric := numeric_names(found.runs)):
+        st.info("These runs have no number to compare yet.")
+        return view
     usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Coloured by", numeric, label, width=300)
@@ -91,9 +96,14 @@ def _dots(found: Compared, chosen: Sequence[str]) -> list[compare_numbers.Dot]:
     ]
 
 
-def _is_number(runs: Sequence[RunRow], name: str) -> bool:
-    held = [value(run, name) for run in runs]
-    return any(each is not None for each in held) and all(each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in held)
+def numeric_names(runs: Sequence[RunRow]) -> list[str]:
+    """Return the names of which every value that these runs have is a number, and at least one is there."""
+
+    def is_numeric(name: str) -> bool:
+        held = [each for run in runs if (each := value(run, name)) is not None]
+        return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
+
+    return [name for name in number_names(runs) if is_numeric(name)]
 
 
 def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:

@@ -85,6 +85,12 @@ def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
     assert np.isnan(members.y).sum() == 3
 
 
+def test_a_band_that_reaches_zero_ends_at_the_least_positive_value_on_a_logarithmic_axis() -> None:
+    plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure.data[0].y for log in (False, True))
+    assert (min(plain), min(cut)) == (0, 1)
+    assert sum(plain != cut) == 1
+
+
 def test_one_run_has_neither_band_nor_members() -> None:
     (centre,) = compare_curves.of_groups([group(1)], [look(1)]).figure.data
     assert centre.name == "trainers 2 (n=1)"

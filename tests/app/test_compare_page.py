@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app import compare_state
 from app.compare_view import TABS
 from engine.home import Home
-from engine.store import Reader, Store
+from engine.store import Demand, Reader, Store
 from tests.app import compare_labs
 from tests.app.compare_labs import ACCURACY, LOSS
 from tests.app.test_pages import opened, said
@@ -137,6 +137,14 @@ def test_names_that_these_runs_lack_are_left_out_once_said(home: Home, ids: list
     assert "left out" in words(test.run())
     test.selectbox(key=f"{AT}x").set_value("time").run()
     assert "left out" not in words(test)
+
+
+def test_runs_without_a_single_number_are_said(home: Home) -> None:
+    with Store.open(home) as store:
+        store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    for tab in ("bars", "parallel"):
+        assert "These runs have no number to compare yet." in words(opened_at(runs="1", tab=tab))
+    assert "No run shown" not in words(opened_at(runs="1", tab="scatter"))
 
 
 def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int]) -> None:
