@@ -1,28 +1,37 @@
 """Saved views of the Compare page: a name for an address, for the whole lab; its owner alone deletes one."""
 
+from html import escape
+
 import streamlit as st
 
 from app import dialogs, person
 from app.asking import command
 from app.compare_view import PATH, View, query_of, with_query
-from app.markup import as_text, when
+from app.markup import when
 from engine.store import Reader, SavedView, Store
 from engine.store.views import NAME_LENGTH
 
 PAGE = PATH.removeprefix("/")
-_WAITS = "compare.saves"
+_NAME, _OPEN, _ORDERED, _WAITS = "compare.name", "compare.saving.open", "compare.ordered", "compare.saves"
 WHY = "It stands beside the views that you save, and you alone can delete them. You are asked once."
 
 
 def save_form(view: View) -> None:
     """Offer to keep the view under a name."""
-    with st.popover("Save view"), st.form("compare.saving", border=False):
-        name = st.text_input("Name of the view", key="compare.name", max_chars=NAME_LENGTH, placeholder="Speed by trainers")
-        if st.form_submit_button("Save", key="compare.save"):
-            st.session_state[_WAITS] = (name, with_query(query_of(view)).partition("?")[2])
-            if person.name() is None:
-                dialogs.open_soon(person.ask, WHY, "Save and keep the view")
-            carry_out_waiting()
+    if ordered := st.session_state.pop(_ORDERED, None):
+        st.session_state[_WAITS] = ordered
+        if person.name() is None:
+            dialogs.open_soon(person.ask, WHY, "Save and keep the view")
+        carry_out_waiting()
+    with st.popover("Save view", key=_OPEN, on_change="rerun"), st.form("compare.saving", border=False):
+        st.text_input("Name of the view", key=_NAME, max_chars=NAME_LENGTH, placeholder="Speed by trainers")
+        st.form_submit_button("Save", key="compare.save", on_click=_order, args=(with_query(query_of(view)).partition("?")[2],))
+
+
+def _order(query: str) -> None:
+    """Close the popover, which would lie over a question for the person's name, and have the view saved when the page runs."""
+    st.session_state[_OPEN] = False
+    st.session_state[_ORDERED] = (st.session_state[_NAME], query)
 
 
 def carry_out_waiting() -> None:
@@ -46,8 +55,8 @@ def saved_views(reader: Reader, *, expanded: bool) -> None:
     with st.expander(f"Saved views ({len(found)})", expanded=expanded):
         for view in found:
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(f"[{as_text(view.name)}]({_address(view)}) by {as_text(view.owner)}", width="stretch")
-                st.html(f'<span class="pl-quiet">{when(view.saved_at)}</span>', width="content")
+                link = f'<a href="{escape(f"{PATH}?{view.query}")}">{escape(view.name)}</a>'
+                st.html(f'{link} <span class="pl-quiet">by {escape(view.owner)}, {when(view.saved_at)}</span>', width="stretch")
                 if view.owner == person.name():
                     st.button("Delete", key=f"compare.delete.{view.id}", on_click=_delete, args=(view,))
 
@@ -60,7 +69,3 @@ def _delete(view: SavedView) -> None:
         return store.delete_view(view.id, by=who)
 
     command(delete)
-
-
-def _address(view: SavedView) -> str:
-    return f"{PATH}?{view.query}".replace(")", "%29").replace("(", "%28").replace(" ", "%20")
