@@ -1,9 +1,10 @@
 """The Compare page's curves: a chart for each metric, of single runs or of groups, all along one axis."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from html import escape
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
+import pandas as pd
 import streamlit as st
 
 from app import compare_curves, compare_points, live
@@ -20,6 +21,16 @@ from engine.store.records import RunRow
 
 FIRST = 4
 """Charts where no metric was chosen."""
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """One metric drawn: the picture, the runs in it, what is to be said about it, and its numbers."""
+
+    picture: compare_curves.Picture
+    runs: AbstractSet[int]
+    sentences: Sequence[str]
+    frame: Callable[[], pd.DataFrame]
 
 
 def curves(reader: Reader, found: Compared, view: View) -> View:
@@ -59,38 +70,44 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
 
 
 def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
-    known = metric(name)
+    """Show one metric, what is to be said about its lines, and its table."""
+    known, along = metric(name), _axis_label(view.x).lower()
     st.markdown(f"**{as_text(f'{known.label} ({known.unit})' if known.unit else known.label)}**", help=known.help or None)
-    who = compare_points.recorded(reader, found.runs, name)
-    log = "x" in view.log
-    if found.groups:
-        lines = lines_of(reader, found.groups, name, view.x, view.stat, view.band, log=log)  # type: ignore[arg-type]
-        pairs = [(line, of_group) for line, of_group in zip(lines, found.group_looks, strict=True) if line]
-        groups = [replace(line, name=escape(line.name)) for line, _ in pairs]
-        picture = compare_curves.of_groups(groups, [of_group for _, of_group in pairs], log="y" in view.log)
-        drawn = {run_id for line in groups for run_id in line.members}
-        said = [explained(groups, view.stat, view.band, log), lonely(found.groups, view.band)] if groups else []
-    else:
-        read = compare_points.curves(reader, found.runs, name, view.x)
-        drawn = {curve.run_id for curve in read if curve.x.size}
-        picture = compare_curves.of_runs(
-            [curve for curve in read if curve.x.size], {at: escape(text) for at, text in found.names.items()}, found.looks, view.smooth
-        )
-        shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
-        said = [f"Showing {shown:,} of {total:,} points."] if total > shown else []
-    if not drawn:
-        st.info(f"No run shown has {known.label.lower()} against {_axis_label(view.x).lower()}. Choose another axis or metric.")
+    chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
+    if not chart.runs:
+        st.info(f"No run shown has {known.label.lower()} against {along}. Choose another axis or metric.")
         return
-    figure = compare_curves.dress(picture, name, view.x, view.log, f"{view.x} {view.log}")
-    live.figure(f"compare-{name}", figure, alt=f"{known.label} of {len(drawn)} runs", height=compare_curves.HEIGHT_PX, colours=picture.colours)
+    figure = compare_curves.dress(chart.picture, name, view.x, view.log, f"{view.x} {view.log}")
+    alt = f"{known.label} of {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'} against {along}"
+    live.figure(f"compare-{name}", figure, alt=alt, height=compare_curves.HEIGHT_PX, colours=chart.picture.colours)
+    said = list(chart.sentences)
     if "y" in view.log:
         said.append("A logarithmic axis shows nothing at 0 or below.")
-    if gaps := sum(each.nonfinite for of_run in who.values() for each in of_run):
+    if gaps := sum(each.nonfinite for of_run in compare_points.recorded(reader, found.runs, name).values() for each in of_run):
         said.append(f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted in no mean.")
-    if said:
-        st.caption(as_text(" ".join(filter(None, said))))
-    tell_lacking(found, [run.id for run in found.runs if run.id not in drawn], f"{known.label} against {_axis_label(view.x).lower()}")
-    table_of(name, lambda: groups_frame(groups, view.x) if found.groups else curves_frame(read, found.names, view.x))
+    if said := list(filter(None, said)):
+        st.caption(as_text(" ".join(said)))
+    tell_lacking(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} against {along}")
+    table_of(name, chart.frame)
+
+
+def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
+    read = compare_points.curves(reader, found.runs, name, view.x)
+    drawn = [curve for curve in read if curve.x.size]
+    shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
+    thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
+    picture = compare_curves.of_runs(drawn, found.names, found.looks, view.smooth)
+    return _Chart(picture, {curve.run_id for curve in drawn}, (thinned,), lambda: curves_frame(drawn, found.names, view.x))
+
+
+def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
+    log = "x" in view.log
+    every = lines_of(reader, found.groups, name, view.x, view.stat, view.band, log=log)  # type: ignore[arg-type]
+    pairs = [(line, of_group) for line, of_group in zip(every, found.group_looks, strict=True) if line]
+    lines = [line for line, _ in pairs]
+    picture = compare_curves.of_groups(lines, [of_group for _, of_group in pairs], log="y" in view.log)
+    said = (explained(lines, view.stat, view.band, log), lonely(found.groups, view.band)) if lines else ()
+    return _Chart(picture, {run_id for line in lines for run_id in line.members}, said, lambda: groups_frame(lines, view.x))
 
 
 def _axes(view: View, metrics: Sequence[str]) -> View:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -54,9 +55,10 @@ def of_runs(curves: Sequence[Curve], names: Mapping[int, str], looks: Mapping[in
     """Return single runs; the curves of a run's ranks share its look and its entry in the legend."""
     picture = Picture()
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
+        name = escape(names[run_id])
         for first, curve in enumerate(of_run):
-            whole = names[run_id] if curve.rank is None else f"{names[run_id]}, rank {curve.rank}"
-            _add(picture, curve, names[run_id], whole, looks[run_id], smooth, in_legend=first == 0)
+            whole = name if curve.rank is None else f"{name}, rank {curve.rank}"
+            _add(picture, curve, name, whole, looks[run_id], smooth, in_legend=first == 0)
     return picture
 
 
@@ -75,11 +77,11 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             x=x,
             y=line.centre,
             customdata=np.stack([line.count, line.low, line.high], axis=1),
-            name=f"{group.name} (n={len(group.members)})",
+            name=f"{escape(group.name)} (n={len(group.members)})",
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
-            hovertemplate=f"%{{y:.5g}} of %{{customdata[0]}}<br>%{{customdata[1]:.5g}} to %{{customdata[2]:.5g}}<extra>{group.name}</extra>",
+            hovertemplate=f"%{{y:.5g}} of %{{customdata[0]}}<br>%{{customdata[1]:.5g}} to %{{customdata[2]:.5g}}<extra>{escape(group.name)}</extra>",
         )
     return picture
 
