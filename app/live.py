@@ -37,6 +37,9 @@ _name = st.components.v2.component("parallab_name", html=_text("name.html"), css
 _drawing = st.components.v2.component(
     "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False
 )
+_legend = st.components.v2.component(
+    "parallab_legend", html='<ul class="pl-legend"></ul>', css=_text("chart.css"), js=_text("plotly.js", "legend.js"), isolate_styles=False
+)
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
 
@@ -74,14 +77,22 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
     _chart(key=f"curves-{run_id}", data=data)
 
 
-def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int] = ()) -> None:
-    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette."""
+def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
+    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
+
+    A zoom is kept until the layout's `uirevision` changes.
+    """
     shown(key, figures.shown(picture, alt=alt, height=height, colours=colours))
 
 
 def shown(key: str, content: Mapping[str, Any]) -> None:
     """Show a figure as `figures.shown` gave it; pulse.js may replace what is drawn under its key."""
     _figure(key=key, data={**content, "key": key, "plotly": PLOTLY_URL})
+
+
+def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
+    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
+    _legend(key=key, data=list(entries))
 
 
 def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:

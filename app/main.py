@@ -17,6 +17,7 @@ st.navigation(
         st.Page(PAGES["runs"], title="Runs"),
         st.Page(PAGES["run"], title="Run"),
         st.Page(PAGES["results"], title="Results"),
+        st.Page(PAGES["compare"], title="Compare"),
         st.Page(PAGES["scaling"], title="Scaling"),
         st.Page(PAGES["figures"], title="Figures"),
         st.Page(PAGES["machine"], title="Machine"),

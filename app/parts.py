@@ -27,7 +27,8 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in ("launch", "runs", "run", "sweep", "results", "scaling", "figures", "machine")}
+_NAMES = ("launch", "runs", "run", "sweep", "results", "compare", "scaling", "figures", "machine")
+PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
 
 
 def status_badge(status: Status) -> None:

@@ -1,5 +1,6 @@
 """The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
 
+from engine.store.comparing import Column, Recorded
 from engine.store.curves import Stretch
 from engine.store.queue import QueuedRun
 from engine.store.reading import Reader
@@ -26,6 +27,7 @@ from engine.store.records import (
 from engine.store.studies import Surroundings, Tested
 from engine.store.sweep_commands import NewRun
 from engine.store.sweeps import RankNumber, Sweep
+from engine.store.views import SavedView
 from engine.store.writing import Store
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "ENDED",
     "Band",
     "Bin",
+    "Column",
     "Demand",
     "Event",
     "Heat",
@@ -45,9 +48,11 @@ __all__ = [
     "RankRow",
     "RankState",
     "Reader",
+    "Recorded",
     "Run",
     "RunRow",
     "RunnerRow",
+    "SavedView",
     "Series",
     "Status",
     "Store",

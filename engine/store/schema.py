@@ -36,7 +36,17 @@ _MACHINE_SAMPLES = """CREATE TABLE machine_samples ( -- the machine's numbers of
     PRIMARY KEY (at, source, name)
 ) STRICT, WITHOUT ROWID"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES)
+_VIEWS = """CREATE TABLE views ( -- pages as somebody left them, under a name
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL, -- what its owner calls it
+    owner TEXT NOT NULL, -- who saved it, and alone may delete it
+    page TEXT NOT NULL, -- the page's path without the slash, such as compare
+    query TEXT NOT NULL, -- what stands behind the question mark of the page's address
+    saved_at TEXT NOT NULL, -- when it was last saved
+    UNIQUE (owner, page, name)
+) STRICT"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -144,6 +154,12 @@ def sweeps_of_figures(db: Database) -> None:
     """Find the sweeps that were launched as a published figure."""
     db.execute("ALTER TABLE sweeps ADD COLUMN figure TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE INDEX sweeps_figure ON sweeps (figure) WHERE figure <> ''")
+
+
+@steps()
+def saved_views(db: Database) -> None:
+    """Keep pages as people left them, under names."""
+    db.execute(_VIEWS)
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -13,9 +13,10 @@ from engine.store.points import write_points
 from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.recovery import Recoveries
 from engine.store.rows import RUN, as_run
+from engine.store.views import ViewCommands
 
 
-class Store(Recoveries):
+class Store(Recoveries, ViewCommands):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:

@@ -1,0 +1,28 @@
+"""The Compare page's tables of differences: what sets the configs and environments of its runs apart."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from app.compare_parts import Compared
+from app.compare_state import key_of
+from app.compare_tables import differences_table
+from app.compare_view import View
+from engine.analysis import differences as apart
+from engine.store import Reader
+
+
+def differences(reader: Reader, found: Compared, view: View) -> View:
+    """Show in what the runs' configs and environments differ."""
+    same = st.toggle("Show what is equal too", key=key_of("same", view.same))
+    environments = reader.environments([run.id for run in found.runs])
+    without = [{name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs]
+    for title, rows in (("Config", apart.rows([run.config for run in found.runs])), ("Environment", apart.rows(without))):
+        st.subheader(title, anchor=False)
+        shown = [row for row in rows if row.differs or same]
+        equal = sum(not row.differs for row in rows)
+        if shown:
+            st.html(differences_table(shown, found.runs, f"{title} of the runs"))
+        said = f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs" if rows else "Nothing was written down"
+        st.caption(f"{said}{'' if same or not equal else ', and hidden'}.")
+    return replace(view, same=same)

@@ -1,0 +1,192 @@
+"""The points behind the Compare page's curves: of single runs what draws the same picture, of groups all there are; kept for the next question.
+
+What is kept goes by a run's change token, so that a run with news is read anew and an ended one never again.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
+from engine.analysis.bands import Line, Spread, Statistic, line
+from engine.analysis.updates import CLOCKS, updates_at
+from engine.store import Column, Reader, Recorded
+from engine.store.downsample import kept
+from engine.store.records import RunRow
+
+POINTS = 6_000
+"""Points of one chart of single runs, shared out over its lines."""
+FEWEST, MOST = 60, 1_000
+KEPT_BYTES, KEPT_GROUPS = 96_000_000, 128
+PLAIN: dict[str, Column] = {"step": "step", "passes": "passes", "time": "time_s"}
+"""Axes that are a column of the points themselves."""
+UPDATES = "updates"
+_Key = tuple[Any, ...]
+Kept = TypeVar("Kept")
+_columns: OrderedDict[_Key, Floats] = OrderedDict()
+_groups: OrderedDict[_Key, Aligned] = OrderedDict()
+_lines: OrderedDict[_Key, Line] = OrderedDict()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is drawn of one rank (None: the whole run) of a run; NaN in `y` is a gap."""
+
+    run_id: int
+    rank: int | None
+    x: Floats
+    y: Floats
+    total: int
+    nonfinite: int
+
+
+def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, list[Recorded]]:
+    """Return who recorded a metric, by run: the whole run where it did, else its ranks; runs that lack it are absent."""
+    found: dict[int, list[Recorded]] = {}
+    for each in reader.recorded([run.id for run in runs], [metric]):
+        of_run = found.setdefault(each.run_id, [])
+        if not of_run or of_run[0].rank is not None:
+            of_run.append(each)
+    return found
+
+
+def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str) -> list[Curve]:
+    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for."""
+    who = recorded(reader, runs, metric)
+    lines = sum(map(len, who.values()))
+    most = min(MOST, max(FEWEST, POINTS // max(1, lines)))
+    found = []
+    for run in runs:
+        if run.id in who:
+            drawn = _thinned(reader, run, metric, axis, most) if axis in PLAIN or axis == UPDATES else _against(reader, run, who[run.id], axis, most)
+            found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
+    return found
+
+
+def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False) -> Aligned:
+    """Return the runs of a group on common positions, from all raw points; the ranks of a run count as one member."""
+    key = _key(reader, runs, metric, axis, log)
+    if (known := _groups.get(key)) is not None:
+        return known
+    who = recorded(reader, runs, metric)
+    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log))
+
+
+def group_line(
+    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False
+) -> tuple[Aligned, Line]:
+    """Return a group's members on common positions, and its line with its band."""
+    values = group(reader, runs, metric, axis, log=log)
+    key = (*_key(reader, runs, metric, axis, log), statistic, spread)
+    found = _lines.get(key)
+    if found is None:
+        found = _keep(_lines, key, line(values.values, statistic, spread))
+    return values, found
+
+
+def forget() -> None:
+    """Drop all that is kept."""
+    with _lock:
+        for each in (_columns, _groups, _lines):
+            each.clear()
+
+
+def _key(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, log: bool) -> _Key:
+    return (str(reader.home.path), metric, axis, log, tuple((run.id, run.version) for run in runs))
+
+
+def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept) -> Kept:
+    with _lock:
+        kept_ones[key] = found
+        while len(kept_ones) > KEPT_GROUPS:
+            kept_ones.popitem(last=False)
+    return found
+
+
+def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> Member:
+    parts = [_raw(reader, run, each, axis) for each in who]
+    if not parts:
+        return member(np.empty(0), np.empty(0))
+    return member(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), log=log)
+
+
+def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats, Floats]:
+    """Return all points of one rank: where they lie along the axis (infinite where that is not known), and their values."""
+    if axis in PLAIN:
+        x, y = _read(reader, run, each.metric, each.rank, (PLAIN[axis], "value"))
+        return x, y
+    if axis == UPDATES:
+        times, y = _read(reader, run, each.metric, each.rank, ("time_s", "value"))
+        return updates_at(times, _clocks(reader, run)), y
+    steps, y = _read(reader, run, each.metric, each.rank, ("step", "value"))
+    return _metric_at(reader, run, each, axis, steps), y
+
+
+def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Floats) -> Floats:
+    """Return the last value of another metric at or before some steps: that of the same rank, else of the whole run, else of its first rank."""
+    there = {other.rank: other for other in recorded(reader, [run], axis).get(run.id, [])}
+    other = there.get(each.rank) or next(iter(there.values()), None)
+    if other is None:
+        return np.full(steps.shape, np.inf)
+    at, values = _read(reader, run, axis, other.rank, ("step", "value"))
+    place = np.searchsorted(at, steps, side="right") - 1
+    return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
+
+
+def _clocks(reader: Reader, run: RunRow) -> list[tuple[Floats, Floats]]:
+    """Return what counts a run's updates: times and updates so far, of each rank that counts some."""
+    clock = CLOCKS.get(run.experiment)
+    if clock is None:
+        return []
+    if clock.counts == "points":
+        times = [_read(reader, run, clock.metric, each.rank, ("time_s",))[0] for each in recorded(reader, [run], clock.metric).get(run.id, [])]
+        return [(each, np.arange(1.0, each.size + 1)) for each in times]
+    found = reader.series(run.id, [clock.metric], max_points=MOST)
+    share = 1 / len(found) if clock.counts == "mean" and found else 1.0
+    return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
+
+
+def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
+    """Return the points that draw the same picture, by rank; the store reads no others."""
+    clocks = _clocks(reader, run) if axis == UPDATES else []
+    found = {}
+    for series in reader.series(run.id, [metric], max_points=most):
+        plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
+        x = updates_at(np.asarray(series.times_s), clocks) if axis == UPDATES else np.asarray(plain[axis], dtype=float)
+        found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
+    return found
+
+
+def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
+    found = {}
+    for each in who:
+        x, y = _drawable(*_raw(reader, run, each, axis))
+        chosen = kept(y.tolist(), most)
+        found[each.rank] = (x[chosen], y[chosen])
+    return found
+
+
+def _drawable(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    there = np.isfinite(x)
+    return x[there], np.where(np.isfinite(y), y, np.nan)[there]
+
+
+def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Sequence[Column]) -> list[Floats]:
+    """Return whole columns of a rank's points; those read lately are not read again."""
+    start = (str(reader.home.path), run.id, run.version, metric, rank)
+    with _lock:
+        found = {name: _columns[start, name] for name in names if (start, name) in _columns}
+        for name in found:
+            _columns.move_to_end((start, name))
+    if lacking := [name for name in names if name not in found]:
+        found |= reader.columns(run.id, metric, rank, lacking)
+        with _lock:
+            _columns.update({(start, name): found[name] for name in lacking})
+            while sum(column.nbytes for column in _columns.values()) > KEPT_BYTES:
+                _columns.popitem(last=False)
+    return [found[name] for name in names]

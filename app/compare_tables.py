@@ -1,0 +1,72 @@
+"""Tables of the Compare page: which runs are compared, what sets them apart, and what each chart shows, in numbers. HTML and frames."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+
+from app.compare_curves import GroupLine
+from app.compare_points import Curve
+from app.durations import duration
+from app.markup import run_link, table, when
+from app.parts import title_of
+from engine.analysis.differences import MISSING, Row
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+
+
+def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
+    """Return a row for each run, with its group where there are groups."""
+    headers = ["Run", "What", "Owner", "Status", "Execution", "Launched", *(["Group"] if groups else [])]
+    rows = [
+        [
+            run_link(str(run.id), run.id),
+            escape(title_of(run)),
+            escape(run.owner),
+            run.status,
+            duration(run.execution_time_s),
+            when(run.created_at),
+            *([escape(groups.get(run.id, ""))] if groups else []),
+        ]
+        for run in runs
+    ]
+    return table(headers, rows, caption="The runs compared")
+
+
+def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str) -> str:
+    """Return a row for each field and a column for each run."""
+    body = [[escape(row.name), *(_value(value) for value in row.values)] for row in rows]
+    return table(["Field", *(f"Run {run.id}" for run in runs)], body, caption=caption)
+
+
+def curves_frame(curves: Sequence[Curve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
+    """Return the points drawn of single runs, one a row."""
+    parts = [
+        pd.DataFrame({"run": curve.run_id, "name": names[curve.run_id], "rank": "" if curve.rank is None else str(curve.rank), axis: curve.x, "value": curve.y})
+        for curve in curves
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
+    """Return the numbers of groups, one position a row, with the value of each member."""
+    parts = [
+        pd.DataFrame(
+            {"group": group.name, axis: group.values.x, "value": group.line.centre, "low": group.line.low, "high": group.line.high, "n": group.line.count}
+        )
+        for group in groups
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def values_frame(runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]) -> pd.DataFrame:
+    """Return one row a run with what a chart of single numbers shows."""
+    return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
+
+
+def _value(value: object) -> str:
+    if value is MISSING:
+        return "–"
+    if isinstance(value, list | tuple):
+        return escape(", ".join(map(str, value))) or "none"
+    return escape(value_in_words(value))

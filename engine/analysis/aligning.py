@@ -1,0 +1,102 @@
+"""Runs brought onto common positions along an axis, from all their raw points. Pure, torch-free; depends on the runs given and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_CELLS = 400
+"""At most so many positions; where runs have recorded at more, neighbours fall into cells."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Member:
+    """All points of one run: equally long; `x` ascends and is finite, `y` may hold NaN or infinities."""
+
+    x: Floats
+    y: Floats
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """The values of each member (rows) at each position (columns); NaN where a member has none."""
+
+    x: Floats
+    values: Floats
+    exact: bool
+    """Whether each position is one that was recorded; else each is the middle of a cell."""
+    cell: float
+    """The width of a cell (its ratio on a logarithmic axis); 0 where exact."""
+
+
+def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
+    """Return points as a member: without those whose x is not finite (or, for a logarithmic axis, not positive), by ascending x."""
+    there = np.isfinite(x) & (x > 0 if log else True)
+    if not there.all():
+        x, y = x[there], y[there]
+    if x.size and (np.diff(x) < 0).any():
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+    return Member(x, y)
+
+
+def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS) -> Aligned:
+    """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells between its ends.
+
+    Cells are equally wide (equally wide in log x for `log`). A member's value at a position is the mean of its finite points there. Where it has no
+    point, its last one before holds on, inside its own range alone: nothing is said of a run before its first point or after its last.
+    """
+    there = [each for each in members if each.x.size]
+    nothing: Floats = np.empty(0)
+    if not there:
+        return Aligned(nothing, np.empty((len(members), 0)), True, 0.0)
+    positions = _union(there, most)
+    if positions is not None:
+        lows, highs, centres, width = positions, positions, positions, 0.0
+    else:
+        edges, width = _edges(there, log, most)
+        lows, highs = edges[:-1], edges[1:]
+        centres = np.sqrt(lows * highs) if log else (lows + highs) / 2
+    values = np.stack([_at(each, lows, highs, exact=positions is not None) for each in members])
+    some = np.isfinite(values).any(axis=0) if positions is None else np.ones(len(centres), dtype=bool)
+    return Aligned(centres[some], values[:, some], positions is not None, width)
+
+
+def _union(members: Sequence[Member], most: int) -> Floats | None:
+    """Return the x of all members, None where there are more than `most`."""
+    found: list[Floats] = []
+    for each in members:
+        own: Floats = each.x[np.concatenate([[True], np.diff(each.x) > 0])]
+        if own.size > most:
+            return None
+        found.append(own)
+    union: Floats = np.unique(np.concatenate(found))
+    return union if union.size <= most else None
+
+
+def _edges(members: Sequence[Member], log: bool, most: int) -> tuple[Floats, float]:
+    """Return the edges of the cells and how wide one is."""
+    low, high = min(float(each.x[0]) for each in members), max(float(each.x[-1]) for each in members)
+    edges: Floats = np.geomspace(low, high, most + 1) if log else np.linspace(low, high, most + 1)
+    return edges, float(edges[1] / edges[0] if log else edges[1] - edges[0])
+
+
+def _at(each: Member, lows: Floats, highs: Floats, *, exact: bool) -> Floats:
+    """Return a member's value in each cell; a cell holds its low end and, if it is the last one, its high end."""
+    first = np.searchsorted(each.x, lows, side="left")
+    last = np.searchsorted(each.x, highs, side="right" if exact else "left")
+    if not exact:
+        last[-1] = each.x.size
+    found: Floats = np.full(lows.size, np.nan)
+    filled = last > first  # these cells hold all points, without a gap between one's last and the next one's first
+    if each.x.size:
+        finite = np.isfinite(each.y)
+        sums = np.add.reduceat(np.where(finite, each.y, 0.0), first[filled])
+        counts = np.add.reduceat(finite.astype(np.float64), first[filled])
+        found[filled] = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    between = (last == first) & (first > 0) & (first < each.x.size)
+    held = each.y[first[between] - 1]
+    found[between] = np.where(np.isfinite(held), held, np.nan)
+    return found

@@ -1,0 +1,43 @@
+"""How many updates a run's model had had by a moment, read from what its ranks recorded: none of them counts all updates at each point. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from engine.analysis.aligning import Floats
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Which metric's points tell updates, and how: `steps` of all ranks that record it added up, their `mean`, or each of its `points` is one."""
+
+    metric: str
+    counts: Literal["steps", "mean", "points"] = "steps"
+
+
+CLOCKS: Mapping[str, Clock] = {
+    "async_sgd": Clock("train/loss"),
+    "batched_reinforce": Clock("train/loss", "points"),
+    "dppo": Clock("train/value_loss"),
+    "hogwild": Clock("train/loss"),
+    "parameter_server": Clock("test/accuracy"),
+    "pipeline": Clock("train/loss"),
+    "reference": Clock("train/loss"),
+    "sync_sgd": Clock("train/loss", "mean"),
+}
+"""The clock of each experiment. Trainers count their own steps, each an update of the one model; where all step side by side on copies that are averaged,
+a copy has had the mean of them. A batching server's tests stand at its count of updates."""
+
+
+def updates_at(times_s: Floats, clocks: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """Return the updates made by each of some times, added over clocks (times, updates so far); between two points a clock goes evenly.
+
+    A clock starts from no updates at time 0 and stands still after its last point. Without a clock all are infinite: not known.
+    """
+    if not clocks:
+        return np.full(times_s.shape, np.inf)
+    parts = [np.interp(times_s, np.concatenate([[0.0], times]), np.concatenate([[0.0], made])) for times, made in clocks if times.size]
+    total: Floats = np.sum(parts, axis=0) if parts else np.full(times_s.shape, np.inf)
+    return total

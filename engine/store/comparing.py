@@ -1,0 +1,70 @@
+"""What is asked of several runs at once: their list entries, their environments, and whole columns of points as arrays."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.store.curves import Curves
+from engine.store.records import RunRow
+from engine.store.rows import RUN_ROW
+from engine.store.views import Views
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Column = Literal["step", "time_s", "passes", "value"]
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_RECORDED = (
+    f"SELECT run_id, name, rank, count + nonfinite - thinned, nonfinite FROM metrics WHERE run_id {_AMONG} AND name {_AMONG}"
+    " ORDER BY run_id, name, coalesce(rank, -1)"
+)
+_COLUMNS = "SELECT {} FROM points WHERE metric_id = (SELECT id FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, -1) = ?) ORDER BY id"
+_INFINITE = "9e999"
+"""SQLite reads it as infinity: what stands for a number that is not there, or not finite."""
+_MAY_LACK = ("passes", "value")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """That a rank (None: the whole run) of a run has points of a metric, how many, and how many of them are not finite."""
+
+    run_id: int
+    metric: str
+    rank: int | None
+    total: int
+    nonfinite: int
+
+
+class Comparing(Curves, Views):
+    """The questions of the page that compares runs."""
+
+    def entries(self, run_ids: Sequence[int]) -> list[RunRow]:
+        """Return those of the runs that are there, as a list shows them, in the order asked."""
+        with self.snapshot():
+            found = {run.id: run for run in self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.id {_AMONG}", [json.dumps(list(run_ids))]))}
+        return [found[run_id] for run_id in run_ids if run_id in found]
+
+    def environments(self, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Return the environment of each run, empty where its worker has not written it yet."""
+        rows = self.rows(f"SELECT id, environment FROM runs WHERE id {_AMONG}", [json.dumps(list(run_ids))])
+        return {row["id"]: json.loads(row["environment"]) for row in rows}
+
+    def recorded(self, run_ids: Sequence[int], metrics: Sequence[str]) -> list[Recorded]:
+        """Return which ranks of the runs have points of the metrics, by run, metric and rank, the whole run's first."""
+        return [Recorded(*row) for row in self.rows(_RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])]
+
+    def columns(self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]) -> "dict[Column, np.ndarray[Any, Any]]":
+        """Return whole columns of one metric's points in the order recorded, as arrays of float64; empty ones where there are none.
+
+        A value that is NaN or infinite, and passes that are not known, come as infinity.
+        """
+        import numpy as np  # it takes 0.1 s to import; the command line and the runner need none of it
+
+        kinds = np.dtype([(name, np.float64) for name in names])
+        with self.told():
+            cursor = self.connection.cursor()
+            cursor.row_factory = None
+            asked = ", ".join(f"coalesce({name}, {_INFINITE})" if name in _MAY_LACK else name for name in names)
+            rows = np.fromiter(cursor.execute(_COLUMNS.format(asked), [run_id, metric, -1 if rank is None else rank]), dtype=kinds)
+        return {name: np.ascontiguousarray(rows[name]) for name in names}

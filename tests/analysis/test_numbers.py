@@ -1,0 +1,61 @@
+"""The value that a run has for a name: a field, a metric's last, best or mean, one of its times."""
+
+from typing import Any
+
+import pytest
+
+from engine.analysis.numbers import field_names, label, metric_names, names, number, split, value
+from engine.store.records import RunRow
+
+
+def run(run_id: int = 1, **more: Any) -> RunRow:
+    plain: dict[str, Any] = dict.fromkeys(("preset", "started_at", "ended_at", "time_left_s", "startup_time_s", "sweep_id"))
+    plain |= {"experiment": "hogwild", "name": "", "owner": "ada", "status": "finished", "cause": "", "created_at": "", "progress": 1.0}
+    plain |= {"execution_time_s": 12.5, "version": 1, "time_before_s": 0.0, "config": {"trainers": 2, "lock": True, "cut": [1, 2], "seed": run_id}}
+    return RunRow(id=run_id, **plain | more)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("test/accuracy.best", ("test/accuracy", "best")),
+        ("test/accuracy", None),
+        ("trainers", None),
+        ("trainers.last", None),
+        ("a/b.c.mean", ("a/b.c", "mean")),
+    ],
+)
+def test_a_name_is_a_metric_with_its_way_or_a_field(name: str, wanted: object) -> None:
+    assert split(name) == wanted
+
+
+def test_each_way_of_a_metric_each_field_and_each_time_has_its_value() -> None:
+    one = run(last={"test/accuracy": 80.0}, best={"test/accuracy": 90.0}, mean={"test/accuracy": 70.0})
+    assert [value(one, f"test/accuracy.{way}") for way in ("last", "best", "mean")] == [80.0, 90.0, 70.0]
+    assert [value(one, name) for name in ("trainers", "lock", "cut", "experiment", "preset", "no_such")] == [2, True, "[1, 2]", "hogwild", None, None]
+    assert (value(one, "perf/execution_time_s.last"), value(one, "perf/startup_time_s.last")) == (12.5, None)
+
+
+def test_only_finite_numbers_and_truths_are_numbers() -> None:
+    one = run(config={"a": float("nan"), "b": "text", "c": True, "d": 3})
+    assert [number(one, name) for name in "abcd"] == [None, None, 1.0, 3.0]
+
+
+def test_tests_stand_first_and_numbers_without_a_better_end_have_no_best() -> None:
+    one = run(last={"train/entropy": 1.0, "test/accuracy": 2.0, "perf/peak_memory": 3.0, "train/loss": 4.0})
+    assert metric_names([one]) == ["test/accuracy", "train/loss", "train/entropy", "perf/peak_memory"]
+    found = names([one])
+    assert found[:3] == ["test/accuracy.last", "test/accuracy.best", "test/accuracy.mean"]
+    assert "train/entropy.best" not in found and "perf/peak_memory.last" in found and "perf/peak_memory.mean" not in found
+    assert found.index("perf/execution_time_s.last") < found.index("trainers")
+    assert "perf/startup_time_s.last" not in found
+
+
+def test_fields_that_differ_are_those_of_more_than_one_value() -> None:
+    runs = [run(1), run(2, owner="grace")]
+    assert field_names(runs, that_differ=True) == ["seed", "owner"]
+    assert field_names(runs)[-3:] == ["experiment", "preset", "owner"]
+
+
+def test_labels_name_metric_way_and_unit() -> None:
+    assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == ["Test accuracy, best (%)", "Peak memory (MB)", "trainers"]

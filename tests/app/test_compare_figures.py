@@ -1,0 +1,143 @@
+"""The pictures of the Compare page: looks that stay, raw lines behind smoothed ones, bands with gaps, bars, axes of numbers and words."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app import compare_curves, compare_numbers
+from app.compare_colours import look, looks
+from app.compare_curves import GroupLine, compact, outline, smoothed
+from app.compare_points import Curve
+from engine.analysis.aligning import aligned, member
+from engine.analysis.bands import line
+
+NAN = np.nan
+
+
+def curve(run_id: int, size: int, rank: int | None = None) -> Curve:
+    x = np.arange(float(size))
+    return Curve(run_id, rank, x, np.sin(x / 9), size, 0)
+
+
+def test_a_run_has_the_colour_of_its_id_where_it_is_free() -> None:
+    assert {run_id: one.colour for run_id, one in looks([3, 12, 21, 40]).items()} == {3: 3, 12: 4, 21: 5, 40: 0}
+    crowded = looks([1, 9, 17])
+    assert (crowded[1].colour, crowded[9].colour, crowded[17].colour) == (1, 2, 3)
+    assert looks([17, 1, 9]) == crowded
+
+
+def test_no_two_of_30_runs_look_alike() -> None:
+    found = looks(range(5, 95, 3))
+    assert len({(one.colour, one.dash) for one in found.values()}) == len({(one.colour, one.symbol) for one in found.values()}) == 30
+    assert len({one.colour for one in list(found.values())[:8]}) == 8
+
+
+def test_smoothing_leaves_the_raw_line_faint_behind_the_smooth_one() -> None:
+    picture = compare_curves.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
+    raw, smooth = picture.figure.data
+    assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (compare_curves.FAINT, False, None, "four")
+    assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
+    assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
+    assert picture.colours == [4, 4]
+
+
+def test_short_curves_and_smoothing_of_nothing_draw_the_raw_points_alone() -> None:
+    for size, weight in ((30, 0.9), (200, 0.0)):
+        (trace,) = compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure.data
+        assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
+
+
+def test_ranks_of_a_run_share_its_look() -> None:
+    found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
+    picture = compare_curves.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
+    assert picture.colours == [4, 4, 5]
+    assert [trace.hovertemplate for trace in picture.figure.data][1].endswith("<extra>four, rank 1</extra>")
+
+
+def test_a_moving_average_starts_at_the_first_value_and_keeps_gaps() -> None:
+    found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
+    assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
+    assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
+
+
+def test_a_band_is_one_closed_shape_for_each_stretch() -> None:
+    x = np.arange(6.0)
+    low, high = np.array([0, 1, NAN, 3, 4, NAN]), np.array([10, 11, 12, 13, 14, NAN])
+    along, upwards = outline(x, low, high)
+    assert np.array_equal(along, [0, 1, 1, 0, NAN, 3, 4, 4, 3], equal_nan=True)
+    assert np.array_equal(upwards, [0, 1, 11, 10, NAN, 3, 4, 14, 13], equal_nan=True)
+    assert outline(x, np.full(6, NAN), high)[0].size == 0
+
+
+def group(members: int) -> GroupLine:
+    values = aligned([member(np.arange(5.0), np.arange(5.0) + place) for place in range(members)])
+    return GroupLine("trainers 2", [10 + place for place in range(members)], values, line(values.values, "mean", "range"))
+
+
+def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
+    picture = compare_curves.of_groups([group(3)], [look(1)])
+    band, members, centre = picture.figure.data
+    assert (band.fill, members.opacity, centre.name, picture.colours) == ("toself", compare_curves.MEMBER, "trainers 2 (n=3)", [1, 1, 1])
+    assert centre.y.tolist() == [1, 2, 3, 4, 5]
+    assert centre.customdata[0].tolist() == [3, 0, 2]
+    assert set(members.customdata.tolist()) == {10, 11, 12}
+    assert np.isnan(members.y).sum() == 3
+
+
+def test_a_band_that_reaches_zero_ends_at_the_least_positive_value_on_a_logarithmic_axis() -> None:
+    plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure.data[0].y for log in (False, True))
+    assert (min(plain), min(cut)) == (0, 1)
+    assert sum(plain != cut) == 1
+
+
+def test_one_run_has_neither_band_nor_members() -> None:
+    (centre,) = compare_curves.of_groups([group(1)], [look(1)]).figure.data
+    assert centre.name == "trainers 2 (n=1)"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [([1.0, 2.0], "int32"), ([1.5, 2.0], "float32"), ([1.0, NAN], "float32"), ([1.0, 3e9], "float64"), ([1e40, 1.5], "float64")]
+)
+def test_numbers_travel_in_as_few_bytes_as_hold_them(values: list[float], kind: str) -> None:
+    found = compact(np.array(values))
+    assert found.dtype == kind
+    assert np.allclose(found, values, equal_nan=True)
+
+
+def bar(values: dict[int, float], name: str = "a <b>") -> compare_numbers.Bar:
+    return compare_numbers.Bar(name, values, look(0))
+
+
+def test_a_groups_bar_has_a_band_and_a_mark_for_each_member_and_a_runs_has_neither() -> None:
+    figure, colours, height = compare_numbers.bars([bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range")
+    one, marks, other = figure.data
+    assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
+    assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
+    assert one.y == ("a &lt;b&gt;",)
+    assert (len(colours), height > 100) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "heights", "ticks"),
+    [
+        ([1, 3, 2], [0, 1, 0.5], ["1", "2", "3"]),
+        ([5, 5, None], [0.5, 0.5, None], ["5"]),
+        (["gpipe", "rpc", "1f1b"], [0.5, 1, 0], ["1f1b", "gpipe", "rpc"]),
+        ([True, False, None], [1, 0, None], ["false", "true"]),
+        ([0.1, "none", 3], [0.0, 1.0, 0.5], ["0.1", "3", "none"]),
+        (list(range(9)), [place / 8 for place in range(9)], ["0", "8"]),
+    ],
+)
+def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(values: list[Any], heights: list[float | None], ticks: list[str]) -> None:
+    found, written = compare_numbers.scale(values)
+    assert found == heights
+    assert sorted(text for _, text in written) == ticks
+
+
+def test_parallel_lines_are_shaded_by_the_last_number() -> None:
+    dots = [compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share) for run_id, share in ((1, 0.0), (2, 1.0), (3, None))]
+    figure, shades = compare_numbers.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
+    assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
+    assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
+    assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]

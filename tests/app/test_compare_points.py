@@ -1,0 +1,140 @@
+"""The points behind compared curves: groups from all raw points whatever else is shown, single runs thinned, every axis."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from app import compare_points
+from app.compare_groups import groups_of, lines_of
+from app.compare_points import curves, group_line
+from engine.analysis.aligning import MOST_CELLS
+from engine.analysis.bands import Spread, Statistic
+from engine.home import Home
+from engine.recorder import Point
+from engine.store import RankBatch, Reader, Store
+from tests.app import compare_labs
+from tests.app.compare_labs import ACCURACY, LOSS
+
+STEPS = 3_000
+
+
+@pytest.fixture
+def ids(home: Home) -> list[int]:
+    """Three long runs with 2 trainers, two short ones with 4, and a reference."""
+    compare_points.forget()
+    with Store.open(home) as store:
+        found = [compare_labs.add(store, trainers=2, seed=seed, steps=STEPS, level=1 + seed / 5) for seed in range(3)]
+        return [*found, *(compare_labs.add(store, trainers=4, seed=seed, ranks=2) for seed in range(2)), compare_labs.add(store, "reference", steps=200)]
+
+
+@pytest.fixture
+def reader(home: Home, ids: list[int]) -> Iterator[Reader]:
+    with Reader.open(home) as reader:
+        yield reader
+
+
+def raw(reader: Reader, run_id: int) -> np.ndarray:
+    return np.array(reader.series(run_id, [LOSS])[0].values)
+
+
+def test_a_groups_band_is_scipys_on_the_raw_points_cell_by_cell(reader: Reader, ids: list[int]) -> None:
+    runs = reader.entries(ids[:3])
+    edges = np.linspace(0, STEPS - 1, MOST_CELLS + 1)
+    cell = np.minimum(np.searchsorted(edges, np.arange(STEPS), side="right") - 1, MOST_CELLS - 1)
+    points = [raw(reader, run.id) for run in runs]
+    means = np.array([[each[cell == at].mean() for at in range(MOST_CELLS)] for each in points])
+    values, line = group_line(reader, runs, LOSS, "step", "mean", "se")
+    assert values.values == pytest.approx(means)
+    assert line.centre == pytest.approx(means.mean(axis=0))
+    assert line.high - line.centre == pytest.approx(stats.sem(means, axis=0))
+
+
+@pytest.mark.parametrize(("statistic", "spread"), [("mean", "sd"), ("median", "range"), ("iqm", "boot")])
+def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: list[int], statistic: Statistic, spread: Spread) -> None:
+    def two_trainers(shown: list[int]) -> list[list[float]]:
+        compare_points.forget()
+        groups = groups_of(reader.entries(shown), ["trainers"])
+        lines = lines_of(reader, groups, LOSS, "step", statistic, spread, log=False)
+        (line,) = [line for line, group in zip(lines, groups, strict=True) if group.name == "trainers 2"]
+        assert line is not None
+        return [line.values.x.tolist(), line.line.centre.tolist(), line.line.low.tolist(), line.line.high.tolist()]
+
+    alone = two_trainers(ids[:3])
+    assert len(alone[0]) == MOST_CELLS
+    assert two_trainers(ids) == alone
+    assert two_trainers([ids[5], *ids[:4]]) == alone
+
+
+def test_what_is_kept_gives_way_to_news(home: Home, reader: Reader, ids: list[int]) -> None:
+    with Store.open(home) as store:
+        on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+        runs = reader.entries([on])
+        before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
+        assert group_line(reader, reader.entries([on]), LOSS, "step", "mean", "none")[0] is before
+        store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+    after = group_line(reader, reader.entries([on]), LOSS, "step", "mean", "none")[0]
+    assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
+
+
+def test_ranks_of_a_run_are_one_member_of_its_group(reader: Reader, ids: list[int]) -> None:
+    values, _ = group_line(reader, reader.entries([ids[3]]), LOSS, "step", "mean", "none")
+    both = [np.array(series.values) for series in reader.series(ids[3], [LOSS])]
+    assert len(both) == 2
+    assert values.values == pytest.approx(np.mean(both, axis=0)[None])
+
+
+def test_single_runs_are_thinned_and_each_rank_has_a_curve(reader: Reader, ids: list[int]) -> None:
+    found = curves(reader, reader.entries(ids), LOSS, "step")
+    assert [(curve.run_id, curve.rank) for curve in found] == [
+        (ids[0], 0),
+        (ids[1], 0),
+        (ids[2], 0),
+        (ids[3], 0),
+        (ids[3], 1),
+        (ids[4], 0),
+        (ids[4], 1),
+        (ids[5], 0),
+    ]
+    assert [curve.total for curve in found[:4]] == [STEPS, STEPS, STEPS, 120]
+    assert all(len(curve.x) <= compare_points.POINTS // len(found) for curve in found)
+    whole = raw(reader, ids[0])
+    assert all(whole[int(step)] == value for step, value in zip(found[0].x, found[0].y, strict=True))
+    assert (found[0].y.min(), found[0].y.max()) == (whole.min(), whole.max())
+
+
+@pytest.mark.parametrize(("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)])
+def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], axis: str, last: float) -> None:
+    runs = reader.entries([ids[3]])
+    for curve in curves(reader, runs, LOSS, axis):
+        assert curve.x[-1] == pytest.approx(last)
+        assert len(curve.x) == 120
+    assert group_line(reader, runs, LOSS, axis, "mean", "none")[0].x[-1] == pytest.approx(last)
+
+
+def test_a_metric_as_axis_is_aligned_by_step_and_unknown_before_its_first_point(reader: Reader, ids: list[int]) -> None:
+    (curve,) = curves(reader, reader.entries([ids[5]]), LOSS, ACCURACY)
+    tests = reader.series(ids[5], [ACCURACY])[0]
+    whole = raw(reader, ids[5])
+    assert len(curve.x) == 200 - tests.steps[0]
+    assert curve.x[0] == tests.values[0] and curve.x[-1] == tests.values[3]
+    assert curve.y.tolist() == whole[tests.steps[0] :].tolist()
+
+
+def test_what_is_not_finite_is_a_gap_and_counted(home: Home, reader: Reader) -> None:
+    with Store.open(home) as store:
+        run_id = compare_labs.add(store, trainers=2, nan_at=7)
+    (curve,) = curves(reader, reader.entries([run_id]), LOSS, "step")
+    assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
+    values, line = group_line(reader, reader.entries([run_id]), LOSS, "step", "mean", "sd")
+    assert np.isnan(values.values[0, 7]) and np.isfinite(values.values[0, 8]) and line.count[7] == 0
+
+
+def test_a_run_without_the_metric_has_no_part_in_its_group(home: Home, reader: Reader, ids: list[int]) -> None:
+    with Store.open(home) as store:
+        bare = compare_labs.add(store, trainers=2, steps=0)
+    groups = groups_of(reader.entries([ids[0], bare]), ["trainers"])
+    (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
+    assert line is not None and list(line.members) == [ids[0]]
+    assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
