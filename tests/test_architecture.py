@@ -25,7 +25,7 @@ TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "leftovers", "sampling", "storage")),
     *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "placement"))),
-    *("engine.sweep", "engine.sweep_change", "engine.sweep_draw"),
+    *("engine.sweep", "engine.sweep_change", "engine.sweep_draw", "engine.filter"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
     *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures", "engine.experiments.pipeline.schedules"),
     *(f"engine.analysis{name}" for name in ("", ".simulation", ".pipeline", ".advice")),

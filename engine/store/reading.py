@@ -7,6 +7,7 @@ from engine.recorder import Span
 from engine.store import samples
 from engine.store.bands import count_band
 from engine.store.curves import Curves
+from engine.store.grouping import Groups
 from engine.store.heat import count_heat
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Summary
@@ -20,7 +21,7 @@ SELECT batch FROM found WHERE batch IS NOT NULL
 """
 
 
-class Reader(Queue, Curves):
+class Reader(Queue, Groups, Curves):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -85,6 +85,11 @@ class RunRow:
     mean: Mapping[str, float] = field(default_factory=dict)
     """Mean of all values of each metric (over ranks too where only ranks recorded it)."""
     tags: tuple[str, ...] = ()
+    starred_by: str | None = None
+    pinned_by: str | None = None
+    """Who made it its experiment's baseline."""
+    archived_by: str | None = None
+    """Who put it out of the tables."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,9 @@ class Run:
     """Whether it is to have the machine to itself, as its sweep asks."""
     is_held: bool = False
     """Whether its sweep is paused: while it is queued it stays where it is."""
+    starred_by: str | None = None
+    pinned_by: str | None = None
+    archived_by: str | None = None
 
     @property
     def active(self) -> bool:
