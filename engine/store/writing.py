@@ -10,12 +10,13 @@ from engine.recorder import Point
 from engine.store.claims import Claims
 from engine.store.clock import now
 from engine.store.lineage import take_over
+from engine.store.marks import MarkCommands
 from engine.store.points import write_points
 from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.rows import RUN, as_run
 
 
-class Store(Claims):
+class Store(Claims, MarkCommands):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any]) -> Run:
