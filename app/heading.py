@@ -7,6 +7,7 @@ import streamlit as st
 from app import parts
 from app.durations import duration, since
 from app.lineage import lineage, resume_button
+from app.marking import marks_of
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.queueing import queue_actions, waits, why
 from app.rows import time_left
@@ -31,6 +32,9 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
         _actions(run)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
+        for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)):
+            if by:
+                st.badge(word, color="gray", help=f"by {as_text(by)}")
         st.text(_cause(run, entry, reader), width="stretch")
     lineage(run, reader)
     if run.active and run.status != "queued":
@@ -45,6 +49,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
 def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
+    marks_of(run)
     resume_button(run)
     queue_actions(run)
     parts.clone_button(run)

@@ -63,6 +63,14 @@ class Groups(Listing):
         with self.snapshot():
             return [self._group(row) for row in self.rows(sql, [*bound, *values, limit, offset])]
 
+    def group_of(self, run_id: int) -> RunGroup:
+        """Return the group of one run, with all runs of its config; raises NoSuchRun."""
+        with self.snapshot():
+            row = self.row(f"SELECT {_KEY} AS key FROM runs WHERE id = ?", [run_id])
+            if row is None:
+                raise self.no_such_run(run_id)
+            return self._group(self.rows(_GROUPS.format(where=f"WHERE {_KEY} = ?", sort="NULL", by=""), [row["key"], 1, 0])[0])
+
     def count_groups(self, *, statuses: Sequence[Status] | None = None, search: str = "", matching: Filter | None = None, archived: bool | None = None) -> int:
         """Return how many groups the runs that match make."""
         where, values = where_of(statuses, search=search, matching=matching, archived=archived)

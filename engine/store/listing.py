@@ -8,7 +8,7 @@ from engine.errors import FilterError
 from engine.filter import Field, Filter, Names, Order, read_filter, read_order
 from engine.store.connection import Reading, Row
 from engine.store.matching import condition
-from engine.store.numbers import OF, Sql, order_of, side
+from engine.store.numbers import OF, Sql, number_of, order_of
 from engine.store.records import RunRow, Status
 from engine.store.rows import RUN_ROW, as_run_row, best_of
 
@@ -126,10 +126,10 @@ class Listing(Reading):
             return read_order(text, self.names())
 
     def values(self, run_ids: Sequence[int], field: Field) -> dict[int, float]:
-        """Return one value of a metric for each of the runs that has it, from the summary rows alone."""
-        number = OF[side(field.name, field.of)]
-        sql = f"SELECT run_id, {number} AS number FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name = ? GROUP BY run_id"
-        return {row["run_id"]: row["number"] for row in self.rows(sql, [json.dumps(list(run_ids)), field.name]) if row["number"] is not None}
+        """Return a field that is a number for each of the runs that has it; a metric's from the summary rows alone."""
+        number, bound = number_of(field)
+        sql = f"SELECT runs.id, {number} AS number FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))"
+        return {row["id"]: row["number"] for row in self.rows(sql, [*bound, json.dumps(list(run_ids))]) if row["number"] is not None}
 
     def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:
         """Return the runs of these ids that are there, in this order, inside a snapshot."""
