@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,7 @@ from engine.registry import experiment
 from engine.store import RunRow
 from engine.store.grouping import RunGroup
 from engine.store.records import ENDED
+from engine.sweep_values import told
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""
@@ -48,10 +49,26 @@ def group_lines(groups: Iterable[RunGroup]) -> list[Line]:
     return [Line(group.experiment, group.config, group.run_ids, group.finished, _group_cells(group)) for group in groups]
 
 
+def differing(lines: Sequence[Line]) -> list[str]:
+    """Return for each row its values of the settings that the rows of its experiment differ in, the seed apart."""
+    seen: dict[str, dict[str, set[str]]] = {}
+    for line in lines:
+        for name, value in line.config.items():
+            seen.setdefault(line.experiment, {}).setdefault(name, set()).add(repr(value))
+    vary = {one: [name for name, values in fields.items() if len(values) > 1 and name != "seed"] for one, fields in seen.items()}
+    return [_few({name: line.config.get(name) for name in vary.get(line.experiment, ())}) for line in lines]
+
+
+def _few(values: Mapping[str, Any]) -> str:
+    names = list(values)[:MOST_DIFFERING]
+    return told({name: values[name] for name in names}) + (", …" if len(values) > MOST_DIFFERING else "")
+
+
 def table(
     lines: Sequence[Line], columns: Sequence[Column], numbers: Numbers, *, spread: bool = False, baselines: Mapping[str, Line] | None = None
 ) -> pd.DataFrame:
     """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its difference to them beside it."""
+    lines = [replace(line, cells=_with_differences(line.cells, words)) for line, words in zip(lines, differing(lines), strict=True)]
     fixed = _worth_showing(lines)
     return pd.DataFrame(
         [
@@ -84,6 +101,7 @@ def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
         "runs": st.column_config.TextColumn("Runs", width=100, help="The numbers of all runs of this config."),
         "marks": st.column_config.TextColumn("Marks", width=90, help="A baseline is what others of its experiment are compared with."),
         "title": st.column_config.TextColumn("What", width=200),
+        "differs": st.column_config.TextColumn("Differs in", width=150, help="Settings that the rows of one experiment differ in, apart from the seed."),
         "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width="small"),
         "progress": st.column_config.ProgressColumn("Progress", min_value=0, max_value=1, format="percent", width="small"),
@@ -102,6 +120,8 @@ def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 _LAST = ("sweep", "tags")
+MOST_DIFFERING = 4
+MOST_SPANS = 12
 
 
 def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, spread: bool, baseline: Line | None, compared: bool) -> dict[str, Any]:
@@ -125,7 +145,15 @@ def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, spread: boo
 def _worth_showing(lines: Sequence[Line]) -> list[str]:
     """Return the fixed columns, those left out in which no row has anything to say."""
     names = dict.fromkeys(name for line in lines for name in line.cells)
-    return [name for name in names if name not in ("marks", "sweep", "tags", "progress") or any(line.cells.get(name) for line in lines)]
+    return [name for name in names if name not in ("marks", "differs", "sweep", "tags", "progress") or any(line.cells.get(name) for line in lines)]
+
+
+def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:
+    """Return the cells with what differs right behind the title."""
+    found: dict[str, Any] = {}
+    for name, value in cells.items():
+        found |= {name: value, "differs": words} if name == "title" else {name: value}
+    return found
 
 
 def _cells(run: RunRow) -> dict[str, Any]:
@@ -161,11 +189,12 @@ def _group_cells(group: RunGroup) -> dict[str, Any]:
 
 
 def spans(ids: Sequence[int]) -> str:
-    """Return ids as a person writes them: `1-3, 7`."""
+    """Return ids as a person writes them: `1-3, 7`; of many the first, and how many there are."""
     parts: list[list[int]] = []
     for each in sorted(ids):
         if parts and each == parts[-1][-1] + 1:
             parts[-1].append(each)
         else:
             parts.append([each])
-    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    words = [f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts[:MOST_SPANS]]
+    return ", ".join(words) + (f", … ({len(ids):,} in all)" if len(parts) > MOST_SPANS else "")

@@ -86,8 +86,8 @@ def choices(metrics: Sequence[str]) -> list[str]:
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
-    """Return the columns that a table begins with: times, tests and rewards with their best, losses and speed, the settings that runs differ in most."""
-    found = ["duration", "startup"]
+    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and usual settings."""
+    found = ["duration"]
     for name in in_order(metrics):
         if name.startswith(("test/", "charts/episodic_return")):
             found += [_written(name, "last"), *([_written(name, "best")] if metric(name).better else [])]
@@ -106,11 +106,9 @@ def in_order(metrics: Sequence[str]) -> list[str]:
 def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, float]]:
     """Return the number of each run in each column that has numbers, by the column's text: from summaries, at a step from points."""
     ids = list(dict.fromkeys(run_ids))
-    return {
-        column.written: reader.values(ids, column.field) if column.step is None else reader.values_at(ids, column.field.name, column.step)
-        for column in columns
-        if not column.is_setting
-    }
+    numbers = [column for column in columns if not column.is_setting]
+    summed = reader.values_of(ids, [column.field for column in numbers if column.step is None])
+    return {column.written: summed[column.field] if column.step is None else reader.values_at(ids, column.field.name, column.step) for column in numbers}
 
 
 def _written(name: str, of: str) -> str:

@@ -34,8 +34,9 @@ def find(reader: Reader, view: View) -> Found:
     pages = -(-rows // PAGE)
     page = 1
     if pages > 1:
-        st.session_state["page"] = min(st.session_state.get("page", 1), pages)
-        page = st.pagination(pages, key="page")
+        if st.session_state.get("page", 1) > pages:
+            st.session_state["page"] = pages
+        page = st.pagination(pages, key="page", bind="query-params")
     asked = view.asked | {"order": view.order, "limit": PAGE, "offset": PAGE * (page - 1)}
     lines = board.group_lines(reader.groups(**asked)) if view.grouped else board.run_lines(reader.runs(**asked))
     return Found(lines, runs, rows)

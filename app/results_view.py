@@ -18,6 +18,8 @@ from engine.store.records import Status
 
 CHOICES = ("search", "filter", "of", "by", "status")
 """The widgets that leave runs out, by their keys, which are their names in the address."""
+CHOICE_PX = 165
+"""Two of them stand side by side on a phone."""
 EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
 HELP = (
     "Conditions over settings, metrics and what every run has, such as `status`, `owner`, `tags`, `created`:\n\n"
@@ -48,20 +50,19 @@ class View:
         return {"search": self.search, "matching": self.matching, "statuses": self.statuses, "archived": self.archived}
 
 
-def ask(reader: Reader) -> View:
+def choose(reader: Reader) -> View:
     """Show the choices and return the view that they make; what can't be read stands under them."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        search = st.text_input("Search", key="search", placeholder="name, owner, experiment, tag", bind="query-params", width=220)
-        text = st.text_input("Filter", key="filter", placeholder=EXAMPLE, help=HELP, max_chars=LONGEST, bind="query-params", width="stretch")
+    text = st.text_input("Filter", key="filter", placeholder=EXAMPLE, help=HELP, max_chars=LONGEST, bind="query-params")
     matching, problem = _filter(reader, text)
     if problem:
         st.markdown(f":red[{as_text(problem)}]")
     for note in matching.notes if matching else ():
         st.caption(as_text(note))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        of = st.multiselect("Experiment", EXPERIMENTS, key="of", bind="query-params", placeholder="all", width=190)
-        by = st.multiselect("Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=190)
-        status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=190)
+        search = st.text_input("Search", key="search", placeholder="name, tag, note", bind="query-params", width=CHOICE_PX)
+        of = st.multiselect("Experiment", EXPERIMENTS, key="of", bind="query-params", placeholder="all", width=CHOICE_PX)
+        by = st.multiselect("Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX)
+        status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX)
         columns, sentences = _columns(reader)
         order, wrong = _order(reader, columns)
         grouped, compared, baseline, archived = _more()
@@ -119,7 +120,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, lis
         bind="query-params",
         accept_new_options=True,
         placeholder="newest first",
-        width=210,
+        width=CHOICE_PX,
         help="Sorts all runs that match, not those shown alone; a minus puts the greatest first.",
     )
     try:

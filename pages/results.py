@@ -7,7 +7,7 @@ from app.asking import reading
 
 st.title("Results", anchor=False)
 with reading() as reader:
-    view = results_view.ask(reader)
+    view = results_view.choose(reader)
     if view.matching is None:
         st.caption("The table is back once the filter can be read.")
         st.stop()

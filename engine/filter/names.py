@@ -80,9 +80,8 @@ class Names:
             return Field("run", name, RUN_FIELDS[name][0])
         if written in self.settings:
             return Field("config", written, self.settings[written])
-        return (
-            f"No run has that, and a text stands in quotes{near(written, [*RUN_FIELDS, *SAME, *sorted(self.settings), *sorted(self.metrics)], 'Every run has')}"
-        )
+        known = [*RUN_FIELDS, *SAME, *sorted(self.settings), *sorted(self.metrics)]
+        return f"No run has that field, and a text stands in quotes{near(written, known, 'Every run has')}"
 
     def metric(self, name: str, of: str = "last") -> Field | str:
         """Return one of a metric's values, or a sentence that says why there is none."""

@@ -8,7 +8,7 @@ from engine.errors import FilterError
 from engine.filter import Field, Filter, Names, Order, read_filter, read_order
 from engine.store.connection import Reading, Row
 from engine.store.matching import condition
-from engine.store.numbers import OF, Sql, number_of, order_of
+from engine.store.numbers import OF, Sql, number_of, order_of, side
 from engine.store.records import RunRow, Status
 from engine.store.rows import RUN_ROW, as_run_row, best_of
 
@@ -130,6 +130,23 @@ class Listing(Reading):
         number, bound = number_of(field)
         sql = f"SELECT runs.id, {number} AS number FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))"
         return {row["id"]: row["number"] for row in self.rows(sql, [*bound, json.dumps(list(run_ids))]) if row["number"] is not None}
+
+    def values_of(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, float]]:
+        """Return several fields that are numbers, as `values` does, those of one metric in one question."""
+        found: dict[Field, dict[int, float]] = {field: {} for field in fields}
+        ids = json.dumps(list(run_ids))
+        for name in dict.fromkeys(field.name for field in fields if field.source == "metric"):
+            of_it = [field for field in found if field.source == "metric" and field.name == name]
+            numbers = ", ".join(OF[side(name, field.of)] for field in of_it)
+            sql = f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name = ? GROUP BY run_id"
+            with self.told():
+                cursor = self.connection.cursor()
+                cursor.row_factory = None
+                for run_id, *values in cursor.execute(sql, [ids, name]):
+                    for field, value in zip(of_it, values, strict=True):
+                        if value is not None:
+                            found[field][run_id] = value
+        return found | {field: self.values(run_ids, field) for field in fields if field.source != "metric"}
 
     def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:
         """Return the runs of these ids that are there, in this order, inside a snapshot."""

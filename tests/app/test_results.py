@@ -94,6 +94,7 @@ def test_one_row_for_all_seeds_has_mean_and_sd_of_those_that_finished(home: Home
         assert row["test/accuracy.best"] == pytest.approx(statistics.fmean(values))
         assert row["test/accuracy.best sd"] == pytest.approx(statistics.stdev(values))
         assert row["n"] == len(values)
+    assert [by_trainers[trainers]["differs"] for trainers in (2, 4)] == ["trainers 2", "trainers 4"]
     assert by_trainers[4]["runs"] == f"{seeds[3]}-{seeds[5]}"
     narrowed = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 and seed == 0").dataframe[0].value
     assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (1, 90.0, True)
@@ -209,3 +210,4 @@ def test_a_deviation_is_the_samples(values: list[float], deviation: float | None
 
 def test_ids_are_written_as_spans() -> None:
     assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+    assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")

@@ -43,6 +43,9 @@ def test_a_group_is_all_runs_of_one_config_but_for_the_seed(reader: Reader, ran:
     ]
     assert reader.count_groups() == 3
     assert reader.values(found[1].finished, LOSS) == {one: 1.0, two: 3.0}
+    several = [LOSS, Field("metric", "train/loss", "number", "count"), Field("run", "ranks", "number"), Field("config", "trainers", "number")]
+    assert reader.values_of([one, bad], several) == {field: reader.values([one, bad], field) for field in several}
+    assert list(reader.values_of([one], several)[several[3]].values()) == [2]
     assert [group.run_ids for group in reader.groups(matching=read_filter("trainers == 2 and seed > 0"))] == [(two, bad)]
     assert reader.count_groups(matching=read_filter("trainers == 2 and seed > 0")) == 1
 
