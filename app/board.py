@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.board_columns import Column
 from app.durations import moment
+from app.marking import marks
 from app.parts import title_of
 from engine.errors import EngineError
 from engine.registry import experiment
@@ -159,7 +160,7 @@ def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:
 def _cells(run: RunRow) -> dict[str, Any]:
     return {
         "run": f"/run?run={run.id}",
-        "marks": marks(run),
+        "marks": ", ".join(marks(run)),
         "title": title_of(run),
         "owner": run.owner,
         "status": run.status,
@@ -168,11 +169,6 @@ def _cells(run: RunRow) -> dict[str, Any]:
         "sweep": f"/sweep?sweep={run.sweep_id}" if run.sweep_id else None,
         "tags": list(run.tags),
     }
-
-
-def marks(run: RunRow) -> str:
-    """Return a run's marks in words."""
-    return ", ".join(word for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)) if by)
 
 
 def _group_cells(group: RunGroup) -> dict[str, Any]:

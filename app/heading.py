@@ -7,7 +7,7 @@ import streamlit as st
 from app import parts
 from app.durations import duration, since
 from app.lineage import lineage, resume_button
-from app.marking import marks_of
+from app.marking import marks, marks_of
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.queueing import queue_actions, waits, why
 from app.rows import time_left
@@ -32,9 +32,8 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
         _actions(run)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
-        for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)):
-            if by:
-                st.badge(word, color="gray", help=f"by {as_text(by)}")
+        for word, by in marks(run).items():
+            st.badge(word, color="gray", help=f"by {as_text(by)}")
         st.text(_cause(run, entry, reader), width="stretch")
     lineage(run, reader)
     if run.active and run.status != "queued":

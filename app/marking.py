@@ -11,6 +11,11 @@ from engine.store import RunRow, Store
 from engine.store.records import ENDED, Run
 
 
+def marks(run: Run | RunRow) -> dict[str, str]:
+    """Return a run's marks in words, each with who gave it."""
+    return {word: by for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)) if by}
+
+
 def mark_selected(runs: Sequence[RunRow]) -> None:
     """Show what can be done with the runs that were ticked in a table.
 

@@ -181,6 +181,7 @@ def test_the_run_page_marks_its_run(home: Home, seeds: list[int]) -> None:
     with Reader.open(home) as reader:
         run = reader.run(seeds[0])
         assert run.starred_by and run.pinned_by and run.archived_by
+    assert "star" in "".join(page(filter="starred", archived="true").dataframe[0].value["marks"])
     assert {"Take the star off", "Unpin", "Restore"} <= {button.label for button in test.button}
     test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
     test.text_input(key=f"name-{seeds[0]}").set_value("first light")
