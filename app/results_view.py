@@ -120,7 +120,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, lis
         bind="query-params",
         accept_new_options=True,
         placeholder="newest first",
-        width=CHOICE_PX,
+        width=205,
         help="Sorts all runs that match, not those shown alone; a minus puts the greatest first.",
     )
     try:

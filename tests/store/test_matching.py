@@ -188,7 +188,7 @@ def joined(parts: some.SearchStrategy[Condition]) -> some.SearchStrategy[Conditi
 conditions = some.recursive(some.one_of(numbers(), texts(), others()), joined, max_leaves=6)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(condition=conditions)
 def test_sql_finds_what_python_finds(lab: tuple[Reader, list[Mirror]], condition: Condition) -> None:
     reader, mirrors = lab
