@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import parts, vitals
 from app.lineage import lineage, resume_button, retry_button, what_next
+from app.marking import marks, marks_of
 from app.markup import as_text, slot, table
 from app.queueing import queue_actions, waits, why
 from engine.config import empty_means
@@ -22,6 +23,8 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
         _actions(run)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
+        for word, by in marks(run).items():
+            st.badge(word, color="gray", help=f"by {as_text(by)}")
         if run.status == "queued":
             st.text(_waits_for(run, reader), width="stretch")
         else:
@@ -40,6 +43,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
 def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
+    marks_of(run)
     resume_button(run)
     queue_actions(run)
     retry_button(run)

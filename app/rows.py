@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
+from app.marking import marks
 from app.markup import as_text, bar, sweep_link, when
 from engine.queue.outlook import Wait, start_in_words
 from engine.store import Reader
@@ -32,7 +33,7 @@ def _progress(run: RunRow) -> str:
 
 def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     """Return the facts under the bar, as HTML."""
-    said = [f"by {escape(run.owner)}"]
+    said = [f"by {escape(run.owner)}", *marks(run)]
     if run.status == "queued":
         said += [*_waiting(run, reader, wait), f"queued {when(run.created_at)}"]
     elif run.status in ALIVE:

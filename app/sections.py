@@ -78,11 +78,12 @@ def environment(run: Run, reader: Reader) -> None:
 
 
 def notes(run: Run, reader: Reader) -> None:
-    """Let people leave a note and tags on the run."""
+    """Let people name the run, and leave a note and tags on it."""
+    name = st.text_input("Name", value=run.name, key=f"name-{run.id}", max_chars=200, placeholder="What lists call it beside its experiment.")
     tags = st.text_input("Tags, apart by commas", value=", ".join(run.tags), key=f"tags-{run.id}", help="Words that the search on Runs and Results finds.")
     text = st.text_area("Note", value=run.note, key=f"note-{run.id}", max_chars=4_000, placeholder="What this run showed, for whoever finds it later.")
     if st.button("Save", key=f"save-{run.id}"):
-        _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text)
+        _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text, name.strip())
 
 
 def episode(run: Run, reader: Reader) -> None:
@@ -97,7 +98,7 @@ def _picture_of(run: Run) -> Path:
     return Home.find().run_folder(run.id) / PICTURE
 
 
-def _save(run: Run, tags: list[str], text: str) -> None:
+def _save(run: Run, tags: list[str], text: str, name: str) -> None:
     who = person.whoever()
 
     def change(store: Store) -> bool:
@@ -107,6 +108,8 @@ def _save(run: Run, tags: list[str], text: str) -> None:
         for tag in run.tags:
             if tag not in tags:
                 store.remove_tag(run.id, tag, by=who)
+        if name != run.name:
+            store.rename(run.id, name, by=who)
         if text != run.note:
             store.set_note(run.id, text, by=who)
         return True

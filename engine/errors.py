@@ -3,6 +3,7 @@
 EngineError
 ├── ConfigError           a setting breaks a rule
 │   └── UnknownName       no experiment, preset, setting or data set has that name
+├── FilterError           a filter can't be read
 ├── DataError             a data set can't be had or is damaged
 ├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
 ├── DeviceError           a device was asked for that this machine or experiment can't give
@@ -52,6 +53,14 @@ class UnknownName(ConfigError):
     def __init__(self, kind: str, name: str, known: Iterable[str], field: str = "") -> None:
         self.name = name
         super().__init__([Problem(field, _unknown(kind, name, list(known)))])
+
+
+class FilterError(EngineError):
+    """A filter can't be read; `start` and `end` say which of its characters are meant."""
+
+    def __init__(self, sentence: str, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        super().__init__(sentence)
 
 
 class DataError(EngineError):

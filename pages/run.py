@@ -36,7 +36,7 @@ if wanted.isdecimal() and len(wanted) < 18:
 else:
     st.title("Run", anchor=False)
     with reading() as reader:
-        newest = reader.runs(limit=8)
+        newest = reader.runs(archived=False, limit=8)
     if wanted:
         st.warning("A link to a run ends in its number, such as /run?run=12.")
     if not newest:

@@ -38,9 +38,9 @@ def listing() -> None:
         queue = waits(reader)
         show_queue(queue, reader.count_queued(), reader.count_held())
         statuses, owner = GROUPS[group or "all"], person.name() if mine else None
-        count = reader.count(statuses=statuses, search=search, owner=owner)
+        count = reader.count(statuses=statuses, search=search, owner=owner, archived=False)
         page = st.session_state.get("runs.page", 1)
-        runs = reader.runs(statuses=statuses, search=search, owner=owner, limit=PAGE, offset=PAGE * (page - 1))
+        runs = reader.runs(statuses=statuses, search=search, owner=owner, archived=False, limit=PAGE, offset=PAGE * (page - 1))
         on = [run for run in runs if run.status not in ENDED]
         for run in on + [run for run in runs if run.status in ENDED]:
             row(run, reader, queue)

@@ -23,7 +23,7 @@ NAMED = 20
 def gc_command(thin_after_days: float | None, delete_after_days: float | None, points: int, dry_run: bool, as_json: bool) -> None:
     """Thin the curves of old runs and delete older ones, with their logs and checkpoints; without this command nothing is ever taken away.
 
-    A run that has a tag, that has not ended, that a run which is on resumes, or whose sweep goes on is left alone. Numbers in lists (last,
+    A run that has a star, a pin or a tag, that has not ended, that a run which is on resumes, or whose sweep goes on is left alone. Numbers in lists (last,
     best, mean) stay those of all points. Runs go on meanwhile.
     """
     policy = Policy(thin_after_days, delete_after_days, points)
@@ -36,7 +36,7 @@ def gc_command(thin_after_days: float | None, delete_after_days: float | None, p
 
 def _told(found: Collection, dry_run: bool) -> str:
     if not found.thinned and not found.deleted:
-        return "Nothing is old enough, or all that is has a tag, is on, or belongs to a sweep that goes on."
+        return "Nothing is old enough, or all that is has a star, a pin or a tag, is on, or belongs to a sweep that goes on."
     curves, runs = len(found.thinned), sorted({curve.run_id for curve in found.thinned})
     lines = []
     if found.deleted:

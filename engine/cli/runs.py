@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import get_args
+from typing import TypedDict, get_args
 
 import click
 
@@ -17,24 +17,53 @@ from engine.store.records import RunRow, Status
 CANCEL_WAIT_S = 60.0
 
 
+class Asked(TypedDict):
+    """What the options of `list` ask of runs."""
+
+    statuses: Sequence[Status] | None
+    experiment: str | None
+    owner: str | None
+    sweep: int | None
+    search: str
+
+
 @click.command("list", short_help="List runs, newest first.")
 @click.option("--status", "statuses", type=click.Choice(get_args(Status)), multiple=True, help="Only runs of this status; may be given often.")
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--owner", help="Only runs of this person.")
 @click.option("--sweep", type=int, help="Only runs of this sweep.")
 @click.option("--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id hold this text.")
+@click.option("--filter", "text", default="", help="Only runs that a filter finds, such as 'trainers >= 4 and test/accuracy.best > 98'; docs/filter.md.")
+@click.option("--sort", help="Sort by a field, such as duration, or -test/accuracy.best for the greatest first.")
+@click.option("--archived", is_flag=True, help="Archived runs too.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many, newest first.")
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many of the newest.")
 @json_option
 def list_command(
-    statuses: Sequence[Status], experiment: str | None, owner: str | None, sweep: int | None, search: str, limit: int, offset: int, as_json: bool
+    statuses: Sequence[Status],
+    experiment: str | None,
+    owner: str | None,
+    sweep: int | None,
+    search: str,
+    text: str,
+    sort: str | None,
+    archived: bool,
+    limit: int,
+    offset: int,
+    as_json: bool,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first; archived ones where they are asked for."""
     with Reader.open(Home.find()) as reader:
         if sweep is not None:
             reader.sweep(sweep)  # says so where there is none
-        rows = reader.runs(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search, limit=limit, offset=offset)
-        total = reader.count(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search)
+        matching = reader.filter(text)
+        away = None if archived or matching.mentions("archived") else False
+        asked: Asked = {"statuses": statuses or None, "experiment": experiment, "owner": owner, "sweep": sweep, "search": search}
+        order = reader.order(sort) if sort else None
+        rows = reader.runs(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
+        total = reader.count(**asked, matching=matching, archived=away)
+    for note in matching.notes:
+        click.echo(note, err=True)
     if as_json:
         print_json(rows)
     elif not rows:

@@ -71,9 +71,7 @@ class Commands(Writing):
 
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
-        tag = _checked("tag", tag, TAG_LENGTH)
-        if not tag:
-            raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters, got ''.")])
+        tag = checked_tag(tag)
         self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
 
     def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
@@ -176,6 +174,14 @@ class Commands(Writing):
 def storable(text: str) -> str:
     """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def checked_tag(tag: str) -> str:
+    """Return a tag without blanks round it; raises ConfigError where it is empty or too long."""
+    tag = _checked("tag", tag, TAG_LENGTH)
+    if not tag:
+        raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters, got ''.")])
+    return tag
 
 
 def _checked(field: str, text: str, most: int) -> str:

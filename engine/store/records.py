@@ -89,6 +89,11 @@ class RunRow:
     mean: Mapping[str, float] = field(default_factory=dict)
     """Mean of all values of each metric (over ranks too where only ranks recorded it)."""
     tags: tuple[str, ...] = ()
+    starred_by: str | None = None
+    pinned_by: str | None = None
+    """Who made it its experiment's baseline."""
+    archived_by: str | None = None
+    """Who put it out of the tables."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,9 @@ class Run:
     """Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."""
     begun_uptime_s: float | None = None
     """The machine's uptime (s) when its worker took it."""
+    starred_by: str | None = None
+    pinned_by: str | None = None
+    archived_by: str | None = None
 
     @property
     def active(self) -> bool:

@@ -22,11 +22,11 @@ VACUUM_PAGES = 2_000
 _ENDED = ", ".join(f"'{status}'" for status in ENDED)
 _FREE = f"""
 runs.status IN ({_ENDED}) AND coalesce(runs.ended_at, runs.created_at) < ?
-AND NOT EXISTS (SELECT 1 FROM tags WHERE tags.run_id = runs.id)
+AND runs.starred_by IS NULL AND runs.pinned_by IS NULL AND NOT EXISTS (SELECT 1 FROM tags WHERE tags.run_id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_id = runs.id AND child.status NOT IN ({_ENDED}))
 AND NOT EXISTS (SELECT 1 FROM runs AS peer WHERE peer.sweep_id = runs.sweep_id AND peer.status NOT IN ({_ENDED}))
 """
-"""Ended long enough ago, without a tag, not gone on from by a run that is on, and of no sweep that goes on."""
+"""Ended long enough ago, without a star, a pin or a tag, not gone on from by a run that is on, and of no sweep that goes on."""
 _LONG = f"""
 SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs ON runs.id = metrics.run_id
 WHERE count + nonfinite - thinned > ? AND {_FREE} ORDER BY metrics.run_id, metrics.id

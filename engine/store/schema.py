@@ -56,6 +56,9 @@ LATER: dict[str, str] = {
     "runs.held_by": "who keeps it from starting while it is queued, none where it may",
     "runs.oversubscribe": "1 where it may start on cores that other runs hold; it is bound to none then",
     "runs.core_ids": "CPU cores that the runner gave, a JSON list",
+    "runs.starred_by": "who gave it a star, none where nobody did",
+    "runs.pinned_by": "who made it its experiment's baseline, none where it is not",
+    "runs.archived_by": "who put it out of the tables, none where it is in them",
     "sweeps.held": "1 while it is paused: its queued runs stay where they are",
     "sweeps.exclusive": "1 where each of its runs has the machine to itself",
     "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
@@ -160,6 +163,14 @@ def sweeps_of_figures(db: Database) -> None:
 def saved_views(db: Database) -> None:
     """Keep pages as people left them, under names."""
     db.execute(_VIEWS)
+
+
+@steps()
+def marks_on_runs(db: Database) -> None:
+    """Let runs be starred, put away, and be the one baseline of their experiment."""
+    for column in ("starred_by TEXT", "pinned_by TEXT", "archived_by TEXT"):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("CREATE UNIQUE INDEX runs_pinned ON runs (experiment) WHERE pinned_by IS NOT NULL")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -1,10 +1,6 @@
-import pandas as pd
-
-from app import board, figures
-from engine.home import Home
+from app import figures
 from engine.metrics import PHASES
-from engine.store import Reader
-from engine.store.records import MachineSample, Status
+from engine.store.records import MachineSample
 
 
 def test_a_ranks_bar_is_as_long_as_its_time() -> None:
@@ -29,14 +25,3 @@ def test_machine_samples_are_drawn_by_source_against_the_runs_seconds() -> None:
 def test_a_long_record_of_the_machine_is_thinned() -> None:
     samples = [MachineSample(f"2026-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z", "host", "cpu_percent", 1.0) for n in range(5_000)]
     assert len(figures.machine(samples, None, "cpu_percent").data[0].x) <= figures.MOST_SAMPLES
-
-
-def test_the_results_table_has_a_row_a_run_with_last_and_best(home: Home, lab: dict[Status, int]) -> None:
-    with Reader.open(home) as reader:
-        runs = reader.runs()
-    table = board.table(runs, ["trainers", "dataset"]).set_index("run")
-    assert set(table.index) == set(lab.values())
-    row = table.loc[lab["finished"]]
-    assert (row["test/accuracy last"], row["test/accuracy best"], row["trainers"], row["dataset"]) == (95.5, 95.5, 2, "digits")
-    assert pd.isna(table.loc[lab["queued"]]["test/accuracy last"])
-    assert set(table.columns) >= set(board.columns(runs)) - {"run"}

@@ -37,6 +37,7 @@ def test_a_first_visit_launches_quick_hogwild_watches_it_and_finds_it_again_afte
     box = page.get_by_test_id("stDataFrame").locator("canvas").first.bounding_box()
     assert box
     page.mouse.click(box["x"] + 16, box["y"] + 35 + 17)
+    page.get_by_role("link", name="Open run 1").click()
     page.wait_for_url("**/run?run=1")
     expect(page.get_by_role("heading", name="Run 1: Hogwild!, quick")).to_be_visible()
 

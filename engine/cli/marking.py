@@ -1,0 +1,152 @@
+"""`tag`, `note`, `rename`, `star`, `pin`, `archive` and their opposites: marks on runs, by number or by filter."""
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import Decorator, json_option, owner_option
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.store import Reader, Store
+
+filter_option: Decorator = click.option("--filter", "text", metavar="FILTER", help="All runs that a filter finds, such as 'status == \"failed\"'.")
+ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
+
+
+@click.command("tag", short_help="File runs under a word.")
+@click.argument("tag")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """File runs under a word, which searches and filters find; gc leaves them alone."""
+    _mark(run_ids, text, lambda store, chosen: store.tag(chosen, tag, by=owner), f"tagged {tag.strip()}", as_json)
+
+
+@click.command("untag", short_help="Take a tag off runs.")
+@click.argument("tag")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """Take a tag off runs."""
+    _mark(run_ids, text, lambda store, chosen: store.untag(chosen, tag, by=owner), f"no longer tagged {tag.strip()}", as_json)
+
+
+@click.command("star", short_help="Give runs a star.")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """Give runs a star, one for the whole lab; gc leaves them alone."""
+    _mark(run_ids, text, lambda store, chosen: store.star(chosen, by=owner), "starred", as_json)
+
+
+@click.command("unstar", short_help="Take the star off runs.")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """Take the star off runs, whoever gave it."""
+    _mark(run_ids, text, lambda store, chosen: store.unstar(chosen, by=owner), "no longer starred", as_json)
+
+
+@click.command("archive", short_help="Put ended runs out of the tables.")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """Put ended runs out of the tables; nothing of them is lost, and unarchive brings them back."""
+    _mark(run_ids, text, lambda store, chosen: store.archive(chosen, by=owner), "archived", as_json)
+
+
+@click.command("unarchive", short_help="Put archived runs back into the tables.")
+@ids_argument
+@filter_option
+@owner_option
+@json_option
+def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+    """Put archived runs back into the tables."""
+    _mark(run_ids, text, lambda store, chosen: store.unarchive(chosen, by=owner), "no longer archived", as_json)
+
+
+@click.command("pin", short_help="Make a run its experiment's baseline.")
+@click.argument("run_id", metavar="ID", type=int)
+@owner_option
+@json_option
+def pin_command(run_id: int, owner: str, as_json: bool) -> None:
+    """Make a run its experiment's baseline: it stands on top of the results, and others are compared with it."""
+    with Store.open(Home.find()) as store:
+        before = store.pin(run_id, by=owner)
+    if as_json:
+        print_json({"id": run_id, "before": before})
+    else:
+        click.echo(f"Run {run_id} is the baseline of its experiment{f'; run {before} is it no longer' if before else ''}.")
+
+
+@click.command("unpin", short_help="Let a run be no baseline any more.")
+@click.argument("run_ids", metavar="ID", type=int, nargs=1)
+@owner_option
+@json_option
+def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
+    """Let a run be no baseline any more."""
+    _mark([run_ids], None, lambda store, chosen: store.unpin(chosen[0], by=owner), "no longer a baseline", as_json)
+
+
+@click.command("note", short_help="Write a run's note.")
+@click.argument("run_id", metavar="ID", type=int)
+@click.argument("text")
+@owner_option
+@json_option
+def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
+    """Write a run's note anew; an empty text takes it away."""
+    with Store.open(Home.find()) as store:
+        store.set_note(run_id, text, by=owner)
+    _say([run_id], "noted" if text.strip() else "without a note", as_json)
+
+
+@click.command("rename", short_help="Give a run another name.")
+@click.argument("run_id", metavar="ID", type=int)
+@click.argument("name")
+@owner_option
+@json_option
+def rename_command(run_id: int, name: str, owner: str, as_json: bool) -> None:
+    """Give a run another name; an empty one takes it away."""
+    with Store.open(Home.find()) as store:
+        store.rename(run_id, name, by=owner)
+    _say([run_id], f"named {name.strip()}" if name.strip() else "without a name", as_json)
+
+
+def _mark(run_ids: Sequence[int], text: str | None, order: Callable[[Store, Sequence[int]], list[int]], said: str, as_json: bool) -> None:
+    """Mark runs, all or none of them; those that had the mark are not named."""
+    chosen = _chosen(run_ids, text)
+    with Store.open(Home.find()) as store:
+        changed = order(store, chosen)
+    _say(changed, said, as_json)
+    if not changed and not as_json:
+        click.echo("Nothing to change." if chosen else "No run fits the filter.")
+
+
+def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
+    if bool(run_ids) == (text is not None):
+        raise ConfigError([Problem("", "This command takes the numbers of runs, or --filter with a filter.")])
+    if text is None:
+        return list(run_ids)
+    if not text.strip():
+        raise ConfigError([Problem("filter", "The filter is blank, which means every run of the lab. Write 'id > 0' if that is meant.")])
+    with Reader.open(Home.find()) as reader:
+        return reader.run_ids_of(reader.filter(text))
+
+
+def _say(run_ids: Sequence[int], said: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"runs": list(run_ids), "now": said})
+        return
+    for run_id in run_ids:
+        click.echo(f"Run {run_id} is {said}.")

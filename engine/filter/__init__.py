@@ -1,0 +1,29 @@
+"""The filter language: `experiment == "hogwild" and trainers >= 4 and test/accuracy.best > 98`, read into a tree that the store answers.
+
+Torch-free and without SQL: `engine/store/matching.py` makes a condition of the tree. docs/filter.md says what can be written.
+"""
+
+from engine.filter.names import RUN_FIELDS, Names
+from engine.filter.reading import read_field, read_filter, read_order
+from engine.filter.tree import OF, Both, Comparison, Field, Filter, Kind, Moment, Negation, Node, One, Op, Order, Value
+
+__all__ = [
+    "OF",
+    "RUN_FIELDS",
+    "Both",
+    "Comparison",
+    "Field",
+    "Filter",
+    "Kind",
+    "Moment",
+    "Names",
+    "Negation",
+    "Node",
+    "One",
+    "Op",
+    "Order",
+    "Value",
+    "read_field",
+    "read_filter",
+    "read_order",
+]

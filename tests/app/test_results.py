@@ -1,0 +1,214 @@
+"""The Results page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the address."""
+
+import statistics
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import board
+from app.board_columns import Column, measured, read_column, read_columns
+from engine.errors import EngineError
+from engine.filter import Names
+from engine.home import Home
+from engine.recorder import Point
+from engine.runtime.processes import me
+from engine.store import Demand, Reader, Store
+from engine.store.records import Status
+from tests.app.test_pages import opened, said
+
+ACCURACIES = {2: (97.0, 98.0, 99.0), 4: (90.0, 94.0)}
+
+
+@pytest.fixture
+def seeds(home: Home) -> list[int]:
+    """Five finished runs of two configs and one that failed; return their ids, oldest first."""
+    with Store.open(home) as store:
+        made = [finished(store, trainers, seed, value) for trainers, values in ACCURACIES.items() for seed, value in enumerate(values)]
+        return [*made, finished(store, 4, 2, 10.0, "failed")]
+
+
+def finished(store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild") -> int:
+    run_id = store.add_run(experiment, {"trainers": trainers, "seed": seed}, owner="Ada" if seed else "Bea", demand=Demand(2, 0, 2, 1), preset="quick")
+    store.claim(run_id, me(), [])
+    store.begin(run_id, me(), {})
+    store.mark_running(run_id, 0.5)
+    store.write(run_id, [], run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)])
+    store.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
+    return run_id
+
+
+def page(**query: Any) -> AppTest:
+    test = opened("results", query)
+    assert not test.exception
+    assert not test.error
+    return test
+
+
+def rows(test: AppTest) -> list[int]:
+    return [int(link.rpartition("=")[2]) for link in test.dataframe[0].value["run"]]
+
+
+def test_a_filter_in_the_address_chooses_the_rows(home: Home, seeds: list[int]) -> None:
+    test = page(filter='trainers >= 4 and status == "finished"')
+    assert rows(test) == [seeds[4], seeds[3]]
+    assert test.text_input(key="filter").value == 'trainers >= 4 and status == "finished"'
+    assert "2 runs." in said(test)
+    assert rows(page(filter="test/accuracy.best > 0.98")) == [seeds[2]]
+    assert "0.98 is read as 98 %" in said(page(filter="test/accuracy.best > 0.98")).replace("\\", "")
+    assert rows(page(filter="trainers == 2", by="Bea", of="hogwild")) == [seeds[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("trainer > 3", "Did you mean trainers"), ("owner = 3", "Equality is written =="), ("x" * 900 + "(" * 90, "never closed")]
+)
+def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(home: Home, seeds: list[int], text: str, words: str) -> None:
+    test = page(filter=text)
+    assert words in said(test).replace("\\", "")
+    assert not test.dataframe
+    assert rows(test.text_input(key="filter").set_value("").run()) == seeds[::-1]
+
+
+def test_a_sort_in_the_address_is_over_all_runs(home: Home, seeds: list[int]) -> None:
+    assert rows(page(sort="-test/accuracy.best"))[:3] == [seeds[2], seeds[1], seeds[0]]
+    assert rows(page(sort="test/accuracy.best"))[0] == seeds[5]
+    assert "Did you mean trainers" in said(page(sort="trainer"))
+
+
+def test_columns_in_the_address_are_shown_in_their_order(home: Home, seeds: list[int]) -> None:
+    columns = ["test/accuracy.mean", "trainers", "test/accuracy@8", "duration", "cores"]
+    frame = page(show=columns, filter=f"id == {seeds[1]}").dataframe[0].value
+    assert [name for name in frame.columns if name in columns] == columns
+    assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
+    test = page(show=["trainers", "trainer", "owner"])
+    assert "The column trainer was left out" in said(test).replace("\\", "")
+    assert "owner can't be a column of its own" in said(test).replace("\\", "")
+
+
+def test_one_row_for_all_seeds_has_mean_and_sd_of_those_that_finished(home: Home, seeds: list[int]) -> None:
+    frame = page(group="true", show=["test/accuracy.best", "trainers"]).dataframe[0].value
+    by_trainers = {row["trainers"]: row for _, row in frame.iterrows()}
+    for trainers, values in ACCURACIES.items():
+        row = by_trainers[trainers]
+        assert row["test/accuracy.best"] == pytest.approx(statistics.fmean(values))
+        assert row["test/accuracy.best sd"] == pytest.approx(statistics.stdev(values))
+        assert row["n"] == len(values)
+    assert [by_trainers[trainers]["differs"] for trainers in (2, 4)] == ["trainers 2", "trainers 4"]
+    assert by_trainers[4]["runs"] == f"{seeds[3]}-{seeds[5]}"
+    narrowed = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 and seed == 0").dataframe[0].value
+    assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (1, 90.0, True)
+
+
+def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        store.pin(seeds[1], by="Ada")
+        other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+    frame = page(show=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2").dataframe[0].value.set_index("run")
+    assert list(frame.index)[:2] == [f"/run?run={seeds[1]}", f"/run?run={other}"]
+    assert frame["marks"].iloc[0] == "baseline"
+    difference = frame["test/accuracy.best difference"]
+    assert difference[f"/run?run={seeds[0]}"] == -1.0
+    assert pd.isna(difference[f"/run?run={seeds[1]}"])
+    assert pd.isna(difference[f"/run?run={other}"]), "sync_sgd has no baseline"
+    chosen = page(show=["test/accuracy.best"], baseline=str(seeds[0])).dataframe[0].value.set_index("run")
+    assert chosen["test/accuracy.best difference"][f"/run?run={other}"] == 50.0 - 97.0
+    assert "test/accuracy.best difference" not in page(show=["test/accuracy.best"], differences="false").dataframe[0].value
+    assert "No run has the id 99" in said(page(baseline="99"))
+
+
+def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        store.pin(seeds[0], by="Ada")
+    frame = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 or seed == 0").dataframe[0].value
+    assert list(frame["n"]) == [3, 2]
+    assert frame["test/accuracy.best difference"][1] == pytest.approx(92.0 - 98.0)
+
+
+def test_archived_runs_are_hidden_unless_asked_for(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        store.archive(seeds[:2], by="Ada")
+    assert rows(page()) == seeds[:1:-1]
+    assert rows(page(archived="true")) == seeds[::-1]
+    assert rows(page(filter="archived")) == [seeds[1], seeds[0]]
+    assert "2 runs that match are archived" in said(page(filter="seed < 2 and trainers == 2"))
+    assert f"{seeds[0]}: " not in "".join(element.label for element in opened("runs").get("page_link"))
+
+
+def test_an_empty_result_says_what_to_do(home: Home, seeds: list[int]) -> None:
+    test = page(filter="trainers > 100")
+    assert "Take a condition away" in said(test)
+    button = next(button for button in test.button if button.label == "Look at all runs")
+    assert rows(button.click().run()) == seeds[::-1]
+
+
+def ticked(test: AppTest, *places: int) -> AppTest:
+    """Tick rows, as a click on their boxes does."""
+    test.session_state[test.dataframe[0].key] = {"selection": {"rows": list(places), "columns": [], "cells": []}}
+    return test.run()
+
+
+def press(test: AppTest, label: str) -> AppTest:
+    return next(button for button in test.button if button.label == label).click().run()
+
+
+def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int]) -> None:
+    test = ticked(page(), 0, 2)
+    assert "2 runs ticked." in said(test)
+    press(test, "Star")
+    test.text_input(key="mark.tag").set_value("thesis")
+    press(ticked(test, 0, 2), "Add it")
+    with Reader.open(home) as reader:
+        assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [seeds[5], seeds[3]]
+    press(ticked(test, 0, 2), "Archive")
+    assert rows(test) == [seeds[4], *seeds[2::-1]]
+    assert "ticked" not in said(test)
+
+
+def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int]) -> None:
+    test = ticked(page(), 1)
+    assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
+    press(test, "Pin as baseline")
+    with Reader.open(home) as reader:
+        assert reader.pinned()["hogwild"].id == seeds[4]
+
+
+def test_the_run_page_marks_its_run(home: Home, seeds: list[int]) -> None:
+    test = opened("run", {"run": str(seeds[0])})
+    for label in ("Star", "Pin as baseline", "Archive"):
+        test = press(test, label)
+        assert not test.exception
+    with Reader.open(home) as reader:
+        run = reader.run(seeds[0])
+        assert run.starred_by and run.pinned_by and run.archived_by
+    assert "star" in "".join(page(filter="starred", archived="true").dataframe[0].value["marks"])
+    assert {"Take the star off", "Unpin", "Restore"} <= {button.label for button in test.button}
+    test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
+    test.text_input(key=f"name-{seeds[0]}").set_value("first light")
+    press(test, "Save")
+    with Reader.open(home) as reader:
+        assert reader.run(seeds[0]).name == "first light"
+
+
+def test_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int]) -> None:
+    names = Names.usual()
+    assert read_column("test/accuracy.best", names).label == "Test accuracy, best (%)"
+    assert read_column("test/accuracy @ 500", names) == Column("test/accuracy@500", read_column("test/accuracy", names).field, 500)
+    assert read_column("duration", names).label == "Execution (s)"
+    for wrong in ("owner", "trainers@5", "test/accuracy@-1", "a b", "tags"):
+        with pytest.raises(EngineError):
+            read_column(wrong, names)
+    with Reader.open(home) as reader:
+        columns, sentences = read_columns(["test/accuracy.last", "test/accuracy.last", "nonsense"], reader)
+        assert ([column.written for column in columns], len(sentences)) == (["test/accuracy.last"], 1)
+        assert measured(reader, seeds[:1], columns) == {"test/accuracy.last": {seeds[0]: 95.0}}
+
+
+@pytest.mark.parametrize(("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)])
+def test_a_deviation_is_the_samples(values: list[float], deviation: float | None) -> None:
+    assert board.deviation(values) == deviation
+
+
+def test_ids_are_written_as_spans() -> None:
+    assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+    assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")

@@ -1,0 +1,86 @@
+"""Marks from the command line, by number and by filter; and lists that are filtered, sorted and free of archived runs."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine.cli import main
+from engine.home import Home
+from engine.store import Reader, Store
+
+Parallab = Callable[..., Result]
+
+
+@pytest.fixture
+def parallab(home: Home) -> Parallab:
+    """Run a command on the test's home, in this process: there are many, and a process takes a second to start."""
+
+    def run(*words: str) -> Result:
+        return CliRunner(env={"PARALLAB_OWNER": "ada"}).invoke(main, words)
+
+    return run
+
+
+@pytest.fixture
+def three(store: Store, queued: Callable[..., int]) -> None:
+    """Three runs, the first two cancelled."""
+    for name in ("first", "second", "third"):
+        queued(name)
+    for run_id in (1, 2):
+        store.request_cancel(run_id, by="ada")
+
+
+def listed(parallab: Parallab, *words: str) -> list[int]:
+    return [run["id"] for run in json.loads(parallab("list", "--json", *words).stdout)]
+
+
+def test_runs_are_marked_by_number_and_by_filter(parallab: Parallab, home: Home, three: None) -> None:
+    assert parallab("tag", "thesis", "1", "3").stdout == "Run 1 is tagged thesis.\nRun 3 is tagged thesis.\n"
+    assert json.loads(parallab("untag", "thesis", "--filter", 'status == "queued"', "--json").stdout) == {"runs": [3], "now": "no longer tagged thesis"}
+    assert parallab("star", "2").stdout == "Run 2 is starred.\n"
+    assert parallab("star", "2").stdout == "Nothing to change.\n"
+    assert parallab("archive", "--filter", 'status == "cancelled" and not starred').stdout == "Run 1 is archived.\n"
+    assert parallab("pin", "2").stdout == "Run 2 is the baseline of its experiment.\n"
+    assert parallab("pin", "3").stdout == "Run 3 is the baseline of its experiment; run 2 is it no longer.\n"
+    assert parallab("note", "1", "It diverged.").stdout == "Run 1 is noted.\n"
+    assert parallab("rename", "1", "a wide net").stdout == "Run 1 is named a wide net.\n"
+    with Reader.open(home) as reader:
+        run = reader.run(1)
+        assert (run.tags, run.note, run.name, run.archived_by, reader.run(2).starred_by, reader.run(3).pinned_by) == (
+            ("thesis",),
+            *("It diverged.", "a wide net", "ada", "ada", "ada"),
+        )
+    assert listed(parallab) == [3, 2]
+    parallab("unarchive", "1"), parallab("unstar", "2"), parallab("unpin", "3")
+    with Reader.open(home) as reader:
+        assert (reader.count(archived=True), reader.run(2).starred_by, reader.pinned()) == (0, None, {})
+
+
+def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: None) -> None:
+    store.archive([1], by="ada")
+    assert listed(parallab, "--filter", 'name contains "T"', "--sort", "name") == [3]
+    assert listed(parallab, "--archived", "--sort", "name") == [1, 2, 3]
+    assert listed(parallab, "--filter", "archived") == [1]
+    told = parallab("list", "--filter", "test/accuracy.best > 0.98")
+    assert "0.98 is read as 98 %" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("list", "--filter", "trainer > 3"), "Did you mean trainers"),
+        (("list", "--sort", "tags"), "can't be sorted by tags"),
+        (("star",), "takes the numbers of runs, or --filter"),
+        (("archive", "1", "--filter", "id > 0"), "takes the numbers of runs, or --filter"),
+        (("archive", "--filter", " "), "means every run of the lab"),
+        (("archive", "--filter", "id == 3"), "Run 3 can't be archived while it is queued"),
+        (("tag", " ", "1"), "tag must have 1 to 40 characters"),
+        (("pin", "9"), "No run has the id 9"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, parallab: Parallab, three: None) -> None:
+    told = parallab(*words)
+    assert (told.exit_code, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
+    assert sentence in told.stderr

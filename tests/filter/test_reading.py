@@ -1,0 +1,216 @@
+"""The filter language: what each form means, and that whatever is wrong is said with its place and its cure."""
+
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as some
+
+from engine.errors import FilterError
+from engine.filter import Both, Comparison, Field, Filter, Moment, Names, Negation, One, read_field, read_filter, read_order
+from engine.filter.syntax import LONGEST
+from engine.filter.times import read_length
+from engine.filter.values import STATUSES
+from engine.store.records import Status
+
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+OWNER, TAGS, STARRED = Field("run", "owner", "text"), Field("run", "tags", "tags"), Field("run", "starred", "flag")
+CREATED, DURATION = Field("run", "created", "time"), Field("run", "duration", "seconds")
+TRAINERS, LOCK, MODE = Field("config", "trainers", "number"), Field("config", "lock", "flag"), Field("config", "mode", "text")
+
+
+def accuracy(of: str = "last") -> Field:
+    return Field("metric", "test/accuracy", "number", of)  # type: ignore[arg-type]
+
+
+ADA, FOUR = Comparison(OWNER, "==", "ada"), Comparison(TRAINERS, ">=", 4)
+MEANINGS = {
+    'owner == "ada"': ADA,
+    "owner == 'ada'": ADA,
+    '"ada" == owner': ADA,
+    'owner != "ada"': Negation(ADA),
+    'not owner == "ada"': Negation(ADA),
+    "trainers >= 4": FOUR,
+    "4 <= trainers": FOUR,
+    "config.trainers >= 4": Comparison(TRAINERS, ">=", 4),
+    'owner == "ada" and trainers >= 4 or starred': One((Both((ADA, FOUR)), Comparison(STARRED, "==", True))),
+    'owner == "ada" AND (trainers >= 4 OR NOT starred)': Both((ADA, One((FOUR, Negation(Comparison(STARRED, "==", True)))))),
+    "2 < trainers <= 8": Both((Comparison(TRAINERS, ">", 2), Comparison(TRAINERS, "<=", 8))),
+    "trainers in (1, 2)": Comparison(TRAINERS, "in", (1, 2)),
+    "trainers not in [1]": Negation(Comparison(TRAINERS, "in", (1,))),
+    "trainers == none": Comparison(TRAINERS, "==", None),
+    "trainers > -0.5": Comparison(TRAINERS, ">", -0.5),
+    "lock": Comparison(LOCK, "==", True),
+    "lock == false": Comparison(LOCK, "==", False),
+    'mode contains "pipe"': Comparison(MODE, "contains", "pipe"),
+    '"pipe" in mode': Comparison(MODE, "contains", "pipe"),
+    'mode not contains "pipe"': Negation(Comparison(MODE, "contains", "pipe")),
+    'mode == "contains AND # is"': Comparison(MODE, "==", "contains AND # is"),
+    'tag == "x"': Comparison(TAGS, "==", "x"),
+    '"x" in tags': Comparison(TAGS, "contains", "x"),
+    '"x" not in tags': Negation(Comparison(TAGS, "contains", "x")),
+    "test/accuracy > 98": Comparison(accuracy(), ">", 98),
+    "test / accuracy.best > 98": Comparison(accuracy("best"), ">", 98),
+    'metric["test/accuracy"].min > 98': Comparison(accuracy("min"), ">", 98),
+    "test/accuracy.best > test/accuracy.last": Comparison(accuracy("best"), ">", accuracy()),
+    'created > "7d ago"': Comparison(CREATED, ">", Moment("2026-11-14T12:30:00.000Z", "2026-11-14T12:30:00.000Z")),
+    'created == "yesterday"': Comparison(CREATED, "==", Moment("2026-11-20T00:00:00.000Z", "2026-11-20T23:59:59.999Z")),
+    'created <= "2026-11-01"': Comparison(CREATED, "<=", Moment("2026-11-01T00:00:00.000Z", "2026-11-01T23:59:59.999Z")),
+    'created < "2026-11-01 14:30"': Comparison(CREATED, "<", Moment("2026-11-01T14:30:00.000Z", "2026-11-01T14:30:00.000Z")),
+    'created < "2026-11-01T14:30+02:00"': Comparison(CREATED, "<", Moment("2026-11-01T12:30:00.000Z", "2026-11-01T12:30:00.000Z")),
+    'duration > "1 h 30 min"': Comparison(DURATION, ">", 5_400.0),
+    "execution_time_s > 90": Comparison(DURATION, ">", 90),
+    "": Both(()),
+    "  \n ": Both(()),
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_each_form_has_its_meaning(text: str) -> None:
+    assert read_filter(text, now=NOW).tree == MEANINGS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "note"),
+    [
+        ("test/accuracy.best > 0.98", 98.0, "0.98 is read as 98 %."),
+        ("test/accuracy.best > 98", 98, ""),
+        ("test/accuracy.best >= 1", 1, ""),
+        ("test/accuracy.count > 0.5", 0.5, ""),
+        ("perf/bubble_share < 0.5", 0.5, "0.5 is read as 0.5 %, not as 50 %."),
+        ("train/loss < 0.5", 0.5, ""),
+    ],
+)
+def test_a_share_of_accuracy_is_read_as_a_percentage_and_said(text: str, value: float, note: str) -> None:
+    found = read_filter(text)
+    assert isinstance(found.tree, Comparison)
+    assert found.tree.value == value
+    assert [said.endswith(note) for said in found.notes] == ([True] if note else [])
+
+
+WRONG = [
+    ('owner = "ada"', 6, "'='", "Equality is written =="),
+    ("trainer > 4", 0, "'trainer'", "Did you mean trainers"),
+    ("config.trainer > 4", 0, "'config.trainer'", "Did you mean trainers"),
+    ("owner == ada", 9, "'ada'", "a text stands in quotes"),
+    ("test/acuracy > 4", 0, "'test/acuracy'", "Did you mean test/accuracy?"),
+    ("seed > 1 and test/accuracy.bst > 4", 13, "'test/accuracy.bst'", "Did you mean best?"),
+    ("train/kl.best > 1", 0, "'train/kl.best'", "ask for .min or .max"),
+    ('status == "done"', 10, "'\"done\"'", "queued, starting, running"),
+    ('experiment == "hogwyld"', 14, "", "Did you mean hogwild?"),
+    ('trainers == "4"', 12, "", "without quotes"),
+    ("owner == 4", 9, "'4'", 'in quotes: owner == "4"'),
+    ('owner > "a"', 8, "", "has no order"),
+    ('trainers contains "4"', 18, "", "Compare it with"),
+    ("created > 7d", 10, "'7d'", "stand in quotes"),
+    ("created > 2026-11-01", 18, "'01'", "stand in quotes"),
+    ('created > "soon"', 10, "", "7d ago"),
+    ('created > "999999999d ago"', 10, "", "7d ago"),
+    ('duration > "5 lightyears"', 11, "", "2 h 30 min"),
+    ("seed > 1e999", 7, "'1e999'", "A number lies between"),
+    ("seed > " + "9" * 400, 7, "", "A number lies between"),
+    ("seed > " + "9" * 900, 7, "", "A number lies between"),
+    ("seed > 0x10", 7, "'0x10'", "in quotes"),
+    ("trainers", 0, "'trainers'", "trainers > 1"),
+    ('"ada"', 0, "", "compare a field"),
+    ("1 < 2", 0, "'1'", "a field on one side"),
+    ('owner in "ada"', 9, "", "several values"),
+    ('owner == ("ada", "bea")', 9, "", "owner in"),
+    ("trainers < none", 11, "'none'", "== and != alone"),
+    ("trainers >= 4 and", 17, "", "breaks off at its end"),
+    ("(trainers >= 4", 0, "'('", "never closed"),
+    ("trainers >= 4)", 13, "')'", "closes nothing"),
+    ('owner == "ada', 9, "", "put the same quote"),
+    ("seed == 1 seed", 10, "'seed'", "and, or, not join"),
+    ('owner is "ada"', 6, "'is'", "Equality is written =="),
+    ("seed == 1 # mine", 10, "'#'", "no comments"),
+    ('owner == "a\\n"', 11, "", "no backslash"),
+    ("trainers * 2 > 4", 0, "'trainers * 2'", "does not compute"),
+    ("len(owner) > 4", 0, "'len(owner)'", "calls nothing"),
+    ('__import__("os").system("ls")', 0, "", "calls nothing"),
+    ("().__class__.__bases__", 0, "", "no field, number or text"),
+    ("owner.__class__ == 1", 0, "'owner.__class__'", "No run has that"),
+    ("lambda: 3", 0, "'lambda: 3'", "no functions"),
+    ("[run for run in runs]", 0, "", "no field, number or text"),
+    ('f"{owner}" == "ada"', 0, "", ""),
+    ('owner == b"ada"', 9, "", "a text in quotes"),
+    ("seed if lock else 3", 0, "", "no if and else"),
+    ("(" * 300 + "lock" + ")" * 300, 200, "", "nested too deep"),
+    ("not " * 240 + "lock", None, "", "at most 40 deep"),
+    ("-" * 990 + "1 > 2", 0, "", ""),
+    ("lock or " * 2_000, 0, "", "at most 1,000 characters, this one has 16,000"),
+    ("a\x00b", 1, "", "place 2"),
+    ("\ud800", 0, "", "place 1"),
+    ('metric["mine"] > 1', 0, "", "No run has recorded that metric"),
+    ("config[3] > 1", 0, "", 'metric["my number"].last'),
+    ("trainers == owner", 12, "'owner'", "where both are numbers"),
+]
+
+
+@pytest.mark.parametrize(("text", "start", "word", "cure"), WRONG, ids=[text[:30].encode("ascii", "replace").decode() for text, *_ in WRONG])
+def test_an_error_names_the_word_its_place_and_the_cure(text: str, start: int | None, word: str, cure: str) -> None:
+    with pytest.raises(FilterError) as told:
+        read_filter(text, now=NOW)
+    sentence = str(told.value)
+    assert cure in sentence
+    assert word in sentence
+    assert sentence.endswith((".", "?"))
+    assert start in (None, told.value.start)
+    assert len(sentence) < 400
+
+
+WORDS = some.sampled_from(
+    [
+        *"()[],.<>=!-+*/#:;\\'\"",
+        *("==", ">=", "and", "or", "not", "in", "contains", "is", "owner", "tags", "trainers", "lock", "created", "test/accuracy.best"),
+        *("metric[", '"7d ago"', '"x"', "4", "0.5", "1e400", "7d", "none", "true", "lambda", "if", "else", "for", "yield", "await", "é", "\n", "\t"),
+    ]
+)
+
+
+@given(some.one_of(some.text(max_size=LONGEST + 5), some.lists(WORDS, max_size=40).map(" ".join), some.lists(WORDS, max_size=40).map("".join)))
+@example("7and lock")
+@example("(yield)")
+@example("a" * 10_000)
+def test_any_text_is_a_filter_or_an_error_of_ours(text: str) -> None:
+    try:
+        found = read_filter(text)
+    except FilterError as error:
+        places = (0, error.start, error.end, len(text))
+        assert places == tuple(sorted(places))
+        return
+    assert isinstance(found, Filter)
+
+
+def test_a_name_that_only_the_store_knows_can_be_named() -> None:
+    names = Names.usual() | Names({"colour": "any"}, frozenset({"mine"}), frozenset({"old"}))
+    assert read_filter('colour == "red" and metric["mine"].max > 1 and experiment == "old"', names).fields == {
+        Field("config", "colour", "any"),
+        Field("metric", "mine", "number", "max"),
+        Field("run", "experiment", "text"),
+    }
+
+
+def test_a_filter_says_what_it_asks_for() -> None:
+    assert read_filter("not (archived or lock) and test/accuracy.best > test/accuracy.last").mentions("archived")
+    assert not read_filter("lock").mentions("archived")
+    assert [field.written for field in read_filter("test/accuracy.best > 1").fields] == ["test/accuracy.best"]
+
+
+def test_an_order_is_a_field_with_a_minus_for_the_greatest_first() -> None:
+    assert (read_order("-test/accuracy.best").field, read_order("-test/accuracy.best").descending) == (accuracy("best"), True)
+    assert (read_order("trainers").field, read_order("trainers").descending) == (TRAINERS, False)
+    assert read_field("duration") == DURATION
+    for text in ("", "-", "tags", "trainers > 3", "3", '"owner"'):
+        with pytest.raises(FilterError):
+            read_order(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90 s", 90), ("5min", 300), ("1.5 h", 5400), ("2 d 1 h", 176_400), ("1 w", 604_800), ("5", None), ("h", None)])
+def test_a_length_of_time_is_a_number_with_its_unit(text: str, seconds: float | None) -> None:
+    assert read_length(text) == seconds
+
+
+def test_the_language_knows_every_status() -> None:
+    assert get_args(Status) == STATUSES
