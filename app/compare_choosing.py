@@ -11,6 +11,7 @@ from app.compare_state import key_of, runs_field, show
 from app.compare_view import View
 from app.durations import moment
 from app.parts import title_of
+from app.results_view import EXAMPLE, HELP
 from engine.analysis.numbers import field_names, metric_names, names
 from engine.store import Reader
 from engine.store.records import RunRow
@@ -22,8 +23,8 @@ ROW_PX = 33
 def choice(view: View) -> tuple[View, list[str]]:
     """Show the fields that choose runs; return the view with what they say, and a sentence for each part that is wrong."""
     view, wrong = runs_field(view)
-    help_text = "All runs that match are compared, now and whenever the link is opened."
-    text = st.text_input("Filter", key=key_of("filter", view.filter), placeholder="name, owner, experiment, tag", width=260, help=help_text)
+    help_text = f"All runs that match are compared, now and whenever the link is opened. {HELP}"
+    text = st.text_input("Filter", key=key_of("filter", view.filter), placeholder=EXAMPLE, max_chars=LONGEST, help=help_text)
     return replace(view, filter=text.strip()), wrong
 
 

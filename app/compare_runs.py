@@ -26,8 +26,9 @@ class Chosen:
 
 
 def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]:
-    """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all; raises EngineError for a wrong text."""
-    return [run.id for run in reader.runs(search=text, limit=limit)], reader.count(search=text)
+    """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all; raises FilterError for a wrong text."""
+    found = reader.filter(text)
+    return [run.id for run in reader.runs(matching=found, limit=limit)], reader.count(matching=found)
 
 
 def chosen(reader: Reader, view: View) -> Chosen:
@@ -41,7 +42,7 @@ def chosen(reader: Reader, view: View) -> Chosen:
         else:
             said += [] if found else [f"No run matches the filter '{view.filter}'."]
     wanted = list(dict.fromkeys([*view.runs, *found]))
-    runs = reader.entries(wanted[: MOST_RUNS + len(view.runs)])
+    runs = reader.some(wanted[: MOST_RUNS + len(view.runs)])
     there = {run.id for run in runs}
     if gone := [run_id for run_id in view.runs if run_id not in there]:
         subject = f"Run {gone[0]} is" if len(gone) == 1 else f"Runs {ids_text(gone)} are"

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.store.curves import Curves
-from engine.store.records import RunRow
-from engine.store.rows import RUN_ROW
 from engine.store.views import Views
 
 if TYPE_CHECKING:
@@ -38,12 +36,6 @@ class Recorded:
 
 class Comparing(Curves, Views):
     """The questions of the page that compares runs."""
-
-    def entries(self, run_ids: Sequence[int]) -> list[RunRow]:
-        """Return those of the runs that are there, as a list shows them, in the order asked."""
-        with self.snapshot():
-            found = {run.id: run for run in self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.id {_AMONG}", [json.dumps(list(run_ids))]))}
-        return [found[run_id] for run_id in run_ids if run_id in found]
 
     def environments(self, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Return the environment of each run, empty where its worker has not written it yet."""

@@ -72,10 +72,10 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
 
 
 def test_runs_are_chosen_by_hand_and_by_filter_together(home: Home, ids: list[int]) -> None:
-    test = opened_at(runs="6", filter="Grace")
+    test = opened_at(runs="6", filter='owner == "Grace"')
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False, False, False, True, True, True]
-    test.text_input(key=f"{AT}filter").set_value("nobody").run()
-    assert "No run matches the filter 'nobody'." in words(test)
+    test.text_input(key=f"{AT}filter").set_value('owner == "nobody"').run()
+    assert "No run matches the filter 'owner == \"nobody\"'." in words(test)
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False] * 5 + [True]
 
 
@@ -94,11 +94,11 @@ def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home) -> None:
     with Store.open(home) as store:
         for _ in range(33):
             compare_labs.add(store, steps=5)
-    test = opened_at(filter="hogwild", tab="bars")
+    test = opened_at(filter='experiment == "hogwild"', tab="bars")
     assert "33 runs were asked for, and at most 30 can be told apart" in words(test)
     assert html(test).count('<a href="/run?run=') == 30
     assert "33 runs were asked for" in words(opened_at(runs="1-33"))
-    assert "33 runs were asked for" in words(opened_at(runs="1-3", filter="hogwild"))
+    assert "33 runs were asked for" in words(opened_at(runs="1-3", filter='experiment == "hogwild"'))
 
 
 def test_one_seed_has_no_band_and_the_page_says_why(home: Home, ids: list[int]) -> None:

@@ -40,7 +40,7 @@ def raw(reader: Reader, run_id: int) -> np.ndarray:
 
 
 def test_a_groups_band_is_scipys_on_the_raw_points_cell_by_cell(reader: Reader, ids: list[int]) -> None:
-    runs = reader.entries(ids[:3])
+    runs = reader.some(ids[:3])
     edges = np.linspace(0, STEPS - 1, MOST_CELLS + 1)
     cell = np.minimum(np.searchsorted(edges, np.arange(STEPS), side="right") - 1, MOST_CELLS - 1)
     points = [raw(reader, run.id) for run in runs]
@@ -55,7 +55,7 @@ def test_a_groups_band_is_scipys_on_the_raw_points_cell_by_cell(reader: Reader, 
 def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: list[int], statistic: Statistic, spread: Spread) -> None:
     def two_trainers(shown: list[int]) -> list[list[float]]:
         compare_points.forget()
-        groups = groups_of(reader.entries(shown), ["trainers"])
+        groups = groups_of(reader.some(shown), ["trainers"])
         lines = lines_of(reader, groups, LOSS, "step", statistic, spread, log=False)
         (line,) = [line for line, group in zip(lines, groups, strict=True) if group.name == "trainers 2"]
         assert line is not None
@@ -70,23 +70,23 @@ def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: li
 def test_what_is_kept_gives_way_to_news(home: Home, reader: Reader, ids: list[int]) -> None:
     with Store.open(home) as store:
         on = compare_labs.add(store, trainers=2, ended=False, steps=50)
-        runs = reader.entries([on])
+        runs = reader.some([on])
         before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
-        assert group_line(reader, reader.entries([on]), LOSS, "step", "mean", "none")[0] is before
+        assert group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0] is before
         store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
-    after = group_line(reader, reader.entries([on]), LOSS, "step", "mean", "none")[0]
+    after = group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0]
     assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
 
 
 def test_ranks_of_a_run_are_one_member_of_its_group(reader: Reader, ids: list[int]) -> None:
-    values, _ = group_line(reader, reader.entries([ids[3]]), LOSS, "step", "mean", "none")
+    values, _ = group_line(reader, reader.some([ids[3]]), LOSS, "step", "mean", "none")
     both = [np.array(series.values) for series in reader.series(ids[3], [LOSS])]
     assert len(both) == 2
     assert values.values == pytest.approx(np.mean(both, axis=0)[None])
 
 
 def test_single_runs_are_thinned_and_each_rank_has_a_curve(reader: Reader, ids: list[int]) -> None:
-    found = curves(reader, reader.entries(ids), LOSS, "step")
+    found = curves(reader, reader.some(ids), LOSS, "step")
     assert [(curve.run_id, curve.rank) for curve in found] == [
         (ids[0], 0),
         (ids[1], 0),
@@ -106,7 +106,7 @@ def test_single_runs_are_thinned_and_each_rank_has_a_curve(reader: Reader, ids: 
 
 @pytest.mark.parametrize(("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)])
 def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], axis: str, last: float) -> None:
-    runs = reader.entries([ids[3]])
+    runs = reader.some([ids[3]])
     for curve in curves(reader, runs, LOSS, axis):
         assert curve.x[-1] == pytest.approx(last)
         assert len(curve.x) == 120
@@ -114,7 +114,7 @@ def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], ax
 
 
 def test_a_metric_as_axis_is_aligned_by_step_and_unknown_before_its_first_point(reader: Reader, ids: list[int]) -> None:
-    (curve,) = curves(reader, reader.entries([ids[5]]), LOSS, ACCURACY)
+    (curve,) = curves(reader, reader.some([ids[5]]), LOSS, ACCURACY)
     tests = reader.series(ids[5], [ACCURACY])[0]
     whole = raw(reader, ids[5])
     assert len(curve.x) == 200 - tests.steps[0]
@@ -125,16 +125,16 @@ def test_a_metric_as_axis_is_aligned_by_step_and_unknown_before_its_first_point(
 def test_what_is_not_finite_is_a_gap_and_counted(home: Home, reader: Reader) -> None:
     with Store.open(home) as store:
         run_id = compare_labs.add(store, trainers=2, nan_at=7)
-    (curve,) = curves(reader, reader.entries([run_id]), LOSS, "step")
+    (curve,) = curves(reader, reader.some([run_id]), LOSS, "step")
     assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
-    values, line = group_line(reader, reader.entries([run_id]), LOSS, "step", "mean", "sd")
+    values, line = group_line(reader, reader.some([run_id]), LOSS, "step", "mean", "sd")
     assert np.isnan(values.values[0, 7]) and np.isfinite(values.values[0, 8]) and line.count[7] == 0
 
 
 def test_a_run_without_the_metric_has_no_part_in_its_group(home: Home, reader: Reader, ids: list[int]) -> None:
     with Store.open(home) as store:
         bare = compare_labs.add(store, trainers=2, steps=0)
-    groups = groups_of(reader.entries([ids[0], bare]), ["trainers"])
+    groups = groups_of(reader.some([ids[0], bare]), ["trainers"])
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
