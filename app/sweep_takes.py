@@ -77,7 +77,7 @@ def caveats(found: Outlay) -> Iterator[str]:
         return
     yield _source(found)
     if found.ends_in_s is None:
-        yield "When it ends is not known: nothing tells how long runs take that are on, or wait before these."
+        yield "When it ends is not known: nothing tells how long the runs take that are on, or that wait before these."
 
 
 def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
@@ -94,7 +94,7 @@ def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
     elif found.ends_in_s is not None and found.held < count:
         yield f"It should end {_end(found.ends_in_s)}{', without those on hold' if found.held else ''}."
     elif held and found.held < count:
-        yield "When it ends is not known: nothing tells how long runs take that are on, or wait before these."
+        yield "When it ends is not known: nothing tells how long the runs take that are on, or that wait before these."
     if found.held:
         yield f"{found.held:,} {'is' if found.held == 1 else 'are'} on hold."
     if held:
