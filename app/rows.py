@@ -7,9 +7,12 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
+from app.links import as_path, launch_query
 from app.marking import marks
 from app.markup import as_text, bar, sweep_link, when
+from engine.errors import EngineError
 from engine.queue.outlook import Wait, start_in_words
+from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import ALIVE, ENDED, RunRow
 
@@ -20,7 +23,6 @@ def row(run: RunRow, reader: Reader, waits: Mapping[int, Wait]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             parts.status_badge(run.status)
             st.page_link(parts.PAGES["run"], label=as_text(f"{run.id}: {parts.title_of(run)}"), query_params={"run": str(run.id)}, width="stretch")
-            parts.clone_button(run)
             parts.cancel_button(run)
         st.html(f'{_progress(run)}<div class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader, waits.get(run.id)))}</div>')
 
@@ -45,7 +47,17 @@ def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     if run.sweep_id:
         said.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
     accuracy = run.last.get("test/accuracy")
-    return [part for part in said if part] + ([f"test accuracy {accuracy:.2f} %"] if accuracy is not None else [])
+    said += [f"test accuracy {accuracy:.2f} %" if accuracy is not None else "", _clone_link(run)]
+    return [part for part in said if part]
+
+
+def _clone_link(run: RunRow) -> str:
+    """Return a link to the launch form with the run's settings, empty where its experiment is no longer known: a button each cost a page its speed."""
+    try:
+        query = launch_query(experiment(run.experiment), run.preset, run.config)
+    except EngineError:
+        return ""
+    return f'<a href="{escape(as_path("/", query))}" title="Fill the launch form with this run\'s settings.">Clone</a>'
 
 
 def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:

@@ -3,7 +3,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from app.links import as_path, launch_query, read_link
+from engine.home import Home
 from engine.registry import experiment, experiments
+from engine.runtime.machine import demand, machine
+from engine.store import Store
+from tests.app.test_pages import opened
 
 
 @pytest.mark.parametrize("name", [one.name for one in experiments()])
@@ -54,3 +58,13 @@ def test_a_preset_that_is_gone_is_left_out_of_a_clone() -> None:
     query = launch_query(found, "a preset of last year", values)
     assert "preset" not in query
     assert found.configure(None, read_link("hogwild", None, query["set"]).changes).model_dump() == values
+
+
+def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home) -> None:
+    with Store.open(home) as store:
+        config = experiment("hogwild").configure("quick", {"epochs": 7})
+        for name in ("hogwild", "gone"):
+            store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
+    rows = [element.proto.body for element in opened("runs").get("html") if 'class="pl-row"' in element.proto.body]
+    assert ["Clone" in row for row in rows] == [False, True]
+    assert 'href="/?experiment=hogwild&amp;preset=quick&amp;set=epochs:7"' in rows[1]

@@ -11,8 +11,9 @@ from tests.browser.conftest import Console
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
 
 
+@pytest.mark.timeout(300)
 def test_ten_watchers_and_a_browser_see_every_point_of_a_live_run(console: Console, home: Home) -> None:
-    found = watchers.watch(home, console.address, watchers=10, seconds=8, join_s=1, settle_s=2)
+    found = watchers.watch(home, console.address, watchers=10, seconds=6, join_s=1, settle_s=1)
     assert found["errors"] == []
     assert math.isfinite(found["lag_s"]["max"])
     assert math.isfinite(found["lag_of_status_and_numbers_s"]["max"])
