@@ -8,6 +8,7 @@ from engine.store import samples
 from engine.store.bands import count_band
 from engine.store.curves import Curves
 from engine.store.heat import count_heat
+from engine.store.origins import Origins
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
@@ -26,7 +27,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Curves):
+class Reader(Queue, Curves, Origins):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
