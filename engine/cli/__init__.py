@@ -21,6 +21,7 @@ COMMANDS = {
     "release": "engine.cli.queue:release_command",
     "move": "engine.cli.queue:move_command",
     "export": "engine.cli.export:export_command",
+    "import": "engine.cli.importing:import_command",
     "serve": "engine.cli.runner:serve_command",
     "stop": "engine.cli.runner:stop_command",
     "backup": "engine.cli.backups:backup_command",
