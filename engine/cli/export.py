@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,10 +14,8 @@ from engine.cli.show import in_full
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
-from engine.store.records import Series
-from engine.transfer.tables import Table, as_parquet, safe_cell
-
-COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "time_s", "value")
+from engine.transfer.curves import COLUMNS, point_rows, points_table, series_of
+from engine.transfer.tables import as_parquet, safe_cell
 
 
 @click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
@@ -74,7 +72,7 @@ def _write_file(reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequ
 
         return write_bundle(reader, run_ids, output, by=owner)
     if kind == "parquet":
-        table = Table(COLUMNS, [row for run_id in run_ids for row in _rows(reader, run_id, metrics)])
+        table = points_table(reader, run_ids, metrics)
         output.write_bytes(as_parquet(table))
         return len(table.rows)
     with output.open("w", newline="") as file:
@@ -90,19 +88,10 @@ def _write_csv(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], f
     writer.writerow(COLUMNS)
     points = 0
     for run_id in run_ids:
-        for row in _rows(reader, run_id, metrics):
+        for row in point_rows(reader, run_id, metrics):
             writer.writerow(map(safe_cell, row))
             points += 1
     return points
-
-
-def _rows(reader: Reader, run_id: int, metrics: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    experiment = reader.run(run_id).experiment
-    roles = {rank.rank: rank.role for rank in reader.ranks(run_id)}
-    for series in _series(reader, run_id, metrics):
-        where = (run_id, experiment, series.metric, series.rank, "" if series.rank is None else roles.get(series.rank, ""))
-        for point in zip(series.steps, series.passes, series.times_s, series.values, strict=True):
-            yield (*where, *point)
 
 
 def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], file: IO[str]) -> int:
@@ -110,15 +99,9 @@ def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], 
 
     points = 0
     for number, run_id in enumerate(run_ids):
-        found = list(_series(reader, run_id, metrics))
+        found = list(series_of(reader, run_id, metrics))
         points += sum(series.total for series in found)
         whole: dict[str, Any] = {**in_full(reader, run_id), "series": plain(found)}
         file.write(("[" if number == 0 else ",\n") + json.dumps(whole, allow_nan=False, ensure_ascii=False))
     file.write("]\n")
     return points
-
-
-def _series(reader: Reader, run_id: int, metrics: Sequence[str]) -> Iterator[Series]:
-    names = metrics or sorted({summary.metric for summary in reader.summaries(run_id)})
-    for name in names:
-        yield from reader.series(run_id, [name])
