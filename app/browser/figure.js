@@ -21,7 +21,7 @@ function begin(element) {
     node.style.height = `${state.data.height}px`;
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", state.data.alt);
-    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: "kept" }), PLOT_CONFIG);
+    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: "kept" }), configOf(fileName(state.data.alt)));
   };
   const resizing = new ResizeObserver(() => node.data && window.Plotly.Plots.resize(node));
   resizing.observe(element);
@@ -33,14 +33,4 @@ function begin(element) {
     delete element.figure;
   };
   return state;
-}
-
-function paint(trace, colour, theme) {
-  if (trace.type === "heatmap") return { ...trace, colorscale: heatOf(theme) };
-  if (colour === undefined || colour === null) return trace;
-  const value = theme.colours[colour % theme.colours.length];
-  const marker = { ...trace.marker, color: value };
-  if (marker.line) marker.line = { color: theme.ground, ...marker.line }; // bars that lie side by side are set apart
-  const insidetextfont = { color: theme.ground, ...trace.insidetextfont };
-  return { ...trace, marker, line: { ...trace.line, color: value }, ...(trace.type === "bar" && { insidetextfont }) };
 }
