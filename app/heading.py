@@ -10,11 +10,13 @@ from app.lineage import lineage, resume_button, retry_button
 from app.markup import as_text, bar, number, sweep_link, table, when
 from app.queueing import queue_actions, waits, why
 from app.rows import time_left
+from app.run_downloads import run_downloads
 from engine.config import empty_means
 from engine.errors import EngineError
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader
+from engine.store.origins import Origin
 from engine.store.records import Run, RunRow, Summary
 
 TOLD = (
@@ -38,13 +40,14 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     if run.error:
         with st.expander("What stands behind it", expanded=run.status == "failed"):
             st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
-    parts.show_facts(_facts(run, entry))
+    parts.show_facts(_facts(run, entry, reader.origin(run.id)))
     st.html(f'<div class="pl-tiles">{"".join(_tiles(reader.summaries(run.id), entry))}</div>')
 
 
 def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
+    run_downloads(run)
     resume_button(run)
     queue_actions(run)
     retry_button(run)
@@ -69,7 +72,7 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     return run.cause or "It ended without saying why."
 
 
-def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
+def _facts(run: Run, entry: RunRow, origin: Origin | None) -> list[tuple[str, str]]:
     pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
     on_for = run.execution_time_s
@@ -77,7 +80,8 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
         on_for = run.time_before_s + here
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
-    pairs.append(("Ranks", str(run.demand.ranks)))
+    if run.demand.ranks:
+        pairs.append(("Ranks", str(run.demand.ranks)))
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
     if run.cores or run.terms.oversubscribe:
@@ -88,6 +92,8 @@ def _facts(run: Run, entry: RunRow) -> list[tuple[str, str]]:
         pairs.append(("Retries", f"{run.attempt} of {run.terms.max_retries}"))
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
+    if origin is not None:
+        pairs.append(("Comes from", escape(origin.words)))
     if run.tags:
         pairs.append(("Tags", escape(", ".join(run.tags))))
     return pairs

@@ -6,8 +6,10 @@ import streamlit as st
 
 from app import board, parts
 from app.asking import reading
+from app.exporting import download
+from app.importing import import_button
 from engine.registry import EXPERIMENTS
-from engine.store.records import Status
+from engine.store.records import ENDED, Status
 
 MOST = 2_000
 ROW_PX = 33
@@ -29,12 +31,14 @@ runs = [run for run in found if (not of or run.experiment in of) and (not by or 
 if not runs:
     nothing = "No run matches these filters." if search or of or by or status else "No run has been launched yet; the results of every run will stand here."
     parts.empty(nothing, "Launch one", "launch")
+    import_button()
     st.stop()
 with filters, st.popover("Columns"):
     known = board.setting_names(runs)
     settings = st.multiselect("Settings shown", known, default=[name for name in USUAL if name in known], key="settings")
+shown = board.table(runs, settings)
 chosen = st.dataframe(
-    board.table(runs, settings),
+    shown,
     column_config=board.columns(runs),
     hide_index=True,
     height=min(21, len(runs) + 1) * ROW_PX + 2,
@@ -47,5 +51,8 @@ chosen = st.dataframe(
 )
 counted = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}{f', the newest of {matching:,}' if matching > len(found) else ''}"
 st.caption(f"{counted}. Tick the box before a row to open its run; click a column's head to sort.")
+with st.container(horizontal=True):
+    download("results", key="results", tables={"The table": shown}, runs=[run.id for run in runs if run.status in ENDED])
+    import_button()
 if rows := chosen.selection.rows:
     parts.go_to_run(runs[rows[0]].id)
