@@ -132,4 +132,4 @@ def _setting(value: object) -> str:
 def _words(value: object) -> str:
     if isinstance(value, dict):
         return "\n".join(f"{name} {version}" for name, version in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (", ".join(map(str, value)) if isinstance(value, list) else str(value)) or "none"
