@@ -8,8 +8,9 @@ from typing import Any
 from engine.errors import ImportRefused, NoSuchRun
 from engine.store import Reader
 from engine.store.origins import Origin, fingerprint_of
-from engine.transfer.archives import Members
+from engine.transfer.archives import Members, shown
 from engine.transfer.manifest import Manifest
+from engine.transfer.settings import odd_setting
 from engine.transfer.sheets import read_sheet, refusal
 
 MOST_RUNS = 10_000
@@ -61,6 +62,8 @@ def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
         raise refusal("runs", number, f"{missing[0]} is empty or missing")
     if type(run["id"]) is not int or run["id"] < 1 or run["id"] in seen:
         raise refusal("runs", number, "the id is no number above 0 of its own")
+    if odd := odd_setting(run["experiment"], json.loads(run["config"])):
+        raise refusal("runs", number, f"the setting '{shown(odd)}' is not of the kind that {run['experiment']} has")
 
 
 def _origin(run: Mapping[str, Any], before: Mapping[str, Any] | None) -> Origin:
