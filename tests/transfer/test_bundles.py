@@ -185,6 +185,8 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("bad time", row("runs", "created_at", "yesterday"), "created_at is no moment"),
     ("bad day", row("events", "at", "2026-02-31T00:00:00.000Z"), "at is no moment"),
     ("config of nonsense", row("runs", "config", "[1]"), "config is no JSON object"),
+    ("text for a number", row("runs", "config", '{"trainers": "4"}'), "the setting 'trainers' is not of the kind that hogwild has"),
+    ("list for a text", row("runs", "config", '{"model": ["mnist_net"]}'), "the setting 'model' is not of the kind"),
     ("long owner", row("runs", "owner", "x" * 201), "owner is no text of at most 200 characters"),
     ("half a character", row("runs", "name", "\ud800"), "holds what a store can't"),
     ("huge number", row("points", "step", 2**70), "neither a text nor a number"),
