@@ -13,6 +13,7 @@ from app.durations import moment
 from app.parts import title_of
 from app.results_view import EXAMPLE, HELP
 from engine.analysis.numbers import field_names, metric_names, names
+from engine.filter.syntax import LONGEST
 from engine.store import Reader
 from engine.store.records import RunRow
 

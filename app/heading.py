@@ -9,6 +9,7 @@ from app.lineage import lineage, resume_button, retry_button, what_next
 from app.marking import marks, marks_of
 from app.markup import as_text, slot, table
 from app.queueing import queue_actions, waits, why
+from app.run_downloads import run_downloads
 from engine.config import empty_means
 from engine.errors import EngineError
 from engine.registry import experiment
@@ -36,7 +37,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     if run.error:
         with st.expander("What stands behind it", expanded=run.status == "failed"):
             st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
-    st.html(slot("facts", vitals.facts_of(run)))
+    st.html(slot("facts", vitals.facts_of(run, reader.origin(run.id))))
     st.html(slot("tiles", vitals.tiles(reader.summaries(run.id), entry)))
 
 
@@ -44,6 +45,7 @@ def _actions(run: Run) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     marks_of(run)
+    run_downloads(run)
     resume_button(run)
     queue_actions(run)
     retry_button(run)

@@ -26,11 +26,15 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "band.js", "zoom.js", "chart.js"),
+    js=_text("plotly.js", "save.js", "band.js", "zoom.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
-    "parallab_figure", html='<div class="pl-figure"></div>', css=_text("chart.css"), js=_text("plotly.js", "figure.js"), isolate_styles=False
+    "parallab_figure",
+    html='<div class="pl-figure"></div>',
+    css=_text("chart.css"),
+    js=_text("plotly.js", "paint.js", "save.js", "figure.js"),
+    isolate_styles=False,
 )
 _log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)
 _name = st.components.v2.component("parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False)

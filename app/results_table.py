@@ -8,9 +8,12 @@ import streamlit as st
 from app import board, parts, results_view
 from app.board import Line
 from app.board_columns import measured
+from app.exporting import download
+from app.importing import import_button
 from app.marking import mark_selected
 from app.results_view import View
 from engine.store import Reader
+from engine.store.records import ENDED
 
 PAGE = 500
 ROW_PX = 33
@@ -92,6 +95,10 @@ def show(reader: Reader, view: View, found: Found) -> None:
             _act(reader, ids)
         else:
             st.caption(_counted(view, found, bool(tops)))
+    with st.container(horizontal=True):
+        ended = [run.id for run in reader.some(ids) if run.status in ENDED] if ids else []
+        download("results", key="results", tables={"The table": frame}, runs=ended)
+        import_button()
 
 
 def _marked(line: Line) -> Line:

@@ -7,6 +7,7 @@ from app.durations import absolute, ago, duration, since
 from app.markup import bar, facts, number, sweep_link, table, when
 from app.rows import time_left
 from engine.metrics import metric
+from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 
 TOLD = (
@@ -34,8 +35,8 @@ def progress(entry: RunRow) -> str:
     return bar(entry.progress, f"Progress of run {entry.id}")
 
 
-def facts_of(run: Run) -> str:
-    """Return who launched the run, when, how long it takes and what it holds."""
+def facts_of(run: Run, origin: Origin | None = None) -> str:
+    """Return who launched the run, when, how long it takes, what it holds, and where it comes from if it was imported."""
     pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
     on_for = run.execution_time_s
@@ -43,7 +44,8 @@ def facts_of(run: Run) -> str:
         on_for = run.time_before_s + here
     pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
     pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
-    pairs.append(("Ranks", str(run.demand.ranks)))
+    if run.demand.ranks:
+        pairs.append(("Ranks", str(run.demand.ranks)))
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
     if run.cores or run.terms.oversubscribe:
@@ -54,6 +56,8 @@ def facts_of(run: Run) -> str:
         pairs.append(("Retries", f"{run.attempt} of {run.terms.max_retries}"))
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
+    if origin is not None:
+        pairs.append(("Comes from", escape(origin.words)))
     if run.tags:
         pairs.append(("Tags", escape(", ".join(run.tags))))
     return facts(pairs)

@@ -5,6 +5,7 @@ EngineError
 │   └── UnknownName       no experiment, preset, setting or data set has that name
 ├── FilterError           a filter can't be read
 ├── DataError             a data set can't be had or is damaged
+├── ImportRefused         a file of runs is broken, hostile, of another kind, too new, or here already
 ├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
 ├── DeviceError           a device was asked for that this machine or experiment can't give
 ├── StoreError            the store can't do what was asked
@@ -65,6 +66,10 @@ class FilterError(EngineError):
 
 class DataError(EngineError):
     """A data set can't be had or is damaged."""
+
+
+class ImportRefused(EngineError):
+    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would mend it."""
 
 
 class NoCheckpoint(EngineError):

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import results_table, results_view
 from app.asking import reading
+from app.importing import import_button
 
 st.title("Results", anchor=False)
 with reading() as reader:
@@ -16,3 +17,4 @@ with reading() as reader:
         results_table.show(reader, view, found)
     else:
         results_table.nothing(reader, view)
+        import_button()

@@ -110,7 +110,7 @@ function begin(element) {
       else describe(panel, metric, curves);
       const goal = chart.goals[metric.name];
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
-      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), { ...PLOT_CONFIG, toImageButtonOptions: { filename: `run-${chart.data.run}-${metric.name.replace("/", "-")}` } });
+      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), configOf(fileName(`run ${chart.data.run} ${metric.name}`)));
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
@@ -224,8 +224,8 @@ function lines(curve, index, axis, smoothing, theme) {
     return [{ ...base, mode: few ? "lines+markers" : "lines", line: { ...line, width: few ? 2 : 1.4 }, marker: { color: colour, size: 6, symbol: MARKERS[index % MARKERS.length] } }];
   }
   return [
-    { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
-    { ...base, y: smooth(curve.values, smoothing), mode: "lines", line },
+    { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, meta: { as: "raw" }, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
+    { ...base, y: smooth(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
   ];
 }
 

@@ -24,7 +24,7 @@ function begin(element) {
     node.style.height = `${state.data.height}px`;
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", state.data.alt);
-    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), PLOT_CONFIG);
+    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), configOf(fileName(state.data.alt)));
   };
   const told = ({ detail }) => {
     const news = detail[state.data.key];
@@ -42,21 +42,4 @@ function begin(element) {
     delete element.figure;
   };
   return state;
-}
-
-function paint(trace, colour, theme) {
-  if (trace.type === "heatmap") return { ...trace, colorscale: heatOf(theme) };
-  if (colour === undefined || colour === null) return trace;
-  const value = colour.share === undefined ? theme.colours[colour % theme.colours.length] : shadeOf(theme, colour.share);
-  const marker = { ...trace.marker, color: value };
-  if (marker.line) marker.line = { color: theme.ground, ...marker.line }; // bars that lie side by side are set apart
-  const insidetextfont = { color: theme.ground, ...trace.insidetextfont };
-  return { ...trace, marker, line: { ...trace.line, color: value }, ...(trace.type === "bar" && { insidetextfont }) };
-}
-
-// A colour for a share from 0 to 1 that is seen on the ground all the way.
-function shadeOf(theme, share) {
-  const [colour] = theme.colours;
-  const half = share * 2;
-  return half < 1 ? mixed(mixed(theme.ground, colour, 0.35), colour, half) : mixed(colour, mixed(colour, theme.text, 0.75), half - 1);
 }

@@ -32,6 +32,7 @@ COMMANDS = {
     "note": "engine.cli.marking:note_command",
     "rename": "engine.cli.marking:rename_command",
     "export": "engine.cli.export:export_command",
+    "import": "engine.cli.importing:import_command",
     "serve": "engine.cli.runner:serve_command",
     "stop": "engine.cli.runner:stop_command",
     "backup": "engine.cli.backups:backup_command",

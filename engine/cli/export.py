@@ -1,45 +1,82 @@
-"""`export`: every point of some runs, for other programs."""
+"""`export`: every point of some runs for other programs, or the runs whole as a bundle for another store."""
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from engine.cli.answers import plain, print_json
+from engine.cli.frame import owner_option
 from engine.cli.show import in_full
+from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
-from engine.store.records import Series
+from engine.transfer.curves import COLUMNS, point_rows, points_table, series_of
+from engine.transfer.tables import as_parquet, safe_cell
 
-COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "time_s", "value")
 
-
-@click.command("export", short_help="Write every point of some runs as CSV or JSON.")
+@click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option("--format", "kind", type=click.Choice(["csv", "json"]), required=True, help="csv: one row a point; json: an array of whole runs.")
-@click.option("--metric", "metrics", multiple=True, help="Only this metric, such as train/loss; may be given often.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of standard output.")
-@click.option("--json", "as_json", is_flag=True, help="With --output: answer in JSON what was written.")
-def export_command(run_ids: Sequence[int], kind: str, metrics: Sequence[str], output: Path | None, as_json: bool) -> None:
-    """Write all points of one run or more, none left out.
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["bundle", "csv", "json", "parquet"]),
+    help="bundle: whole runs for another store; csv, parquet: one row a point; json: an array of whole runs. Default: what the file's name ends in.",
+)
+@click.option("--metric", "metrics", multiple=True, help="Only this metric, such as train/loss; may be given often. Not for a bundle.")
+@click.option("--output", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; CSV and JSON go to standard output without one.")
+@owner_option
+@click.option("--json", "as_json", is_flag=True, help="With --out: answer in JSON what was written.")
+def export_command(run_ids: Sequence[int], kind: str | None, metrics: Sequence[str], output: Path | None, owner: str, as_json: bool) -> None:
+    """Write one run or more: whole, as a bundle that the import command of another store takes in, or all their points, none left out.
 
+    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags, notes and logs; not their checkpoints.
     A point of the whole run has an empty rank. NaN and infinities stay: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
     """
+    kind = kind or _kind_of(output)
+    if output is None and kind in ("bundle", "parquet"):
+        raise ConfigError(
+            [Problem("out", f"A {kind} is no text for a terminal: name its file, such as --out runs{'.zip' if kind == 'bundle' else '.parquet'}.")]
+        )
+    if kind == "bundle" and metrics:
+        raise ConfigError([Problem("metric", "A bundle holds whole runs: leave --metric out, or choose another --format.")])
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.run(run_id)  # so that a wrong id writes nothing at all
         if output is None:
             _write(reader, run_ids, kind, metrics, sys.stdout)
             return
-        with output.open("w", newline="") as file:
-            points = _write(reader, run_ids, kind, metrics, file)
+        points = _write_file(reader, run_ids, kind, metrics, output, owner)
     if as_json:
-        print_json({"path": str(output), "runs": len(run_ids), "points": points})
+        print_json({"path": str(output), "runs": len(set(run_ids)), "points": points})
     else:
         click.echo(f"{points:,} points of {len(run_ids)} run{'s' if len(run_ids) > 1 else ''} written to {output}.")
+
+
+def _kind_of(output: Path | None) -> str:
+    """Return the format that a file's name asks for; raises ConfigError where it asks for none."""
+    kinds = {".zip": "bundle", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
+    if output is None or output.suffix.lower() not in kinds:
+        raise ConfigError(
+            [Problem("format", "Say what to write: --format csv, json, parquet or bundle, or --out with a name that ends in .zip, .csv, .json or .parquet.")]
+        )
+    return kinds[output.suffix.lower()]
+
+
+def _write_file(reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], output: Path, owner: str) -> int:
+    if kind == "bundle":
+        from engine.transfer.bundle import write_bundle
+
+        return write_bundle(reader, run_ids, output, by=owner)
+    if kind == "parquet":
+        table = points_table(reader, run_ids, metrics)
+        output.write_bytes(as_parquet(table))
+        return len(table.rows)
+    with output.open("w", newline="") as file:
+        return _write(reader, run_ids, kind, metrics, file)
 
 
 def _write(reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], file: IO[str]) -> int:
@@ -51,12 +88,9 @@ def _write_csv(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], f
     writer.writerow(COLUMNS)
     points = 0
     for run_id in run_ids:
-        experiment = reader.run(run_id).experiment
-        roles = {rank.rank: rank.role for rank in reader.ranks(run_id)}
-        for series in _series(reader, run_id, metrics):
-            points += series.total
-            where = (run_id, experiment, series.metric, series.rank, "" if series.rank is None else roles.get(series.rank, ""))
-            writer.writerows((*where, *point) for point in zip(series.steps, series.passes, series.times_s, series.values, strict=True))
+        for row in point_rows(reader, run_id, metrics):
+            writer.writerow(map(safe_cell, row))
+            points += 1
     return points
 
 
@@ -65,15 +99,9 @@ def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], 
 
     points = 0
     for number, run_id in enumerate(run_ids):
-        found = list(_series(reader, run_id, metrics))
+        found = list(series_of(reader, run_id, metrics))
         points += sum(series.total for series in found)
         whole: dict[str, Any] = {**in_full(reader, run_id), "series": plain(found)}
         file.write(("[" if number == 0 else ",\n") + json.dumps(whole, allow_nan=False, ensure_ascii=False))
     file.write("]\n")
     return points
-
-
-def _series(reader: Reader, run_id: int, metrics: Sequence[str]) -> Iterator[Series]:
-    names = metrics or sorted({summary.metric for summary in reader.summaries(run_id)})
-    for name in names:
-        yield from reader.series(run_id, [name])

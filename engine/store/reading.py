@@ -9,6 +9,7 @@ from engine.store.bands import count_band
 from engine.store.comparing import Comparing
 from engine.store.grouping import Groups
 from engine.store.heat import count_heat
+from engine.store.origins import Origins
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
@@ -28,7 +29,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies):
+class Reader(Queue, Groups, Comparing, Studies, Origins):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -46,7 +46,19 @@ _VIEWS = """CREATE TABLE views ( -- pages as somebody left them, under a name
     UNIQUE (owner, page, name)
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS)
+_ORIGINS = """CREATE TABLE origins ( -- where the runs come from that another store or another program recorded
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run here
+    kind TEXT NOT NULL CHECK (kind IN ('parallab', 'tensorboard', 'mlflow')), -- the program that recorded it
+    host TEXT NOT NULL, -- the machine that it ran on, empty where nobody wrote it down
+    original_id TEXT NOT NULL, -- its id there
+    owner TEXT NOT NULL, -- who launched it there
+    fingerprint TEXT NOT NULL UNIQUE, -- what tells it from any other run, the same in every store
+    file TEXT NOT NULL, -- the name of the file that brought it
+    imported_at TEXT NOT NULL, -- when
+    imported_by TEXT NOT NULL -- and by whom
+) STRICT"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -171,6 +183,12 @@ def marks_on_runs(db: Database) -> None:
     for column in ("starred_by TEXT", "pinned_by TEXT", "archived_by TEXT"):
         db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
     db.execute("CREATE UNIQUE INDEX runs_pinned ON runs (experiment) WHERE pinned_by IS NOT NULL")
+
+
+@steps()
+def origins_of_imported_runs(db: Database) -> None:
+    """Let a run say which store or program it comes from, and be known again."""
+    db.execute(_ORIGINS)
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

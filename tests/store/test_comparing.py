@@ -14,7 +14,7 @@ Running = Callable[..., int]
 def test_entries_come_in_the_order_asked_and_runs_that_are_gone_are_left_out(store: Store, reader: Reader, running: Running) -> None:
     one, two, three = running(), running(), running()
     store.write(two, [RankBatch(0, [Point("test/accuracy", 1, 90.0, 0.1), Point("test/accuracy", 2, 80.0, 0.2)])])
-    found = reader.entries([three, 99, two])
+    found = reader.some([three, 99, two])
     assert [run.id for run in found] == [three, two]
     assert (found[1].last["test/accuracy"], found[1].best["test/accuracy"]) == (80.0, 90.0)
     assert found == [reader.entry(three), reader.entry(two)]

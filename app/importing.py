@@ -1,0 +1,61 @@
+"""The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken in then."""
+
+import re
+import tempfile
+from pathlib import Path, PurePosixPath
+
+import streamlit as st
+
+from app import dialogs, person
+from app.asking import command
+from app.markup import as_text, run_link
+from engine.store import Store
+from engine.transfer.bundle import Arrived
+from engine.transfer.incoming import import_path
+
+MOST_MB = 200
+_ARRIVED = "import.arrived"
+
+
+def import_button() -> None:
+    """Show the button that opens the dialog."""
+    if st.button("Import", key="import", help="Runs of another lab, of TensorBoard or of MLflow."):
+        st.session_state.pop(_ARRIVED, None)
+        dialogs.open_soon(ask_import)
+
+
+@st.dialog("Import runs")
+def ask_import() -> None:
+    """Ask for a file and take its runs in."""
+    st.write(
+        "A bundle from another lab, a TensorBoard event file, or a zip of a folder of event files or of MLflow's `mlruns`. "
+        "All of its runs come in, or none; each says where it comes from."
+    )
+    file = st.file_uploader("File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE")
+    if st.button("Import its runs", type="primary", disabled=file is None) and file is not None:
+        st.session_state[_ARRIVED] = _take_in(file.name, file.getvalue())
+    if (arrived := st.session_state.get(_ARRIVED)) is not None:
+        _tell(arrived)
+
+
+def _take_in(name: str, data: bytes) -> Arrived | None:
+    """Import an uploaded file; None where it can't be, and the dialog says why."""
+    called = re.sub(r"[^\w. -]", "_", PurePosixPath(name.replace("\\", "/")).name)[:100].lstrip(".") or "file"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / called
+        path.write_bytes(data)
+
+        def take_in(store: Store) -> Arrived:
+            return import_path(store, path, by=person.whoever())
+
+        return command(take_in)
+
+
+def _tell(arrived: Arrived) -> None:
+    st.success(as_text(arrived.sentence))
+    for note in arrived.notes[:20]:
+        st.caption(as_text(note))
+    st.html(", ".join(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20]))
+    if st.button("Show the table"):
+        st.session_state.pop(_ARRIVED, None)
+        st.rerun()

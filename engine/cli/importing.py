@@ -1,0 +1,32 @@
+"""`import`: take in runs of another store, of TensorBoard or of MLflow."""
+
+from pathlib import Path
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import json_option, owner_option
+from engine.home import Home
+from engine.store import Store
+
+
+@click.command("import", short_help="Take in runs of another store, of TensorBoard or of MLflow.")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@owner_option
+@json_option
+def import_command(path: Path, owner: str, as_json: bool) -> None:
+    """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns; all of them or none.
+
+    FILE may be a folder, or a zip of one. Each run keeps where it comes from. A run that is here already is not taken in a second time.
+    Of TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
+    """
+    from engine.transfer.incoming import import_path
+
+    with Store.open(Home.find()) as store:
+        found = import_path(store, path, by=owner)
+    if as_json:
+        print_json({"ids": list(found.ids), "known": dict(found.known), "notes": list(found.notes)})
+        return
+    click.echo(found.sentence)
+    for note in found.notes:
+        click.echo(note)

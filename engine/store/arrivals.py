@@ -1,0 +1,167 @@
+"""How runs of another store come in: their rows under new ids, all in one transaction, checked before it is kept.
+
+The tables themselves refuse what has the wrong type; what they can't know (times, summaries, numbers out of range) is looked at here.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from engine.errors import ImportRefused
+from engine.store.buckets import rebuild
+from engine.store.clock import now
+from engine.store.origins import Origin
+from engine.store.parcels import Part, columns_of
+from engine.store.writing import Store
+
+IMPORTED = "imported"
+"""The kind of event that says where a run comes from."""
+MOST_BUCKET = 1_000_000
+
+_WRONG_VALUES = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, OverflowError, UnicodeEncodeError)
+_ORIGIN = (
+    "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (fingerprint) DO NOTHING"
+)
+_VERSION = "(SELECT coalesce(max(version), 0) + 1 FROM runs)"
+_PLACE = "(SELECT coalesce(max(place), 0) + 1 FROM runs)"
+_UNLIKE = """
+SELECT m.name FROM metrics AS m LEFT JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ? GROUP BY m.id
+HAVING min(m.count, m.nonfinite, m.thinned) < 0 OR count(p.id) <> m.count + m.nonfinite - m.thinned
+    OR (m.thinned = 0 AND (count(p.value) <> m.count OR m.low IS NOT min(p.value) OR m.high IS NOT max(p.value)))
+    OR (m.count > 0 AND (m.mean IS NULL OR m.mean < m.low - abs(m.low) / 1e6 OR m.mean > m.high + abs(m.high) / 1e6))
+    OR (m.count = 0 AND coalesce(m.low, m.high, m.mean, m.last) IS NOT NULL)
+"""
+_UNLIKE_LAST = """
+SELECT m.name FROM metrics AS m WHERE m.run_id = ?
+    AND m.last IS NOT (SELECT value FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
+"""
+_NEITHER = """
+SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ? AND ((p.value IS NULL) = (p.nonfinite IS NULL) OR p.id < 1)
+"""
+_OUT_OF_RANGE = f"SELECT name FROM histograms WHERE run_id = ? AND (bucket NOT BETWEEN 0 AND {MOST_BUCKET} OR count < 0)"
+_COUNTED = (
+    "UPDATE runs SET last_point_id = (SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics AS m ON m.id = p.metric_id WHERE m.run_id = ?1) WHERE id = ?1"
+)
+
+
+def reserve(store: Store, count: int) -> range:
+    """Return ids that no other run will ever get, so that what is put into their folders before the rows can't come to stand in another run's."""
+    with store.change() as connection:
+        row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
+        if row is None:
+            connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?)", [count])
+        else:
+            connection.execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'runs'", [count])
+    first = int(row[0] if row else 0) + 1
+    return range(first, first + count)
+
+
+@contextmanager
+def arriving(store: Store, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Connection]:
+    """Hold one transaction in which the runs of a file are written, and end it with where each of them comes from."""
+    with store.change() as connection:
+        with refusing("a row"):
+            yield connection
+        for run_id, origin in origins.items():
+            name_origin(connection, run_id, origin)
+            store._note_event(run_id, IMPORTED, origin.imported_by, origin.words)
+            store.touch(run_id)
+
+
+def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
+    """Write where a run comes from; raises ImportRefused where it came meanwhile by another hand."""
+    told = (origin.kind, origin.host, origin.original_id, origin.owner, origin.fingerprint, origin.file, origin.imported_at, origin.imported_by)
+    if connection.execute(_ORIGIN, [run_id, *told]).rowcount == 0:
+        raise ImportRefused(f"{origin.file} is being imported by someone else at this moment: its runs are here now. Nothing was written a second time.")
+
+
+def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], origins: Mapping[int, Origin]) -> None:
+    """Write the rows of some runs under the ids that `ids` gives them; None leaves a run out. Raises ImportRefused, and nothing is written."""
+    with arriving(store, origins) as connection:
+        metrics: dict[int, int | None] = {}
+        for part in parts:
+            with refusing(f"table '{part.table}'"):
+                _write(connection, part, ids, metrics)
+        for run_id in origins:
+            _look_at(connection, run_id)
+            connection.execute(_COUNTED, [run_id])
+        for metric_id in filter(None, metrics.values()):
+            if connection.execute("SELECT thinned FROM metrics WHERE id = ?", [metric_id]).fetchone()[0] == 0:
+                rebuild(connection, metric_id)
+
+
+def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> None:
+    if unknown := set(part.columns) - set(columns_of(connection, part.table)):
+        raise ImportRefused(f"It was made by a newer Parallab: its table '{part.table}' has a column '{min(unknown)}'. Update this checkout.")
+    if part.table == "origins":
+        return
+    if part.table == "runs":
+        _insert(connection, part, {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old)}, {"version": _VERSION, "place": _PLACE})
+    elif part.table == "metrics":
+        _insert(connection, replace(part, rows=_numbered(connection, part, ids, metrics)), {}, {})
+    elif part.table == "points":
+        _insert(connection, part, {"metric_id": metrics.__getitem__}, {})
+    else:
+        _insert(connection, part, {"run_id": ids.__getitem__}, {})
+
+
+def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> Iterator[list[Any]]:
+    """Yield the rows of the metrics with their ids here, and remember these; a metric of a run that is left out goes to None."""
+    (highest,) = connection.execute("SELECT coalesce(max(id), 0) FROM metrics").fetchone()
+    at = {name: position for position, name in enumerate(part.columns)}
+    for row in part.rows:
+        old, run_id = row[at["id"]], ids[row[at["run_id"]]]
+        if old in metrics:
+            raise KeyError(f"metric {old} twice")
+        highest += 1
+        metrics[old] = None if run_id is None else highest
+        if run_id is not None:
+            yield [{"id": highest, "run_id": run_id}.get(name, value) for name, value in zip(part.columns, row, strict=True)]
+
+
+def _insert(connection: sqlite3.Connection, part: Part, renumber: Mapping[str, Callable[[Any], int | None]], made: Mapping[str, str]) -> None:
+    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent, which is then unknown."""
+    marks = ", ".join(["?"] * len(part.columns) + list(made.values()))
+    sql = f"INSERT INTO {part.table} ({', '.join([*part.columns, *made])}) VALUES ({marks})"
+    keys = [(part.columns.index(name), change, name == "parent_id") for name, change in renumber.items() if name in part.columns]
+    connection.executemany(sql, filter(None, (_renumbered(row, keys) for row in part.rows)))
+
+
+def _renumbered(row: Sequence[Any], keys: Sequence[tuple[int, Callable[[Any], int | None], bool]]) -> list[Any] | None:
+    values = list(row)
+    for position, change, may_be_unknown in keys:
+        values[position] = change(values[position])
+        if values[position] is None and not may_be_unknown:
+            return None
+    return values
+
+
+def _look_at(connection: sqlite3.Connection, run_id: int) -> None:
+    """Raise ImportRefused for what the tables' own rules let through but no store would write."""
+    for sql, what in (
+        (_NEITHER, "a point of metric '{}' has neither a value nor a marker for one that is not finite"),
+        (_UNLIKE, "the summary of metric '{}' does not say what its points do"),
+        (_UNLIKE_LAST, "the summary of metric '{}' does not end where its points do"),
+        (_OUT_OF_RANGE, "histogram '{}' has a count or a bucket out of range"),
+    ):
+        if found := connection.execute(sql, [run_id]).fetchone():
+            raise ImportRefused(f"It is damaged or was changed by hand: {what.format(found[0])}. Have it exported again.")
+
+
+@contextmanager
+def refusing(where: str) -> Iterator[None]:
+    """Turn what SQLite says about values of a file into a sentence about the file."""
+    try:
+        yield
+    except (KeyError, TypeError) as error:
+        raise ImportRefused(f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it exported again.") from error
+    except _WRONG_VALUES as error:
+        raise ImportRefused(f"It is damaged or was changed by hand: {where} holds what a store can't ({error}). Have it exported again.") from error
+
+
+def origin_of(old: Origin, file: str, by: str) -> Origin:
+    """Return an origin as of now: the same run, brought by another file."""
+    return Origin(old.kind, old.host, old.original_id, old.owner, old.fingerprint, file, now(), by)

@@ -1,0 +1,65 @@
+"""How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one transaction."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.recorder import Point
+from engine.store.arrivals import arriving, reserve
+from engine.store.clock import now
+from engine.store.commands import storable
+from engine.store.origins import Kind, Origin
+from engine.store.points import write_points
+from engine.store.records import Status
+from engine.store.writing import Store
+
+IMPORTED_EXPERIMENT = "imported"
+"""The experiment of runs whose own program named none; it is in no registry."""
+
+_RUN = (
+    "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, threads_per_rank, created_at, started_at,"
+    " ended_at, execution_time_s, place, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?,"
+    " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))"
+)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run as another program recorded it; times are the store's texts."""
+
+    kind: Kind
+    original_id: str
+    fingerprint: str
+    points: Sequence[Point]
+    created_at: str
+    ended_at: str
+    seconds: float
+    """From its first moment to its last."""
+    experiment: str = IMPORTED_EXPERIMENT
+    name: str = ""
+    owner: str = "unknown"
+    host: str = ""
+    status: Status = "finished"
+    cause: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> list[int]:
+    """Write the runs and return their ids, all or none; raises ImportRefused where one of them is here already."""
+    ids = reserve(store, len(runs))
+    origins = {run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by) for run_id, run in zip(ids, runs, strict=True)}
+    with arriving(store, origins) as connection:
+        for run_id, run in zip(ids, runs, strict=True):
+            texts = [
+                storable(text) for text in (run.experiment, run.name, run.owner, run.status, run.cause, json.dumps(run.config), json.dumps(run.environment))
+            ]
+            connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
+            write_points(connection, run_id, [(None, run.points)])
+            connection.executemany("INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags])
+            if run.note:
+                connection.execute("INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)", [run_id, storable(run.note), storable(run.owner), now()])
+    return list(ids)

@@ -1,0 +1,153 @@
+"""A folder, a zip file or a single file as a set of named members, with bounds on what a hostile one can cost.
+
+Nothing is ever unpacked to the disk by the name it has inside, and nothing is read past what a member says its size is.
+"""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol
+
+from engine.errors import ImportRefused
+
+MOST_MEMBERS = 200_000
+MOST_BYTES = 2 << 30
+"""Of all members together, unpacked."""
+DENSEST = 400
+"""So many times its packed size a zip of more than a few megabytes may unpack to; what training records stays far below."""
+SMALL = 8 << 20
+
+
+class Members(Protocol):
+    """Files by name, below one place."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, parts apart by slashes, in order."""
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a member has."""
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a member for reading; raises ImportRefused where it can't be."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files below a folder; links are left out, since they could name any file of the machine."""
+
+    path: Path
+    names: tuple[str, ...]
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a file has."""
+        return (self.path / name).lstat().st_size
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a file."""
+        return (self.path / name).open("rb")
+
+
+@dataclass(frozen=True)
+class Zip:
+    """The members of a zip file."""
+
+    file: zipfile.ZipFile
+    names: tuple[str, ...]
+    open_ones: list[IO[bytes]] = field(default_factory=list)
+    """They keep the zip itself open, so they are closed with it: an import may stop anywhere in one."""
+
+    def size(self, name: str) -> int:
+        """Return what the zip says about a member's size; reading ends there."""
+        return self.file.getinfo(name).file_size
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a member; raises ImportRefused where it is locked or packed in a way that is not known."""
+        try:
+            self.open_ones.append(self.file.open(name))
+            return self.open_ones[-1]
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+            raise ImportRefused(f"Its member '{shown(name)}' can't be read: {error}. Pack it again without a password, by deflate.") from error
+
+
+@contextmanager
+def members(path: Path) -> Iterator[Members]:
+    """Open what lies at a path; raises ImportRefused for what is not there, is no zip though it says so, or is out of bounds."""
+    if path.is_dir():
+        yield _folder(path)
+    elif not path.is_file():
+        raise ImportRefused(f"There is no file or folder {path}.")
+    elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
+        with _zip(path) as file:
+            found = Zip(file, _checked(file))
+            try:
+                yield found
+            finally:
+                for each in found.open_ones:
+                    each.close()
+    else:
+        yield Folder(path.parent, (path.name,))
+
+
+def read(source: Members, name: str, most: int) -> bytes:
+    """Return a member of at most `most` bytes; raises ImportRefused where it is larger or damaged."""
+    if source.size(name) > most:
+        raise ImportRefused(f"Its member '{shown(name)}' has {source.size(name):,} bytes, where at most {most:,} are expected.")
+    with opened(source, name) as file:
+        return file.read(most + 1)
+
+
+@contextmanager
+def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
+    """Open a member; what turns out to be damaged while it is read is an ImportRefused."""
+    with source.open(name) as file:
+        try:
+            yield file
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise ImportRefused(f"Its member '{shown(name)}' is damaged ({error}). Copy or download the file again.") from error
+
+
+def shown(name: str) -> str:
+    """Return a name out of a file so that a sentence can hold it."""
+    text = name.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _folder(path: Path) -> Folder:
+    found: list[str] = []
+    for folder, _, files in os.walk(path, followlinks=False):
+        here = Path(folder)
+        found += [(here / name).relative_to(path).as_posix() for name in files if (here / name).is_file() and not (here / name).is_symlink()]
+        if len(found) > MOST_MEMBERS:
+            raise ImportRefused(f"{path} holds more than {MOST_MEMBERS:,} files. Name a folder of fewer runs.")
+    return Folder(path, tuple(sorted(found)))
+
+
+def _zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise ImportRefused(f"{path.name} is no zip file, or only a part of one ({error}). Copy or download it again.") from error
+
+
+def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
+    """Return the names of a zip; raises ImportRefused for one that would lead out of a folder, stands twice, or unpacks to too much."""
+    infos = [info for info in file.infolist() if not info.is_dir()]
+    names = [info.filename for info in infos]
+    if len(names) > MOST_MEMBERS:
+        raise ImportRefused(f"It holds {len(names):,} files; at most {MOST_MEMBERS:,} can be imported at once.")
+    for name in names:
+        if name.startswith("/") or "\\" in name or ":" in name.split("/")[0] or ".." in PurePosixPath(name).parts or "\0" in name:
+            raise ImportRefused(f"Its member '{shown(name)}' has a name that leads out of the file. No program that we import from writes such names.")
+    if len(set(names)) < len(names):
+        raise ImportRefused("It holds two members of one name. Pack it again.")
+    total, packed = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
+    if total > MOST_BYTES:
+        raise ImportRefused(f"It unpacks to {total / 1e9:,.1f} GB; at most {MOST_BYTES / 1e9:,.1f} GB can be imported at once. Export fewer runs at a time.")
+    if total > SMALL and total > DENSEST * max(1, packed):
+        raise ImportRefused(f"It unpacks to {total // max(1, packed):,} times its size, as files do that are made to fill a disk. It is not read.")
+    return tuple(sorted(names))

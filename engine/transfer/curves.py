@@ -1,0 +1,31 @@
+"""Every point of some runs as rows: what export writes and the run page offers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from engine.store import Reader
+from engine.store.records import Series
+from engine.transfer.tables import Table
+
+COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "time_s", "value")
+
+
+def points_table(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str] = ()) -> Table:
+    """Return all points of some runs, of all metrics where none is named."""
+    return Table(COLUMNS, [row for run_id in run_ids for row in point_rows(reader, run_id, metrics)])
+
+
+def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the points of a run; a point of the whole run has no rank and an empty role."""
+    experiment = reader.run(run_id).experiment
+    roles = {rank.rank: rank.role for rank in reader.ranks(run_id)}
+    for series in series_of(reader, run_id, metrics):
+        where = (run_id, experiment, series.metric, series.rank, "" if series.rank is None else roles.get(series.rank, ""))
+        for point in zip(series.steps, series.passes, series.times_s, series.values, strict=True):
+            yield (*where, *point)
+
+
+def series_of(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[Series]:
+    """Yield the series of a run, metric by metric."""
+    for name in metrics or sorted({summary.metric for summary in reader.summaries(run_id)}):
+        yield from reader.series(run_id, [name])

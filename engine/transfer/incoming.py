@@ -1,0 +1,61 @@
+"""Takes in a file or folder of runs, whatever program wrote it: a bundle, TensorBoard's event files, MLflow's folder of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import ImportRefused
+from engine.store import Reader, Store
+from engine.store.recorded import Recorded, take_in
+from engine.transfer.archives import Members, members
+from engine.transfer.bundle import Arrived, import_bundle
+from engine.transfer.manifest import NAME
+from engine.transfer.mlflow import recorded_by_mlflow, run_folders
+from engine.transfer.tensorboard import event_files, recorded_by_tensorboard
+
+MOST_RUNS = 10_000
+
+
+def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
+    """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what the file is called by people."""
+    called = (name or path.resolve().name)[:200]
+    with members(path) as source:
+        if NAME in source.names:
+            return import_bundle(store, source, file=called, by=by)
+        runs, notes = _recorded(source, called)
+    return _taken(store, runs, notes, file=called, by=by)
+
+
+def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
+    """Return the runs that another program recorded, and sentences on what was left out."""
+    if folders := run_folders(source.names):
+        _bound(len(folders))
+        return recorded_by_mlflow(source, folders)
+    if files := event_files(source.names):
+        _bound(len(files))
+        return recorded_by_tensorboard(source, files, top=called)
+    raise ImportRefused(
+        f"{called} holds nothing that can be imported. It can be a bundle of this program (a zip with {NAME}), TensorBoard event files "
+        "(named with 'tfevents'; a folder or a zip of it keeps runs apart), or MLflow's folder mlruns, also as a zip."
+    )
+
+
+def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file: str, by: str) -> Arrived:
+    known: dict[str, int] = {}
+    fresh: dict[str, Recorded] = {}
+    with Reader.open(store.home) as reader:
+        for run in runs:
+            here = reader.run_of(run.fingerprint)
+            if here is not None:
+                known[run.original_id] = here
+            else:
+                fresh.setdefault(run.fingerprint, run)
+    if not fresh:
+        there = ", ".join(map(str, sorted(set(known.values()))))
+        why = f"All its runs are here already, as {there}." if known else " ".join(notes)
+        raise ImportRefused(f"Nothing was imported from {file}. {why}")
+    return Arrived(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
+
+
+def _bound(count: int) -> None:
+    if count > MOST_RUNS:
+        raise ImportRefused(f"It holds {count:,} runs; at most {MOST_RUNS:,} can be imported at once. Import fewer at a time.")

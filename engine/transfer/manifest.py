@@ -1,0 +1,71 @@
+"""The first page of a bundle: what kind of file it is, of which version, and what each member holds."""
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.errors import ImportRefused
+from engine.transfer.archives import Members, read
+
+NAME = "parallab.json"
+FORMAT: Literal["parallab bundle"] = "parallab bundle"
+VERSION = 1
+MOST_BYTES = 16 << 20
+_DIGEST = r"^[0-9a-f]{64}$"
+
+
+class Sheet(BaseModel):
+    """One table of the bundle: `<table>.jsonl`, a JSON list a row."""
+
+    model_config = ConfigDict(extra="ignore")
+    columns: tuple[str, ...] = Field(max_length=100)
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern=_DIGEST)
+
+
+class Log(BaseModel):
+    """One log of the bundle: the member that holds its text."""
+
+    model_config = ConfigDict(extra="ignore")
+    run_id: int
+    source: str = Field(pattern=r"^\w[\w.-]{0,79}$")
+    member: str = Field(pattern=r"^logs/\d{1,9}\.txt$")
+    sha256: str = Field(pattern=_DIGEST)
+
+
+class Manifest(BaseModel):
+    """What the bundle says about itself."""
+
+    model_config = ConfigDict(extra="ignore")
+    format: Literal["parallab bundle"] = FORMAT
+    version: int = VERSION
+    parallab: str = ""
+    made_at: str = ""
+    made_by: str = ""
+    host: str = ""
+    tables: dict[str, Sheet]
+    logs: tuple[Log, ...] = ()
+
+
+def manifest_of(source: Members) -> Manifest:
+    """Return what a bundle says about itself; raises ImportRefused where it is newer than this code or makes no sense."""
+    try:
+        found = json.loads(read(source, NAME, MOST_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(f"its {NAME} is no JSON") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise _damaged(f"its {NAME} does not say that it is a {FORMAT}")
+    if not isinstance(version := found.get("version"), int) or version < 1:
+        raise _damaged(f"its {NAME} names no version")
+    if version > VERSION:
+        raise ImportRefused(f"The bundle is of version {version}, and this Parallab reads up to version {VERSION}. Update this checkout, then import it again.")
+    try:
+        return Manifest.model_validate(found)
+    except (ValidationError, RecursionError) as error:
+        where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "it"
+        raise _damaged(f"in its {NAME}, {where} is not as a bundle has it") from error
+
+
+def _damaged(what: str) -> ImportRefused:
+    return ImportRefused(f"The bundle is damaged or was changed by hand: {what}. Have it exported again.")

@@ -1,0 +1,173 @@
+"""MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
+
+Source: the file store of MLflow. Its meta.yaml is one name and one value a line, which is all of YAML that is read here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from engine.errors import ImportRefused
+from engine.recorder import Point
+from engine.registry import EXPERIMENTS
+from engine.store.origins import fingerprint
+from engine.store.recorded import IMPORTED_EXPERIMENT, Recorded
+from engine.store.records import Status
+from engine.transfer.archives import Members, opened, read, shown
+from engine.transfer.tensorboard import LATEST_S, MOST_POINTS, moment
+
+META = "meta.yaml"
+MOST_SMALL = 1 << 20
+MOST_TEXT = 20_000
+_LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
+_STATUS: dict[str, tuple[Status, str]] = {
+    "1": ("lost", "It was still running when it was exported from MLflow."),
+    "2": ("lost", "It had not begun when it was exported from MLflow."),
+    "3": ("finished", "It finished, says MLflow."),
+    "4": ("failed", "It failed, says MLflow, which keeps no reason."),
+    "5": ("cancelled", "It was killed, says MLflow."),
+}
+_NAMES = {"RUNNING": "1", "SCHEDULED": "2", "FINISHED": "3", "FAILED": "4", "KILLED": "5"}
+
+
+@dataclass
+class _Files:
+    """The members of one run's folder, by kind and by name in it."""
+
+    metrics: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+def run_folders(names: Sequence[str]) -> dict[str, _Files]:
+    """Return the folders of runs among some names: those with a meta.yaml beside metrics, params or tags."""
+    found: dict[str, _Files] = {str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META}
+    for name in names:
+        parts = PurePosixPath(name).parts
+        for place, part in enumerate(parts[:-1]):
+            folder = str(PurePosixPath(*parts[:place]))
+            if part in ("metrics", "params", "tags") and folder in found:
+                getattr(found[folder], part)["/".join(parts[place + 1 :])] = name
+                break
+    return {folder: files for folder, files in found.items() if files.metrics or files.params or files.tags}
+
+
+def recorded_by_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Recorded], list[str]]:
+    """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood, with its line."""
+    runs: list[Recorded] = []
+    notes: list[str] = []
+    for folder, files in sorted(folders.items()):
+        about = _meta(source, f"{folder}/{META}" if folder != "." else META)
+        if about.get("lifecycle_stage") == "deleted":
+            notes.append(f"'{shown(folder)}' was deleted in MLflow and is left out.")
+            continue
+        runs.append(_run(source, folder, files, about))
+    return runs, notes
+
+
+def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str]) -> Recorded:
+    where = f"'{shown(folder)}/{META}'"
+    run_id = about.get("run_id") or about.get("run_uuid")
+    if not run_id:
+        raise ImportRefused(f"{where} names no run_id, so the folder is no run of MLflow, or only a part of one. Export it again.")
+    tags = {name: _text(source, member) for name, member in files.tags.items()}
+    points = list(_points(source, files.metrics))
+    begin = _seconds(about.get("start_time"), where)
+    if begin is None:
+        begin = min((at for _, at, _, _ in points), default=0.0)
+    end = _seconds(about.get("end_time"), where)
+    if end is None:
+        end = max((at for _, at, _, _ in points), default=begin)
+    status, cause = _STATUS.get(_NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow does not say how it ended."))
+    environment = {
+        "git_commit": tags.get("mlflow.source.git.commit", ""),
+        "program": tags.get("mlflow.source.name", ""),
+        "host": tags.get("mlflow.host", ""),
+    }
+    return Recorded(
+        "mlflow",
+        original_id=run_id[:200],
+        fingerprint=fingerprint("mlflow", run_id),
+        points=[Point(name[:200], step, value, max(0.0, at - begin)) for name, at, step, value in points],
+        created_at=moment(begin),
+        ended_at=moment(max(begin, end)),
+        seconds=max(0.0, end - begin),
+        experiment=_experiment(source, folder),
+        name=(about.get("run_name") or tags.get("mlflow.runName") or "")[:200],
+        owner=(tags.get("mlflow.user") or about.get("user_id") or "unknown")[:200],
+        host=environment["host"],
+        status=status,
+        cause=cause,
+        config={name: _text(source, member) for name, member in files.params.items()},
+        environment={name: value for name, value in environment.items() if value},
+        tags=tuple(f"{name}={value}"[:40] for name, value in tags.items() if not name.startswith("mlflow.")),
+        note=tags.get("mlflow.note.content", "")[:MOST_TEXT],
+    )
+
+
+def _experiment(source: Members, folder: str) -> str:
+    """Return the name of the experiment that a run's folder lies in; one of ours stays ours, and none is 'imported'."""
+    above = str(PurePosixPath(folder).parent / META)
+    name = _meta(source, above).get("name", "") if folder != "." and above in source.names else ""
+    return IMPORTED_EXPERIMENT if name in ("", "Default", *EXPERIMENTS) else name[:200]
+
+
+def _points(source: Members, files: Mapping[str, str]) -> Iterator[tuple[str, float, int, float]]:
+    """Yield name, seconds since 1970, step and value of each line `timestamp value step` (the oldest MLflow wrote no step)."""
+    total = 0
+    for name, member in files.items():
+        with opened(source, member) as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                total += 1
+                if total > MOST_POINTS:
+                    raise ImportRefused(f"'{shown(member)}' and its neighbours hold more than {MOST_POINTS:,} values. Export fewer runs at a time.")
+                yield _point(name, member, number, number - 1, line)
+
+
+def _point(name: str, member: str, number: int, otherwise: int, line: bytes) -> tuple[str, float, int, float]:
+    words = line[:200].split()
+    try:
+        at, value, step = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else otherwise
+        if len(words) not in (2, 3) or not 0 <= at < LATEST_S or abs(step) >= 2**62:
+            raise ValueError(line)
+    except (ValueError, IndexError, OverflowError) as error:
+        raise ImportRefused(f"'{shown(member)}', line {number:,}, is not 'timestamp value step' as MLflow writes a metric. Export the run again.") from error
+    return name, at, step, value
+
+
+def _meta(source: Members, member: str) -> dict[str, str]:
+    """Return the names and values of a meta.yaml."""
+    found: dict[str, str] = {}
+    try:
+        text = read(source, member, MOST_SMALL).decode()
+    except UnicodeDecodeError as error:
+        raise ImportRefused(f"'{shown(member)}' is no text. Export the run from MLflow again.") from error
+    for line in text.splitlines():
+        if (match := _LINE.fullmatch(line.rstrip())) is not None:
+            found[match[1]] = _unquoted(match[2] or "")
+    if not found:
+        raise ImportRefused(f"'{shown(member)}' holds no 'name: value' line, so it is no meta.yaml of MLflow. Export the run again.")
+    return found
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return "" if value in ("null", "~") else value
+
+
+def _seconds(milliseconds: str | None, where: str) -> float | None:
+    if not milliseconds:
+        return None
+    if not milliseconds.isdecimal() or len(milliseconds) > 15 or int(milliseconds) / 1000 >= LATEST_S:
+        raise ImportRefused(f"{where} holds a time that is none ({shown(milliseconds)}). Export the run from MLflow again.")
+    return int(milliseconds) / 1000
+
+
+def _text(source: Members, member: str) -> str:
+    return read(source, member, MOST_SMALL).decode("utf-8", "backslashreplace").strip()[:MOST_TEXT]

@@ -1,0 +1,91 @@
+"""Which runs of a bundle are here already, and where the others come from."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ImportRefused, NoSuchRun
+from engine.store import Reader
+from engine.store.origins import Origin, fingerprint_of
+from engine.transfer.archives import Members, shown
+from engine.transfer.manifest import Manifest
+from engine.transfer.settings import odd_setting
+from engine.transfer.sheets import read_sheet, refusal
+
+MOST_RUNS = 10_000
+_NEEDED = ("id", "experiment", "created_at", "config", "environment", "owner", "status")
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The runs of a bundle by their ids in it."""
+
+    fresh: Mapping[int, Origin]
+    known: Mapping[int, int]
+    """Those that are here, with their ids here."""
+
+
+def recognised(reader: Reader, source: Members, about: Manifest) -> Recognised:
+    """Tell the runs that are here from those that are not; raises ImportRefused for rows that make no sense."""
+    runs = _rows(source, about, "runs")
+    if not runs:
+        raise ImportRefused("The bundle holds no run. Have it exported again.")
+    if len(runs) > MOST_RUNS:
+        raise ImportRefused(f"The bundle holds {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer at a time.")
+    before = {row.get("run_id"): row for row in _rows(source, about, "origins")}
+    fresh: dict[int, Origin] = {}
+    known: dict[int, int] = {}
+    seen: set[str] = set()
+    for number, run in enumerate(runs, 1):
+        _check(run, number, {*fresh, *known})
+        origin = _origin(run, before.get(run["id"]))
+        here = _here(reader, run, origin.fingerprint)
+        if here is not None:
+            known[run["id"]] = here
+        elif origin.fingerprint in seen:
+            raise refusal("runs", number, "the run stands there twice")
+        else:
+            fresh[run["id"]] = origin
+            seen.add(origin.fingerprint)
+    return Recognised(fresh, known)
+
+
+def _rows(source: Members, about: Manifest, table: str) -> list[dict[str, Any]]:
+    part = read_sheet(source, table, about.tables[table])
+    return [dict(zip(part.columns, row, strict=True)) for row in part.rows]
+
+
+def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
+    """Raise ImportRefused for a run that lacks what every run has."""
+    if missing := [name for name in _NEEDED if run.get(name) in (None, "")]:
+        raise refusal("runs", number, f"{missing[0]} is empty or missing")
+    if type(run["id"]) is not int or run["id"] < 1 or run["id"] in seen:
+        raise refusal("runs", number, "the id is no number above 0 of its own")
+    if odd := odd_setting(run["experiment"], json.loads(run["config"])):
+        raise refusal("runs", number, f"the setting '{shown(odd)}' is not of the kind that {run['experiment']} has")
+
+
+def _origin(run: Mapping[str, Any], before: Mapping[str, Any] | None) -> Origin:
+    """Return where a run comes from: what its store says of it, else that store itself."""
+    names = ("kind", "host", "original_id", "owner", "fingerprint")
+    if before and all(isinstance(before.get(name), str) for name in names) and before["kind"] in ("parallab", "tensorboard", "mlflow"):
+        return Origin(**{name: before[name] for name in names}, file="", imported_at="", imported_by="")
+    told = _told(run)
+    return Origin("parallab", str(told["environment"].get("host", "")), str(run["id"]), run["owner"], fingerprint_of(told), "", "", "")
+
+
+def _told(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {**run, "config": json.loads(run["config"]), "environment": json.loads(run["environment"])}
+
+
+def _here(reader: Reader, run: Mapping[str, Any], fingerprint: str) -> int | None:
+    """Return the run here that is this one: imported before, or launched here and come back."""
+    if (imported := reader.run_of(fingerprint)) is not None:
+        return imported
+    try:
+        own = reader.run(run["id"])
+    except NoSuchRun:
+        return None
+    same = fingerprint_of({"id": own.id, "experiment": own.experiment, "created_at": own.created_at, "config": own.config, "environment": own.environment})
+    return own.id if same == fingerprint else None

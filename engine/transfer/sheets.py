@@ -1,0 +1,133 @@
+"""The rows of a bundle: a JSON list a line, each value looked at before a store sees it."""
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import IO, Any, NoReturn
+
+from engine.errors import ImportRefused
+from engine.store.parcels import Part
+from engine.store.records import ENDED
+from engine.transfer.archives import Members, opened
+from engine.transfer.manifest import Sheet
+
+LONGEST_LINE = 8 << 20
+LONGEST: dict[str, int] = {"owner": 200, "name": 200, "experiment": 200, "preset": 200, "tag": 40, "text": 20_000, "author": 200, "who": 200, "role": 200}
+"""The most characters of what people see in lists, by column."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_JSON_OBJECTS = ("config", "environment")
+
+
+class Hashing:
+    """A file that is written or read through, with the digest of what went by."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.digest = file, sha256()
+
+    def write(self, data: bytes) -> None:
+        self.file.write(data)
+        self.digest.update(data)
+
+
+def write_sheet(part: Part, file: IO[bytes]) -> Sheet:
+    """Write a table's rows and return what the manifest says of them."""
+    into, rows = Hashing(file), 0
+    for row in part.rows:
+        into.write(json.dumps(list(row), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n")
+        rows += 1
+    return Sheet(columns=part.columns, rows=rows, sha256=into.digest.hexdigest())
+
+
+def check_digest(source: Members, name: str, expected: str) -> None:
+    """Raise ImportRefused where a member is not there or is not what was written."""
+    if name not in source.names:
+        raise ImportRefused(f"The bundle is not whole: its member '{name}' is missing. Copy or download it again.")
+    digest = sha256()
+    with opened(source, name) as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    if digest.hexdigest() != expected:
+        raise ImportRefused(f"The bundle is damaged: its member '{name}' is not what was written. Copy or download it again.")
+
+
+def read_sheet(source: Members, table: str, sheet: Sheet) -> Part:
+    """Return a table of the bundle; its rows are read and looked at one by one."""
+    if len(set(sheet.columns)) < len(sheet.columns):
+        raise refusal(table, 0, "a column stands twice")
+    return Part(table, sheet.columns, _rows(source, table, sheet))
+
+
+def _rows(source: Members, table: str, sheet: Sheet) -> Iterator[Sequence[Any]]:
+    checks = [(place, check) for place, name in enumerate(sheet.columns) if (check := _check_of(name))]
+    with opened(source, f"{table}.jsonl") as file:
+        lines = io.BufferedReader(file)  # type: ignore[type-var]
+        number = 0
+        while line := lines.readline(LONGEST_LINE + 1):
+            number += 1
+            row = _row(line, table, number, len(sheet.columns))
+            for place, check in checks:
+                if row[place] is not None and (wrong := check(row[place])):
+                    raise refusal(table, number, f"{sheet.columns[place]} {wrong}")
+            yield row
+    if number != sheet.rows:
+        raise refusal(table, number, f"it has {number:,} rows where {sheet.rows:,} are announced")
+
+
+def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:
+    if len(line) > LONGEST_LINE:
+        raise refusal(table, number, f"the row is longer than {LONGEST_LINE:,} bytes")
+    try:
+        row = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise refusal(table, number, "the row is no JSON") from error
+    if not isinstance(row, list) or len(row) != width:
+        raise refusal(table, number, f"the row is no list of {width} values")
+    for value in row:
+        if isinstance(value, dict | list | bool) or (isinstance(value, float) and not math.isfinite(value)) or (type(value) is int and abs(value) >= 2**63):
+            raise refusal(table, number, "a value is neither a text nor a number that a store can hold")
+    return row
+
+
+def _check_of(column: str) -> Callable[[Any], str] | None:
+    """Return what says how a column's value is wrong, empty where it is not."""
+    if column == "at" or column.endswith("_at"):
+        return lambda value: "" if _is_moment(value) else "is no moment such as 2026-01-31T12:00:00.000Z"
+    if column in _JSON_OBJECTS:
+        return lambda value: "" if isinstance(_parsed(value), dict) else "is no JSON object"
+    if column == "core_ids":
+        return lambda value: "" if isinstance(found := _parsed(value), list) and all(type(each) is int for each in found) else "is no list of numbers"
+    if column == "status":
+        return lambda value: "" if value in ENDED else f"is '{value}', where a bundle holds only runs that ended"
+    if column in LONGEST:
+        return lambda value: "" if isinstance(value, str) and len(value) <= LONGEST[column] else f"is no text of at most {LONGEST[column]:,} characters"
+    return None
+
+
+def _is_moment(value: object) -> bool:
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(value: object) -> object:
+    try:
+        return json.loads(value, parse_constant=_no_number) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def refusal(table: str, number: int, what: str) -> ImportRefused:
+    """Return the error for a row of a bundle."""
+    return ImportRefused(f"The bundle is damaged or was changed by hand: in table '{table}', row {number:,}, {what}. Have it exported again.")

@@ -1,0 +1,124 @@
+"""A table as it is shown, as a file for other programs: CSV, JSON or Parquet.
+
+What a person typed may begin like a formula; in CSV such a text gets an apostrophe in front, which spreadsheets show and don't carry out.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for the beginning of a formula, in both widths."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under names; a cell is a number, a text, a flag, a moment, a list of such, or None where there is nothing."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> "Table":
+        """Return the table with columns of the same name told apart: a, a (2)."""
+        named: list[str] = []
+        for name in columns:
+            alike = sum(other == name or other.startswith(f"{name} (") for other in named)
+            named.append(name if name not in named else f"{name} ({alike + 1})")
+        return cls(tuple(named), [list(row) for row in rows])
+
+
+@dataclass(frozen=True)
+class Format:
+    """One kind of file that a table can become."""
+
+    label: str
+    suffix: str
+    mime: str
+    write: Callable[[Table], bytes]
+
+
+def safe_cell(value: Any) -> Any:
+    """Return a cell for CSV: a text that a spreadsheet would carry out gets an apostrophe in front; a number stays one."""
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, Mapping):
+        value = json.dumps(plain(value), ensure_ascii=False)
+    elif isinstance(value, date):
+        value = value.isoformat()
+    if not isinstance(value, str):
+        return value
+    value = value.replace("\r\n", "\n").replace("\r", "\n")  # Python's writer leaves a bare one unquoted, and a formula could begin a line behind it
+    return f"'{value}" if value.startswith(FORMULA) else value
+
+
+def as_csv(table: Table) -> bytes:
+    """Return the table as CSV in UTF-8 with a line of names; NaN and infinities as nan, inf and -inf, an empty cell where there is nothing."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(safe_cell, table.columns))
+    writer.writerows(map(safe_cell, row) for row in table.rows)
+    return _utf8(file.getvalue())
+
+
+def as_json(table: Table) -> bytes:
+    """Return the table as a JSON list with an object a row; a NaN or an infinity as the text "NaN", "Infinity" or "-Infinity"."""
+    rows = [dict(zip(table.columns, map(plain, row), strict=True)) for row in table.rows]
+    return _utf8(json.dumps(rows, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
+
+
+def as_parquet(table: Table) -> bytes:
+    """Return the table as Parquet; a column of one kind keeps it, one of mixed kinds becomes text."""
+    import pyarrow  # 0.2 s to import, which the command line's other commands need not take
+    from pyarrow import parquet
+
+    cells = [_column([row[place] for row in table.rows]) for place in range(len(table.columns))]
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table([pyarrow.array(each, from_pandas=False) for each in cells], names=list(table.columns)), file)
+    return file.getvalue()
+
+
+FORMATS = {
+    "csv": Format("CSV", ".csv", "text/csv", as_csv),
+    "json": Format("JSON", ".json", "application/json", as_json),
+    "parquet": Format("Parquet", ".parquet", "application/vnd.apache.parquet", as_parquet),
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a cell as JSON can hold it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def _column(cells: list[Any]) -> list[Any]:
+    """Return a column's cells as Parquet can hold them: all of one kind."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds == {int, float} or (kinds == {int} and any(abs(cell) >= 2**63 for cell in cells if cell is not None)):
+        return [None if cell is None else float(cell) for cell in cells]
+    if (len(kinds) <= 1 and kinds <= {int, float, bool}) or (kinds and all(issubclass(kind, date) for kind in kinds)):
+        return cells
+    if kinds and kinds <= {list, tuple}:
+        return [None if cell is None else [_text(item) for item in cell] for cell in cells]
+    return [None if cell is None else _text(cell) for cell in cells]
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False) if isinstance(value, Mapping | list | tuple) else str(value)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,143 @@
+"""TensorBoard's event files as runs: each folder of them is one, its scalars are metrics of the whole run, its hyperparameters the config."""
+
+import math
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from engine.errors import ImportRefused
+from engine.recorder import Point
+from engine.store.origins import fingerprint
+from engine.store.recorded import Recorded
+from engine.transfer.archives import Members, opened, shown
+from engine.transfer.event_messages import message
+from engine.transfer.tfrecord import Records
+
+MARK = "tfevents"
+MOST_POINTS = 5_000_000
+LATEST_S = 4e9
+"""Wall times lie between 1970 and 2096; others are no times."""
+_DTYPES = {1: "f", 2: "d"}
+
+
+def event_files(names: Sequence[str]) -> list[str]:
+    """Return the event files among some names."""
+    return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
+
+
+def recorded_by_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[Recorded], list[str]]:
+    """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is damaged or is no event file."""
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
+    runs: list[Recorded] = []
+    notes: list[str] = []
+    for folder, files in folders.items():
+        found = _Folder()
+        for name in sorted(files):
+            notes += found.take(source, name)
+        if found.points:
+            runs.append(found.run(top if folder == "." else folder))
+        else:
+            notes.append(f"'{shown(folder)}' holds no scalars, so there is no run of it.")
+    return runs, notes
+
+
+class _Folder:
+    """What the event files of one folder hold."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[float, str, int, float]] = []
+        self.config: dict[str, Any] = {}
+        self.digest = sha256()
+
+    def take(self, source: Members, name: str) -> list[str]:
+        """Read one file; return what is to be said about it."""
+        with opened(source, name) as file:
+            records = Records(file, f"'{shown(name)}'")
+            for data in records:
+                self.digest.update(data)
+                self._event(data, name)
+                if len(self.points) > MOST_POINTS:
+                    raise ImportRefused(f"'{shown(name)}' and its neighbours hold more than {MOST_POINTS:,} values. Import them in parts.")
+        said = [f"'{shown(name)}' ends within a record, as a program that was killed leaves it; all before that was read."] if records.cut_off else []
+        return said + ([f"'{shown(name)}' holds {records.passed_over:,} pictures or graphs, which were passed over."] if records.passed_over else [])
+
+    def _event(self, data: bytes, name: str) -> None:
+        try:
+            event = message("Event").FromString(data)
+        except DecodeError as error:
+            raise ImportRefused(f"'{shown(name)}' is no TensorBoard event file: one of its records is no event. Name a file that TensorBoard shows.") from error
+        for value in event.summary.value:
+            if (number := _number(value)) is not None:
+                if not 0 <= event.wall_time < LATEST_S:
+                    raise ImportRefused(
+                        f"'{shown(name)}' holds an event at no possible time ({event.wall_time:g} s since 1970). It was not written by TensorBoard."
+                    )
+                self.points.append((event.wall_time, _text(value.tag)[:200] or "value", event.step, number))
+            elif value.metadata.plugin_data.plugin_name == b"hparams":
+                self.config |= _config(value.metadata.plugin_data.content)
+
+    def run(self, folder: str) -> Recorded:
+        """Return the run of the folder."""
+        begin, end = min(point[0] for point in self.points), max(point[0] for point in self.points)
+        name = folder[:200] or "events"
+        return Recorded(
+            "tensorboard",
+            original_id=name,
+            fingerprint=fingerprint("tensorboard", self.digest.hexdigest()),
+            points=[Point(tag, step, value, at - begin) for at, tag, step, value in self.points],
+            created_at=moment(begin),
+            ended_at=moment(end),
+            seconds=end - begin,
+            name=name,
+            cause="Imported from TensorBoard, which does not say how it ended.",
+            config=self.config,
+        )
+
+
+def _number(value: Any) -> float | None:
+    """Return the scalar of a summary's value, None where it is none."""
+    if value.HasField("simple_value"):
+        return float(value.simple_value)
+    if not value.HasField("tensor") or value.metadata.plugin_data.plugin_name not in (b"", b"scalars"):
+        return None
+    tensor = value.tensor
+    for listed in (tensor.float_val, tensor.double_val):
+        if len(listed) == 1:
+            return float(listed[0])
+    kind = _DTYPES.get(tensor.dtype)
+    if kind and len(tensor.tensor_content) == struct.calcsize(kind):
+        return float(struct.unpack(f"<{kind}", tensor.tensor_content)[0])
+    return None
+
+
+def _config(content: bytes) -> dict[str, Any]:
+    """Return the hyperparameters of a session, none where the bytes say none."""
+    try:
+        entries = message("HParams").FromString(content).session_start_info.hparams
+    except DecodeError:
+        return {}
+    return {_text(entry.key)[:200]: value for entry in entries if (value := _setting(entry.value)) is not None}
+
+
+def _setting(value: Any) -> str | float | bool | None:
+    if value.HasField("string_value"):
+        return _text(value.string_value)[:2_000]
+    if value.HasField("bool_value"):
+        return bool(value.bool_value)
+    return float(value.number_value) if value.HasField("number_value") and math.isfinite(value.number_value) else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def moment(seconds: float) -> str:
+    """Return seconds since 1970 as the store writes a moment."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,91 @@
+"""A report opens without a network and shows the store's numbers; a chart is saved as a picture and as its numbers."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from app.run_report import run_report
+from engine.home import Home
+from engine.store import Reader, Store
+from tests.app import labs
+from tests.browser.conftest import Console
+
+pytestmark = pytest.mark.browser
+DRAWN = "document.body.dataset.drawn"
+TRACES = "[...document.querySelectorAll('.plot')].map(plot => plot._fullData.map(trace => ({name: trace.name, x: [...trace.x], y: [...trace.y]})))"
+
+
+@pytest.fixture
+def run_id(home: Home) -> int:
+    return labs.fill(home)["finished"]
+
+
+def test_a_report_opens_without_a_network_and_shows_the_same_numbers(home: Home, run_id: int, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(run_report(run_id, "Ada"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.context.set_offline(True)
+    page.goto(path.as_uri())
+    page.wait_for_function(f"{DRAWN} !== undefined")
+    with Reader.open(home) as reader:
+        losses = [series for series in reader.series(run_id, ["train/loss"]) if series.ids]
+    drawn = page.evaluate(TRACES)[0]
+    assert [(trace["name"], trace["x"]) for trace in drawn] == [(role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)]
+    for trace, series in zip(drawn, losses, strict=True):
+        assert [value for value in trace["y"] if value is not None] == [value for value in series.values if value == value]
+    assert asked == [path.as_uri()]
+
+
+def test_a_report_lays_out_its_numbers_and_turns_dark(home: Home, run_id: int, page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(run_report(run_id, "Ada"))
+    page.goto(path.as_uri())
+    page.wait_for_function(f"{DRAWN} !== undefined")
+    page.get_by_text("Numbers", exact=True).first.click()
+    assert page.locator(".numbers tr").count() == 201
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Light or dark").click()
+    assert page.evaluate(ground) != light
+
+
+def test_a_chart_is_saved_as_svg_png_and_csv(home: Home, run_id: int, console: Console, page: Page) -> None:
+    page.goto(f"{console.address}/run?run={run_id}&smooth=0")
+    panel = page.locator(".pl-panel").filter(has_text="Training loss")
+    panel.hover()
+    saved = {}
+    for title in ("Save as SVG", "Save as PNG", "Save the numbers as CSV"):
+        with page.expect_download() as download:
+            panel.locator(f'[data-title="{title}"]').click()
+        saved[download.value.suggested_filename] = download.value.path().read_bytes()
+    assert set(saved) == {f"run-{run_id}-train-loss.{kind}" for kind in ("svg", "png", "csv")}
+    assert saved[f"run-{run_id}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run_id}-train-loss.png"].startswith(b"\x89PNG")
+    rows = list(csv.reader(io.StringIO(saved[f"run-{run_id}-train-loss.csv"].decode())))
+    assert rows[0][0] == "series" and {row[0] for row in rows[1:]} == {"trainer1", "trainer2"}
+    assert len(rows) == 201
+
+
+def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(home: Home, run_id: int, console: Console, page: Page, tmp_path: Path) -> None:
+    page.goto(f"{console.address}/run?run={run_id}")
+    page.get_by_role("button", name="Download").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Bundle").click()
+    bundle = tmp_path / "run.zip"
+    download.value.save_as(bundle)
+    other = Console(Home(tmp_path / "other").create())
+    with Store.open(other.home):
+        other.start()
+    try:
+        page.goto(f"{other.address}/results")
+        page.get_by_role("button", name="Import").click()
+        page.locator('input[type="file"]').set_input_files(bundle)
+        page.get_by_role("button", name="Import its runs").click()
+        page.get_by_text("Run 1 was imported.").wait_for()
+        page.get_by_role("button", name="Import its runs").click()
+        page.get_by_text("is here already, as run 1").wait_for()
+    finally:
+        other.stop()

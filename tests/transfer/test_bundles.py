@@ -1,0 +1,290 @@
+"""Bundles: all of a run comes to another store once, and nothing of what is broken or hostile does."""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from engine.cli.show import in_full
+from engine.errors import ImportRefused, WrongStatus
+from engine.home import Home
+from engine.store import Reader, Store, checks
+from engine.transfer import archives
+from engine.transfer.bundle import write_bundle
+from engine.transfer.incoming import import_path
+
+OF_ITS_STORE = {"id", "version", "cores", "gpus", "worker", "pid", "heartbeat_at", "begun_uptime_s", "terms", "parent_id", "chain", "retried_as", "resumed_as"}
+
+
+def counts(store: Store) -> dict[str, int]:
+    """Return how many rows each table has."""
+    tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {table: store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table != "sqlite_sequence"}
+
+
+def told(home: Home, run_id: int) -> dict[str, Any]:
+    """Return what a run's page shows, and every point of it, but for what belongs to its store."""
+    with Reader.open(home) as reader:
+        found = {name: value for name, value in in_full(reader, run_id).items() if name not in OF_ITS_STORE}
+        found["events"] = [event for event in found["events"] if event["kind"] != "imported"]
+        found["ranks"] = [{**rank, "pid": None} for rank in found["ranks"]]
+        names = {summary.metric for summary in reader.summaries(run_id)}
+        return {**found, "series": repr(reader.series(run_id, sorted(names))), "drawn": repr(reader.series(run_id, sorted(names), max_points=10))}
+
+
+def test_a_run_comes_whole_to_another_store(theirs: Home, bundle: Path, ours: Store) -> None:
+    arrived = import_path(ours, bundle, by="Lin")
+    assert len(arrived.ids) == 5 and not arrived.known
+    for old, new in zip([1, 2, 3, 4, 9], arrived.ids, strict=True):
+        assert told(ours.home, new) == told(theirs, old)
+
+
+def test_an_imported_run_says_where_it_comes_from(bundle: Path, ours: Store) -> None:
+    first = import_path(ours, bundle, by="Lin").ids[0]
+    with Reader.open(ours.home) as reader:
+        origin = reader.origin(first)
+        assert origin and (origin.kind, origin.original_id, origin.owner, origin.file, origin.imported_by) == (
+            "parallab",
+            "1",
+            "Grace <b>H</b>",
+            "runs.zip",
+            "Lin",
+        )
+        assert reader.run(first).owner == origin.owner
+        assert [event.kind for event in reader.events(first)][-1] == "imported"
+
+
+def test_logs_come_along_under_names_of_our_own(bundle: Path, ours: Store) -> None:
+    first = import_path(ours, bundle, by="Lin").ids[0]
+    assert (ours.home.run_folder(first) / "logs" / "worker.log").read_text() == "first line\nsecond line\n"
+
+
+def test_an_import_leaves_the_store_sound(bundle: Path, ours: Store) -> None:
+    import_path(ours, bundle, by="Lin")
+    assert not checks.damage(ours) + checks.strangers(ours) + checks.unlike_summaries(ours) + checks.unlike_corners(ours) + checks.behind(ours)
+
+
+def test_importing_twice_is_refused_with_the_runs_that_are_here(bundle: Path, ours: Store) -> None:
+    ids = import_path(ours, bundle, by="Lin").ids
+    before = counts(ours)
+    with pytest.raises(ImportRefused, match=f"here already, as runs {ids[0]}, "):
+        import_path(ours, bundle, by="Lin")
+    assert counts(ours) == before
+
+
+def test_a_bundle_that_comes_home_is_known(theirs: Home, bundle: Path) -> None:
+    with Store.open(theirs) as store, pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"):
+        import_path(store, bundle, by="Ada")
+
+
+def test_only_what_is_new_comes_of_a_larger_bundle(theirs: Home, tmp_path: Path, ours: Store) -> None:
+    with Reader.open(theirs) as reader:
+        write_bundle(reader, [1], tmp_path / "one.zip", by="Ada")
+        write_bundle(reader, [1, 9], tmp_path / "two.zip", by="Ada")
+    (first,) = import_path(ours, tmp_path / "one.zip", by="Lin").ids
+    arrived = import_path(ours, tmp_path / "two.zip", by="Lin")
+    assert arrived.known == {"1": first} and len(arrived.ids) == 1
+    assert told(ours.home, arrived.ids[0]) == told(theirs, 9)
+
+
+def test_a_run_keeps_its_first_origin_over_two_stores(bundle: Path, ours: Store, tmp_path: Path) -> None:
+    ids = import_path(ours, bundle, by="Lin").ids
+    with Reader.open(ours.home) as reader:
+        write_bundle(reader, ids, tmp_path / "again.zip", by="Lin")
+    with Store.open(Home(tmp_path / "third")) as third:
+        (first, *_) = import_path(third, tmp_path / "again.zip", by="Ken").ids
+        with Reader.open(third.home) as reader:
+            origin = reader.origin(first)
+            assert origin and (origin.original_id, origin.imported_by) == ("1", "Ken")
+        with pytest.raises(ImportRefused, match="here already"):
+            import_path(third, bundle, by="Ken")
+
+
+def test_a_bundle_holds_only_runs_that_ended(theirs: Home, tmp_path: Path) -> None:
+    with Reader.open(theirs) as reader, pytest.raises(WrongStatus, match="Run 6 is running"):
+        write_bundle(reader, [1, 6], tmp_path / "x.zip", by="Ada")
+    assert not list(tmp_path.glob("x.zip*"))
+
+
+# ---- what is broken or hostile --------------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, bytes]], None]
+
+
+def changed(bundle: Path, change: Change, *, resigned: bool = True) -> Path:
+    """Write the bundle anew with its members changed, its checksums too, as one who means harm would."""
+    with zipfile.ZipFile(bundle) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    change(held)
+    if resigned:
+        resign(held)
+    path = bundle.with_name("changed.zip")
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data)
+    return path
+
+
+def resign(held: dict[str, bytes]) -> None:
+    about = json.loads(held["parallab.json"])
+    for name, sheet in about["tables"].items():
+        if f"{name}.jsonl" in held:
+            sheet["sha256"] = hashlib.sha256(held[f"{name}.jsonl"]).hexdigest()
+    held["parallab.json"] = json.dumps(about).encode()
+
+
+def manifest(**values: object) -> Change:
+    def change(held: dict[str, bytes]) -> None:
+        held["parallab.json"] = json.dumps({**json.loads(held["parallab.json"]), **values}).encode()
+
+    return change
+
+
+def row(table: str, column: str, value: object) -> Change:
+    """Return the change of one column of a table's first row."""
+
+    def change(held: dict[str, bytes]) -> None:
+        place = json.loads(held["parallab.json"])["tables"][table]["columns"].index(column)
+        lines = held[f"{table}.jsonl"].splitlines()
+        values = json.loads(lines[0])
+        values[place] = value
+        held[f"{table}.jsonl"] = b"\n".join([json.dumps(values).encode(), *lines[1:]]) + b"\n"
+
+    return change
+
+
+def without(name: str) -> Change:
+    return lambda held: held.pop(name) and None
+
+
+def text(name: str, data: bytes) -> Change:
+    return lambda held: held.update({name: data})
+
+
+REFUSED: list[tuple[str, Change, str]] = [
+    ("newer", manifest(version=2), "is of version 2, and this Parallab reads up to version 1. Update this checkout"),
+    ("no version", manifest(version="1"), "names no version"),
+    ("other format", manifest(format="something"), "does not say that it is a parallab bundle"),
+    ("no tables", manifest(tables={}), "lacks the table 'events'"),
+    ("tables of nonsense", manifest(tables=[1]), "tables is not as a bundle has it"),
+    ("no manifest", without("parallab.json"), "holds nothing that can be imported"),
+    ("manifest cut", text("parallab.json", b'{"format": "par'), "is no JSON"),
+    ("deep manifest", text("parallab.json", b"[" * 100_000), "is no JSON"),
+    ("table missing", without("points.jsonl"), "its member 'points.jsonl' is missing"),
+    ("no runs", text("runs.jsonl", b""), "rows where 5 are announced"),
+    ("no JSON", text("events.jsonl", b"{\n"), "in table 'events', row 1, the row is no JSON"),
+    ("running", row("runs", "status", "running"), "'running', where a bundle holds only runs that ended"),
+    ("bad time", row("runs", "created_at", "yesterday"), "created_at is no moment"),
+    ("bad day", row("events", "at", "2026-02-31T00:00:00.000Z"), "at is no moment"),
+    ("config of nonsense", row("runs", "config", "[1]"), "config is no JSON object"),
+    ("text for a number", row("runs", "config", '{"trainers": "4"}'), "the setting 'trainers' is not of the kind that hogwild has"),
+    ("list for a text", row("runs", "config", '{"model": ["mnist_net"]}'), "the setting 'model' is not of the kind"),
+    ("long owner", row("runs", "owner", "x" * 201), "owner is no text of at most 200 characters"),
+    ("half a character", row("runs", "name", "\ud800"), "holds what a store can't"),
+    ("huge number", row("points", "step", 2**70), "neither a text nor a number"),
+    ("word for number", row("points", "value", "much"), "table 'points' holds what a store can't"),
+    ("not a number", text("phases.jsonl", b'[1,0,"wait",NaN]\n'), "the row is no JSON"),
+    ("infinite", text("phases.jsonl", b'[1,0,"wait",1e999]\n'), "neither a text nor a number"),
+    ("neither value nor marker", row("points", "value", None), "neither a value nor a marker"),
+    ("summary that lies", row("metrics", "high", 99.0), "does not say what its points do"),
+    ("count that lies", row("metrics", "count", 7), "does not say what its points do"),
+    ("stranger's rank", row("ranks", "run_id", 77), "table 'ranks' refers to 77, which it does not hold"),
+    ("stranger's points", row("points", "metric_id", 77), "table 'points' refers to 77"),
+    ("metric twice", row("metrics", "id", 2), "metric 2 twice"),
+    ("huge bucket", row("histograms", "bucket", 10**12), "out of range"),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "sentence"), REFUSED, ids=[each[0] for each in REFUSED])
+def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(bundle: Path, ours: Store, what: str, change: Change, sentence: str) -> None:
+    resigned = what not in ("no manifest", "manifest cut", "deep manifest", "tables of nonsense")
+    before = counts(ours)
+    with pytest.raises(ImportRefused) as refused:
+        import_path(ours, changed(bundle, change, resigned=resigned), by="Lin")
+    assert sentence in str(refused.value)
+    assert counts(ours) == before
+    assert not list(ours.home.path.glob("runs/*"))
+
+
+def test_a_flipped_bit_is_found(bundle: Path, ours: Store) -> None:
+    with pytest.raises(ImportRefused, match=r"is not what was written\. Copy or download it again"):
+        import_path(ours, changed(bundle, row("points", "step", 2), resigned=False), by="Lin")
+
+
+def refusal(store: Store, path: Path) -> str | None:
+    """Return why a file is refused, None where it is taken in."""
+    try:
+        import_path(store, path, by="Lin")
+    except ImportRefused as refused:
+        return str(refused)
+    return None
+
+
+@given(cut=some.integers(0, 100_000), byte=some.integers(0, 255))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(bundle: Path, ours: Store, cut: int, byte: int) -> None:
+    data = bytearray(bundle.read_bytes())
+    at = cut % len(data)
+    before = counts(ours)
+    for broken in (bytes(data[:at]), bytes(data[:at]) + bytes([data[at] ^ (byte or 1)]) + bytes(data[at + 1 :])):
+        path = bundle.with_name("broken.zip")
+        path.write_bytes(broken)
+        if (sentence := refusal(ours, path)) is not None:
+            assert sentence.endswith(".")
+            assert counts(ours) == before
+        else:
+            before = counts(ours)
+            assert not checks.unlike_summaries(ours) + checks.strangers(ours)
+
+
+@pytest.mark.parametrize("name", ["../../evil.txt", "/etc/evil", "a/../../evil", "C:/evil", "a\\..\\evil"])
+def test_a_name_that_leads_out_is_refused(tmp_path: Path, ours: Store, name: str) -> None:
+    path = tmp_path / "evil.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(name, "evil")
+    with pytest.raises(ImportRefused, match="leads out of the file"):
+        import_path(ours, path, by="Lin")
+
+
+@pytest.mark.parametrize("source", ["../worker", "/etc/passwd", "a/b", ""])
+def test_a_log_is_never_written_where_its_bundle_says(bundle: Path, ours: Store, source: str) -> None:
+    def change(held: dict[str, bytes]) -> None:
+        about = json.loads(held["parallab.json"])
+        about["logs"][0]["source"] = source
+        held["parallab.json"] = json.dumps(about).encode()
+
+    with pytest.raises(ImportRefused, match=r"logs\.0\.source is not as a bundle has it"):
+        import_path(ours, changed(bundle, change), by="Lin")
+
+
+def test_a_zip_bomb_is_refused_unread(tmp_path: Path, ours: Store) -> None:
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("parallab.json", "w") as member:
+        for _ in range(40):
+            member.write(bytes(1 << 20))
+    with pytest.raises(ImportRefused, match="made to fill a disk"):
+        import_path(ours, path, by="Lin")
+
+
+def test_a_member_that_lies_about_its_size_is_read_no_further(tmp_path: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MOST_BYTES", 1000)
+    path = tmp_path / "large.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("parallab.json", os.urandom(2000))
+    with pytest.raises(ImportRefused, match="unpacks to"):
+        import_path(ours, path, by="Lin")
+
+
+def test_a_bundle_can_be_written_into_memory(theirs: Home) -> None:
+    file = io.BytesIO()
+    with Reader.open(theirs) as reader:
+        assert write_bundle(reader, [1], file, by="Ada") == 202
+    assert zipfile.ZipFile(file).testzip() is None

@@ -1,0 +1,66 @@
+"""Tables as files: what is shown comes back, and no text of a person is carried out by a spreadsheet."""
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from pyarrow import parquet
+
+from engine.transfer.tables import FORMULA, Table, as_csv, as_json, as_parquet
+
+TABLE = Table.of(["run", "name", "loss", "tags", "loss"], [[1, "=1+1", 0.5, ["a", "b"], math.nan], [2, None, None, [], -math.inf]])
+
+
+def test_columns_of_one_name_are_told_apart() -> None:
+    assert TABLE.columns == ("run", "name", "loss", "tags", "loss (2)")
+
+
+def test_csv_keeps_numbers_and_quotes_formulas() -> None:
+    rows = list(csv.reader(io.StringIO(as_csv(TABLE).decode())))
+    assert rows == [["run", "name", "loss", "tags", "loss (2)"], ["1", "'=1+1", "0.5", "a, b", "nan"], ["2", "", "", "", "-inf"]]
+
+
+def test_a_negative_number_is_no_formula() -> None:
+    assert as_csv(Table(("value",), [[-1.5]])).decode() == "value\n-1.5\n"
+
+
+def test_json_is_an_object_a_row() -> None:
+    first, second = json.loads(as_json(TABLE))
+    assert first == {"run": 1, "name": "=1+1", "loss": 0.5, "tags": ["a", "b"], "loss (2)": "NaN"}
+    assert second["loss"] is None and second["loss (2)"] == "-Infinity"
+
+
+def test_parquet_keeps_kinds_and_what_is_not_there() -> None:
+    found = parquet.read_table(io.BytesIO(as_parquet(TABLE)))
+    assert [str(kind) for kind in found.schema.types] == ["int64", "string", "double", "list<element: string>", "double"]
+    assert found.column("loss").to_pylist() == [0.5, None]
+    assert found.column("name").to_pylist() == ["=1+1", None]
+
+
+CELLS = some.one_of(some.none(), some.booleans(), some.integers(), some.floats(), some.text(), some.lists(some.text(), max_size=2))
+
+
+@given(some.lists(some.lists(CELLS, min_size=3, max_size=3), max_size=5), some.lists(some.text(), min_size=3, max_size=3))
+def test_any_table_becomes_any_kind_of_file(rows: list[list[Any]], names: list[str]) -> None:
+    table = Table.of(names, rows)
+    assert len(json.loads(as_json(table))) == len(rows)
+    assert parquet.read_table(io.BytesIO(as_parquet(table))).num_rows == len(rows)
+    read = list(csv.reader(io.StringIO(as_csv(table).decode(), newline="")))
+    assert len(read) == len(rows) + 1
+
+
+@given(some.text(max_size=8))
+def test_no_text_begins_like_a_formula_in_csv(text: str) -> None:
+    (_, [cell]) = csv.reader(io.StringIO(as_csv(Table(("text",), [[f"{text}x"]])).decode(), newline=""))
+    assert not cell.startswith(FORMULA)
+    assert cell.removeprefix("'") == f"{text}x".replace("\r\n", "\n").replace("\r", "\n").removeprefix("'")
+
+
+@pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\uff1d1", "\r=1"])
+def test_what_spreadsheets_carry_out_gets_an_apostrophe(text: str) -> None:
+    assert as_csv(Table(("text",), [[text]])).decode().split("\n", 1)[1].lstrip('"').startswith("'")
