@@ -4,7 +4,7 @@ from typing import get_args
 
 import streamlit as st
 
-from app import board, parts
+from app import board, dialogs, parts
 from app.asking import reading
 from app.exporting import download
 from app.importing import import_button
@@ -32,6 +32,7 @@ if not runs:
     nothing = "No run matches these filters." if search or of or by or status else "No run has been launched yet; the results of every run will stand here."
     parts.empty(nothing, "Launch one", "launch")
     import_button()
+    dialogs.open_asked()  # the frame's own call comes after the end below
     st.stop()
 with filters, st.popover("Columns"):
     known = board.setting_names(runs)
