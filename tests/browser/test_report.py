@@ -12,6 +12,7 @@ from engine.home import Home
 from engine.store import Reader, Store
 from tests.app import labs
 from tests.browser.conftest import Console
+from tests.conftest import end_processes_of
 
 pytestmark = pytest.mark.browser
 DRAWN = "document.body.dataset.drawn"
@@ -93,3 +94,4 @@ def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(home: Home, run_i
         page.get_by_text("is here already, as run 1").wait_for()
     finally:
         other.stop()
+        end_processes_of(other.home)
