@@ -11,7 +11,7 @@ IMAGES = ROOT / "app" / "images"
 st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
 st.logo(str(IMAGES / "logo.svg"), size="large")
 st.html(ROOT / "app" / "browser" / "console.css")
-st.navigation(
+page = st.navigation(
     [
         st.Page(PAGES["launch"], title="Launch", default=True),
         st.Page(PAGES["runs"], title="Runs"),
@@ -24,5 +24,6 @@ st.navigation(
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
     ],
     position="top",
-).run()
-dialogs.open_asked()
+)
+dialogs.open_asked()  # before the page, which may end the script early
+page.run()

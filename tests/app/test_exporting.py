@@ -92,6 +92,11 @@ def test_the_button_opens_the_dialog(home: Home, lab: dict[Status, int]) -> None
     assert labels(after, "file_uploader") == ["File"]
 
 
+def test_the_dialog_opens_in_an_empty_lab_too(home: Home) -> None:
+    after = next(button for button in opened("results").button if button.label == "Import").click().run()
+    assert labels(after, "file_uploader") == ["File"]
+
+
 def test_a_frame_becomes_a_table_of_plain_values() -> None:
     values: dict[str, Any] = {"run": [1, 2], "loss": [0.5, float("nan")], "tags": [["a"], []], "at": pd.to_datetime(["2026-01-01", None], utc=True)}
     table = of_frame(pd.DataFrame(values))
