@@ -96,7 +96,8 @@ def show(reader: Reader, view: View, found: Found) -> None:
         else:
             st.caption(_counted(view, found, bool(tops)))
     with st.container(horizontal=True):
-        ended = [run.id for run in reader.some(ids) if run.status in ENDED] if ids else []
+        statuses = reader.run_statuses()
+        ended = [run_id for run_id in ids or [run_id for line in lines for run_id in line.run_ids] if statuses.get(run_id) in ENDED]
         download("results", key="results", tables={"The table": frame}, runs=ended)
         import_button()
 

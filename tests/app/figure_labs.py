@@ -1,5 +1,6 @@
 """Sweeps of published figures as a lab's store would hold them: their runs ended as asked, with times and accuracies made up."""
 
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow, Status
 
-HERE = {"host": "lab", "cpu": "Xeon", "cores": 2, "gpus": [], "git_commit": "abc"}
+HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "git_commit": "abc"}
 
 
 def figure_sweep(home: Home, name: str, size: Size = "reduced") -> tuple[int, list[RunRow]]:
