@@ -110,7 +110,8 @@ function begin(element) {
       else describe(panel, metric, curves);
       const goal = chart.goals[metric.name];
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
-      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), configOf(fileName(`run ${chart.data.run} ${metric.name}`)));
+      panel.config ??= configOf(fileName(`run ${chart.data.run} ${metric.name}`));
+      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), panel.config);
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");

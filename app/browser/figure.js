@@ -24,7 +24,8 @@ function begin(element) {
     node.style.height = `${state.data.height}px`;
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", state.data.alt);
-    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), configOf(fileName(state.data.alt)));
+    state.config ??= configOf(fileName(state.data.alt));
+    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
   };
   const told = ({ detail }) => {
     const news = detail[state.data.key];

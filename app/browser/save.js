@@ -11,6 +11,7 @@ function saveButtons(name) {
   ];
 }
 
+// To be made once for a chart: plotly draws it anew, and forgets its zoom, where the buttons of its bar are other functions.
 function configOf(name) {
   return { ...PLOT_CONFIG, modeBarButtonsToRemove: [...PLOT_CONFIG.modeBarButtonsToRemove, "toImage"], modeBarButtonsToAdd: saveButtons(name) };
 }
