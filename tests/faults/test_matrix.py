@@ -54,6 +54,7 @@ CELLS = [(row, moment) for row, (victim, _) in ROWS.items() for moment in MOMENT
 SHORT = {("worker killed", "starting"), ("rank killed", "stopping"), ("runner killed", "stopping")}
 """Those that every `make test` runs; the others are long."""
 HOLD_S = 3.0
+TRIES = 8
 LATE = re.compile(r" Its worker had not ended [0-9.]+ s later and was killed\.")
 GOES_ON, STARTS = "goes on", "starts in its turn"
 
@@ -154,8 +155,7 @@ def test_a_process_dies_or_stops(lab: Lab, row: str, moment: str) -> None:
     victim, number = ROWS[row]
     shared = _unheld()
     before = lab.launch() if moment == "queued" else None
-    run_id = lab.launch()
-    held = _bring_to(lab, run_id, moment)
+    run_id, held = _brought_to(lab, moment)
     worker = lab.run(run_id).worker
     process = _victim(lab, run_id, victim, held)
     os.kill(process.pid, number)
@@ -190,6 +190,20 @@ def _expected(victim: str, number: int, moment: str) -> str:
     return {("worker", signal.SIGKILL): "lost", ("rank", signal.SIGKILL): "failed"}.get((victim, signal.Signals(number)), GOES_ON)
 
 
+def _brought_to(lab: Lab, moment: str) -> tuple[int, int | None]:
+    """Launch a run and bring it to the moment; one that went past it before its rank could be held is cancelled, and another one launched."""
+    for _ in range(TRIES):
+        run_id = lab.launch()
+        held = _bring_to(lab, run_id, moment)
+        if lab.run(run_id).status == moment:
+            return run_id, held
+        if held:
+            os.kill(held, signal.SIGCONT)
+        lab.cancel(run_id)
+        wait(lambda run_id=run_id: lab.run(run_id).status in ENDED, 120)  # type: ignore[misc]
+    raise AssertionError(f"no run of {TRIES} could be held while it was {moment}")
+
+
 def _bring_to(lab: Lab, run_id: int, moment: str) -> int | None:
     """Bring the run to the moment; return the rank that is held (SIGSTOP) so that the moment lasts."""
     if moment == "queued":
@@ -205,7 +219,6 @@ def _bring_to(lab: Lab, run_id: int, moment: str) -> int | None:
     os.kill(held, signal.SIGSTOP)
     if moment == "stopping":
         lab.cancel(run_id)
-    assert lab.run(run_id).status == moment
     return held
 
 
