@@ -23,7 +23,7 @@ STOP_DEADLINE_S = 6.0
 KILL_DEADLINE_S = 10.0
 """What a killed worker has to be gone; then its run is ended all the same, and its cause says what is left."""
 EXIT_DEADLINE_S = 15.0
-"""What a worker that has ended its run has to be gone."""
+"""What a worker that has ended its run has to be gone; then it is killed."""
 LOOK_S = 30.0
 """How often, beside each change of its status, a live run's shared memory and sockets are noted, to be removed where it dies of a sudden."""
 MAX_STARTS = 3
@@ -157,8 +157,9 @@ class Endings:
         """Clear away what is left of a run whose worker has given it its last status, once that worker is gone."""
         watched = self.watched[run_id]
         watched.ended_at = watched.ended_at or time.monotonic()
-        if self.launcher.poll(watched.worker) is None:
-            if time.monotonic() - watched.ended_at > EXIT_DEADLINE_S:
+        stays_for = time.monotonic() - watched.ended_at
+        if self.launcher.poll(watched.worker) is None and stays_for <= EXIT_DEADLINE_S + KILL_DEADLINE_S:
+            if stays_for > EXIT_DEADLINE_S:
                 self.launcher.cancel(watched.worker, force=True)
             return
         cleared = clear(watched.worker, watched.seen, self.store.home.run_folder(run_id))

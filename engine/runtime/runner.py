@@ -160,12 +160,12 @@ class Runner:
         log.info("runner ends%s", "; its runs go on" if self.leaving else "")
 
     def step(self) -> bool:
-        """Do once all that is due; return False when a stop was asked for and no run is left."""
+        """Do once all that is due; return False when a stop was asked for, and no run is left nor anything of one that has ended."""
         self._beat()
         self.sampler.look(self.store)
         holders = self.endings.holders()
         if self.stopping:
-            return bool(holders)
+            return bool(holders or self.endings.watched)
         holders += self.placement.claim(holders)
         self._keep_spare(holders)
         return True

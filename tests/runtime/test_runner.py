@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from engine.home import Home
-from engine.runtime.ending import MAX_STARTS
+from engine.runtime.ending import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
 from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.runtime.processes import me
@@ -187,6 +187,38 @@ def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(runner: Run
     paper(runner).ended[paper(runner).submitted[first].pid] = "exited with code 0"
     assert not runner.step()
     assert run_of(runner, second).status == "queued"
+
+
+def test_a_runner_that_was_asked_to_stop_sees_off_the_worker_of_a_run_that_has_ended(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    run_id = queue()
+    runner.step()
+    worker = paper(runner).submitted[run_id]
+    store.begin(run_id, worker, {})
+    runner.step()
+    store.end(run_id, "failed", "trainer1 was killed.", who="worker")
+    store.register_runner(me(), cores=4, gpus=2)
+    store.ask_runner_to_stop()
+    runner.beaten_at = 0.0
+    assert runner.step(), "its worker is still there"
+    paper(runner).ended[worker.pid] = "exited with code 0"
+    assert not runner.step()
+
+
+def test_a_worker_that_nothing_ends_does_not_keep_a_runner_from_stopping(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+    run_id = queue()
+    runner.step()
+    worker = paper(runner).submitted[run_id]
+    store.begin(run_id, worker, {})
+    runner.step()
+    store.end(run_id, "failed", "trainer1 was killed.", who="worker")
+    store.register_runner(me(), cores=4, gpus=2)
+    store.ask_runner_to_stop()
+    runner.beaten_at = 0.0
+    assert runner.step()
+    watched = runner.endings.watched[run_id]
+    assert watched.ended_at is not None
+    watched.ended_at -= EXIT_DEADLINE_S + KILL_DEADLINE_S
+    assert not runner.step()
 
 
 def test_the_runner_backs_the_store_up_when_it_is_due(runner: Runner, queue: Callable[..., int]) -> None:
