@@ -94,7 +94,7 @@ def read_ids(text: str) -> tuple[tuple[int, ...], list[str]]:
     found: dict[int, None] = {}
     wrong = []
     for part in text.replace(",", " ").split():
-        first, dash, last = part.removeprefix("#").partition("-")
+        first, dash, last = part.removeprefix("#").replace("..", "-").partition("-")
         last = last if dash else first
         if not (_is_id(first) and _is_id(last) and int(first) <= int(last)):
             wrong.append(part)

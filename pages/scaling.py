@@ -1,4 +1,4 @@
-"""Scaling: runs chosen by hand, laid along a count of ranks or splits (`?runs=3,5..9&along=trainers`)."""
+"""Scaling: runs chosen by hand, laid along a count of ranks or splits (`?runs=3,5-9&along=trainers`)."""
 
 import streamlit as st
 
@@ -18,7 +18,7 @@ st.title("Scaling", anchor=False)
 st.text("How time, speed-up and efficiency go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs.")
 with reading() as reader:
     parts.runner_banner(reader)
-text = st.text_input("Runs", key="runs", placeholder="12, 15..18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15..18.")
+text = st.text_input("Runs", key="runs", placeholder="12, 15-18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15-18.")
 if not text:
     parts.empty("No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.", "Results", "results")
     st.stop()

@@ -68,6 +68,10 @@ def test_ids_are_numbers_and_ranges(text: str, ids: tuple[int, ...], wrong: list
     assert read_ids(text) == (ids, wrong)
 
 
+def test_a_range_may_be_written_as_in_a_sweep() -> None:
+    assert read_ids("5..7") == read_ids("5-7")
+
+
 def test_a_range_without_end_is_cut() -> None:
     assert len(read_ids("1-999999999999")[0]) == MOST_IDS
 

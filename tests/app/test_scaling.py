@@ -196,13 +196,13 @@ def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("a", "got 'a'"), ("9..3", "such as 3..9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")]
+    ("text", "sentence"), [("a", "got 'a'"), ("9..3", "such as 3-9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")]
 )
 def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentence: str) -> None:
     assert sentence in words(chosen(text))
 
 
 def test_numbers_of_runs_are_read_as_written() -> None:
-    assert read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
+    assert read_run_ids("3, 5-7, 3", 10) == read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
     with pytest.raises(ConfigError):
         read_run_ids("1..11", 10)
