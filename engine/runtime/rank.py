@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,6 +26,8 @@ from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
+
+LOCK_SUFFIX = ".lock"
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Rank:
 
     def lock(self, name: str) -> AbstractContextManager[Any]:
         """Return a lock between the run's ranks; the system frees it when its holder dies. Reuse the object: opening it costs a file."""
-        return self.locks(name) if self.locks else FileLock(self.folder / f"{name}.lock")
+        return self.locks(name) if self.locks else FileLock(self.folder / f"{name}{LOCK_SUFFIX}")
 
 
 class FileLock:
@@ -144,6 +146,13 @@ class FileLock:
 
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+def remove_locks(folder: Path) -> None:
+    """Remove the files of the locks of a run whose processes have all ended."""
+    for path in folder.glob(f"*{LOCK_SUFFIX}"):
+        with suppress(OSError):
+            path.unlink()
 
 
 @dataclass(frozen=True)

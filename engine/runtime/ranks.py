@@ -17,7 +17,7 @@ from engine.config import SERVERS
 from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.members import Member
 from engine.runtime.processes import end_processes
-from engine.runtime.rank import Rank, RankPlan, rank_main
+from engine.runtime.rank import Rank, RankPlan, rank_main, remove_locks
 from engine.runtime.sink import Sink
 from engine.runtime.watch import StopRequested, Watch
 
@@ -107,3 +107,5 @@ class Ranks:
         self.sink.ranks([member.row() for member in self.members])
         if left:
             self.sink.event("rank outlived kill", f"These pids are still there: {', '.join(map(str, left))}.")
+        else:
+            remove_locks(self.folder)

@@ -82,10 +82,11 @@ def test_a_large_vector_costs_a_rank_few_page_faults(team: Start) -> None:
     assert float(faults) < 1000, "64 MiB are 16,384 pages of the usual size"
 
 
-def test_the_lock_loses_no_update(team: Start) -> None:
+def test_the_lock_loses_no_update_and_leaves_no_file(team: Start, tmp_path: Path) -> None:
     counter = torch.zeros(1, dtype=torch.int64).share_memory_()
     team(2).run(functions.count_under_lock, counter, 2000)
     assert int(counter[0]) == 4000
+    assert not list(tmp_path.glob("*.lock"))
 
 
 def test_phases_and_the_remainder_make_up_the_execution_time(team: Start) -> None:
