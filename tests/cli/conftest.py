@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from click.testing import CliRunner
 
+from engine.cli import main
 from engine.home import ROOT, Home
 from engine.recorder import Point, Span
 from engine.runtime.processes import me
 from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
 
 TIMEOUT_S = 60.0
+UNSET = ("PARALLAB_OWNER", "COLUMNS")
 
 
 class Parallab(Protocol):
@@ -25,7 +28,21 @@ class Parallab(Protocol):
 
 @pytest.fixture
 def parallab(home: Home) -> Parallab:
-    """Run a command on the test's home."""
+    """Run a command on the test's home, inside this process: the same as one of its own but for the start of Python."""
+
+    def run(*words: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+        unset = dict.fromkeys(UNSET)
+        told = CliRunner().invoke(main, words, prog_name="python -m engine", env=unset | {"PARALLAB_OWNER": "ada"})
+        if told.exception and not isinstance(told.exception, SystemExit):
+            raise told.exception
+        return subprocess.CompletedProcess(words, told.exit_code, told.stdout, told.stderr)
+
+    return run
+
+
+@pytest.fixture
+def parallab_process(home: Home) -> Parallab:
+    """Run a command on the test's home in a process of its own: where it starts a runner, or is about the process."""
 
     def run(*words: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -66,7 +83,7 @@ def begun(home: Home) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def environment(home: Home) -> dict[str, str]:
-    names = {name: value for name, value in os.environ.items() if name not in ("PARALLAB_OWNER", "COLUMNS")}
+    names = {name: value for name, value in os.environ.items() if name not in UNSET}
     return names | {"PARALLAB_HOME": str(home.path), "PARALLAB_OWNER": "ada"}
 
 

@@ -41,8 +41,8 @@ def last_line(process: subprocess.Popen[str]) -> Any:
     return json.loads(out.splitlines()[-1])
 
 
-def test_run_starts_a_runner_trains_and_ends_with_one_json_object(parallab: Parallab, home: Home) -> None:
-    told = parallab("run", *QUICK, "--set", "epochs=3", "--name", "first light", "--json", timeout_s=110)
+def test_run_starts_a_runner_trains_and_ends_with_one_json_object(parallab_process: Parallab, home: Home) -> None:
+    told = parallab_process("run", *QUICK, "--set", "epochs=3", "--name", "first light", "--json", timeout_s=110)
     assert told.returncode == 0, told.stderr
     assert told.stderr == "", "no progress where nobody looks"
     found = json.loads(told.stdout.splitlines()[-1])
@@ -53,10 +53,10 @@ def test_run_starts_a_runner_trains_and_ends_with_one_json_object(parallab: Para
     assert found["metrics"]["perf/execution_time_s"] == pytest.approx(found["execution_time_s"], rel=0.01)
     assert found["config"]["epochs"] == 3
     assert is_running(home), "the runner outlives the command"
-    shown = json.loads(parallab("show", "1", "--json").stdout)
+    shown = json.loads(parallab_process("show", "1", "--json").stdout)
     assert [rank["state"] for rank in shown["ranks"]] == ["done", "done"]
     assert shown["environment"]["packages"]["torch"]
-    stopped = parallab("stop", "--json")
+    stopped = parallab_process("stop", "--json")
     assert (stopped.returncode, json.loads(stopped.stdout)["stopped"], is_running(home)) == (0, True, False)
 
 
@@ -86,38 +86,38 @@ def test_the_second_interrupt_leaves_the_run_to_the_runner(begun: Begin, home: H
     wait(is_in(home, "cancelled"))
 
 
-def test_submit_answers_at_once_and_cancel_ends_the_run(parallab: Parallab, home: Home) -> None:
-    assert json.loads(parallab("submit", *LONG, "--json").stdout) == {"id": 1}
+def test_submit_answers_at_once_and_cancel_ends_the_run(parallab_process: Parallab, home: Home) -> None:
+    assert json.loads(parallab_process("submit", *LONG, "--json").stdout) == {"id": 1}
     wait(is_in(home, "running"))
-    shown = json.loads(parallab("show", "1", "--json").stdout)
+    shown = json.loads(parallab_process("show", "1", "--json").stdout)
     assert shown["pid"] == shown["worker"]["pid"] > 0
-    assert json.loads(parallab("cancel", "1", "--wait", "--json").stdout) == {"id": 1, "status": "cancelled"}
+    assert json.loads(parallab_process("cancel", "1", "--wait", "--json").stdout) == {"id": 1, "status": "cancelled"}
 
 
-def test_without_a_runner_a_submitted_run_waits_for_one(parallab: Parallab, home: Home) -> None:
-    parallab("submit", *QUICK, "--no-runner")
+def test_without_a_runner_a_submitted_run_waits_for_one(parallab_process: Parallab, home: Home) -> None:
+    parallab_process("submit", *QUICK, "--no-runner")
     assert (read(home).status, is_running(home)) == ("queued", False)
-    told = json.loads(parallab("stop", "--json").stdout)
+    told = json.loads(parallab_process("stop", "--json").stdout)
     assert told == {"stopped": True, "was_running": False, "waiting_for": [], "queued": [1]}
 
 
-def test_stop_waits_for_runs_says_so_and_cancels_them_where_asked(parallab: Parallab, home: Home) -> None:
-    parallab("submit", *LONG)
+def test_stop_waits_for_runs_says_so_and_cancels_them_where_asked(parallab_process: Parallab, home: Home) -> None:
+    parallab_process("submit", *LONG)
     wait(is_in(home, "running"))
-    waiting = parallab("stop", "--timeout", "1")
+    waiting = parallab_process("stop", "--timeout", "1")
     assert waiting.returncode == 4
     assert re.search(r"Waiting for 1 \(running, \d+ %\)", waiting.stderr)
     assert "still waits for 1" in waiting.stdout
     assert is_running(home)
-    told = parallab("stop", "--cancel-runs")
+    told = parallab_process("stop", "--cancel-runs")
     assert (told.returncode, told.stdout.strip()) == (0, "The runner has ended.")
     assert (read(home).status, is_running(home)) == ("cancelled", False)
 
 
-def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab: Parallab, home: Home) -> None:
+def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab_process: Parallab, home: Home) -> None:
     first = begun("serve")
     wait(lambda: runner_process(home) is not None)
-    second = parallab("serve")
+    second = parallab_process("serve")
     assert (second.returncode, f"pid {first.pid}" in second.stderr) == (4, True)
     first.send_signal(signal.SIGTERM)
     assert first.wait(30) == 0

@@ -85,13 +85,13 @@ def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(home: Hom
     assert (new.parent_id, new.owner, new.status, old.status) == (run_id, "bea", "queued", status)
 
 
-def test_a_cancelled_run_goes_on_where_its_checkpoint_was(parallab: Parallab, home: Home, store: Store) -> None:
-    assert parallab("submit", "reference", *SETTINGS, "--set", "epochs=30").returncode == 0
+def test_a_cancelled_run_goes_on_where_its_checkpoint_was(parallab_process: Parallab, home: Home, store: Store) -> None:
+    assert parallab_process("submit", "reference", *SETTINGS, "--set", "epochs=30").returncode == 0
     with Reader.open(home) as reader:
         wait(lambda: (home.run_folder(1) / "checkpoint.json").exists())
         store.request_cancel(1, by="ada")
         wait(lambda: not reader.run(1).active)
-        assert json.loads(parallab("resume", "1", "--json").stdout) == {"id": 2, "parent_id": 1}
+        assert json.loads(parallab_process("resume", "1", "--json").stdout) == {"id": 2, "parent_id": 1}
         wait(lambda: not reader.run(2).active)
         run, events = reader.run(2), {event.kind: event.detail for event in reader.events(2)}
         (loss,) = reader.series(2, ["train/loss"])
@@ -103,6 +103,6 @@ def test_a_cancelled_run_goes_on_where_its_checkpoint_was(parallab: Parallab, ho
     assert loss.steps[:kept] == list(range(1, kept + 1)), "none twice; only what the killed rank had not yet sent may be missing"
     assert loss.steps[kept:] == list(range(at + 1, STEPS + 1))
     assert loss.times_s == sorted(loss.times_s)
-    assert "resumes     run 1" in parallab("show", "2").stdout
-    shown = json.loads(parallab("show", "1", "--json").stdout)
+    assert "resumes     run 1" in parallab_process("show", "2").stdout
+    shown = json.loads(parallab_process("show", "1", "--json").stdout)
     assert (shown["resumed_as"], shown["parent_id"]) == ([2], None)
