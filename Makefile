@@ -22,7 +22,7 @@ stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
 
 test: install-dev ## Run all tests but the long ones: two at a time, then those that need the machine to themselves
-	@$(BIN)/python -m pytest -m "not long and not alone" --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not long and not alone" --numprocesses 2 --dist worksteal
 	@$(BIN)/python -m pytest -m "not long and alone"
 
 test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result

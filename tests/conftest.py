@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 
 ALONE = (
-    *("browser", "faults", "runtime", "cli/test_real_runs.py"),
+    *("faults", "runtime", "browser/test_watchers.py"),
     *(f"experiments/test_{name}.py" for name in ("pipeline_faults", "server_runs", "trainers")),
 )
 """Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from engine.home import ROOT, Home
 
 START_S = 40.0
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+expect.set_options(timeout=30_000)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
 
 
 class Console:

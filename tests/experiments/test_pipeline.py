@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ SMALL: dict[str, Any] = {
     "timeout_s": 30,
 }
 SPLITS = (1, 2, 3, 4, 8)
+LONG = partial(pytest.param, marks=pytest.mark.long)
+"""One more case of what the others hold too; each costs the start of its ranks."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,20 +101,20 @@ def error_of(config: PipelineConfig, after: Tensor) -> float:
     return float((found - gradient).norm() / gradient.norm())
 
 
-@pytest.mark.parametrize(("mode", "stages"), [("gpipe", 2), ("gpipe", 4), ("1f1b", 2), ("1f1b", 3)])
+@pytest.mark.parametrize(("mode", "stages"), [LONG("gpipe", 2), ("gpipe", 4), LONG("1f1b", 2), ("1f1b", 3)])
 def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(mode: str, stages: int, tmp_path: Path) -> None:
     configs = [config_of(mode=mode, stages=stages, splits=splits) for splits in SPLITS]
     for config, after in zip(configs, trained_one_after_another(configs, tmp_path), strict=True):
         assert error_of(config, after) < 1e-5, config.splits
 
 
-@pytest.mark.parametrize("splits", SPLITS)
+@pytest.mark.parametrize("splits", [1, LONG(2), LONG(3), 4, LONG(8)])
 def test_so_are_those_of_remote_calls(splits: int, tmp_path: Path) -> None:
     config = config_of(mode="rpc", splits=splits)
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
-@pytest.mark.parametrize(("schedule", "splits"), [("gpipe", 1), ("gpipe", 2), ("gpipe", 4), ("gpipe", 8), ("1f1b", 2), ("1f1b", 4), ("1f1b", 8)])
+@pytest.mark.parametrize(("schedule", "splits"), [("gpipe", 1), LONG("gpipe", 2), ("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)])
 def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
     config = config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits)
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
