@@ -5,12 +5,14 @@ from html import escape
 from typing import Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app import launching, live
+from app import kept, launching, live
 from app.asking import reading
 from app.forms import label_of
 from app.markup import as_text, sweep_link, when
-from app.published_picture import HEIGHT_PX, numbers, picture
+from app.published_leaving import leave, said_of
+from app.published_picture import HEIGHT_PX, numbers, picture, points
 from app.published_reasons import reasons
 from app.sweep_takes import in_a_line
 from engine.errors import EngineError
@@ -22,6 +24,7 @@ from engine.registry import experiment
 from engine.store import Sweep
 
 EVERY_MS = 2_000
+ALONE = "The published times contain start-up, so they are not drawn beside execution alone."
 COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
     "reproduced": "green",
     "trend only": "blue",
@@ -42,15 +45,19 @@ def section(name: str) -> None:
         token = reader.sweep_token(sweep.id) if sweep else 0
         judged = judge(reader, found, sweep) if sweep else None
     with top:
-        _heading(found, judged)
+        leaving = _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")
-    with left:
-        _picture(found, judged)
-    with right:
-        _about(found, judged)
-        _launches(found, judged)
-    if judged:
-        reasons(judged)
+    with kept.keeping() as shown:
+        kept.facts("The figure", said_of(found, judged))
+        with left:
+            _picture(found, judged)
+        with right:
+            _about(found, judged)
+            _launches(found, judged)
+        if judged:
+            reasons(judged)
+    with leaving:
+        leave(found, judged, shown)
     if sweep:
         live.pulse(token, sweep_id=sweep.id, active=sweep.active, every_ms=EVERY_MS)
 
@@ -64,7 +71,8 @@ def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 
 
-def _heading(found: Figure, judged: Judgement | None) -> None:
+def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
+    """Show the title and what is known in a word; return the place beside them."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
         if judged and judged.sweep.active:
@@ -77,7 +85,9 @@ def _heading(found: Figure, judged: Judgement | None) -> None:
             st.badge("no run finished", color="gray")
         if found.assumed:
             st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
+        beside = st.container(width="content")
     st.text(f"Published: {found.claim}")
+    return beside
 
 
 def _picture(found: Figure, judged: Judgement | None) -> None:
@@ -91,9 +101,11 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
     drawn, colours = picture(found, readings, name, _x_title(found))
     live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
     if name == EXECUTION and found.published:
-        st.caption("The published times contain start-up, so they are not drawn beside execution alone.")
+        st.caption(ALONE)
+        kept.words([ALONE])
     with st.expander("Numbers"):
         st.html(numbers(found, readings, name))
+    kept.table("Numbers", points(found, readings, name))
 
 
 def _about(found: Figure, judged: Judgement | None) -> None:

@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from app.repeating import repeating
 from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, report
-from app.run_report import repeating, run_report
+from app.run_report import run_report
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
