@@ -28,6 +28,7 @@ def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Seeds", ", ".join(map(str, sweep.seeds))),
         ("Runs", ", ".join(f"{count} {status}" for status, count in sweep.statuses.items())),
         ("Reproduces", sweep.figure),
+        ("Recorded", "in another lab" if sweep.is_imported else ""),
         ("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}" if sweep.draw else ""),
         ("Timed", "one at a time, nothing beside it" if sweep.exclusive else ""),
     ]
