@@ -90,7 +90,7 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
         st.caption(as_text(" ".join(said)))
         kept.words(said)
     tell_lacking(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} against {along}")
-    table_of(name, chart.frame, charted=True)
+    table_of(name, chart.frame, f"{known.label} against {along}")
 
 
 def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:

@@ -55,9 +55,9 @@ def tell_lacking(found: Compared, ids: Sequence[int], what: str) -> None:
         kept.words([said])
 
 
-def table_of(name: str, frame: Callable[[], pd.DataFrame], *, charted: bool = False) -> None:
-    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. `charted`: the chart itself holds all of them."""
-    kept.table(f"The numbers of {name}", frame, charted=charted)
+def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
+    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its own holds what its chart does."""
+    kept.table(title or "Values of the runs", frame, charted=bool(title))
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(frame(), hide_index=True, height=320, alt=f"The numbers of the chart {name}")

@@ -1,6 +1,6 @@
 """What of a published figure leaves as files: its picture with the published series, verdict, rules and numbers, and the runs behind it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.durations import absolute
 from app.kept import Kept
@@ -9,6 +9,7 @@ from app.view_downloads import here, view_downloads
 from app.view_report import Environments
 from engine.published import Figure
 from engine.published.judging import Judgement
+from engine.store.records import RunRow
 
 
 def said_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
@@ -31,16 +32,15 @@ def said_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
     ]
 
 
-def leave(found: Figure, judged: Judgement | None, shown: Kept) -> None:
+def leave(found: Figure, judged: Judgement | None, runs: Sequence[RunRow], shown: Kept) -> None:
     """Show the button that opens the choices, for a figure of which there is anything to show."""
     if judged is None:
         if found.published:
             view_downloads(found.name, found.title, f"/figures?figure={found.name}", shown, [], key=found.name)
         return
-    runs = judged.evidence.finished
 
     def again(environments: Environments) -> Iterator[str]:
         return figure_again(judged.sweep, runs, environments)
 
-    address = here("/figures", figure=found.name)
+    address = here("/figures", figure=found.name, sweep=str(judged.sweep.id))
     view_downloads(f"{found.name}-sweep-{judged.sweep.id}", found.title, address, shown, runs, key=found.name, again=again)

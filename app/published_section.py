@@ -24,6 +24,7 @@ from engine.registry import experiment
 from engine.store import Sweep
 
 EVERY_MS = 2_000
+STARTUP = "Without start-up, which the published timings contain."
 ALONE = "The published times contain start-up, so they are not drawn beside execution alone."
 COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
     "reproduced": "green",
@@ -44,6 +45,7 @@ def section(name: str) -> None:
         sweep = _chosen(found, sweeps)
         token = reader.sweep_token(sweep.id) if sweep else 0
         judged = judge(reader, found, sweep) if sweep else None
+        runs = reader.sweep_runs(sweep.id) if sweep else []
     with top:
         leaving = _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")
@@ -57,17 +59,19 @@ def section(name: str) -> None:
         if judged:
             reasons(judged)
     with leaving:
-        leave(found, judged, shown)
+        leave(found, judged, runs, shown)
     if sweep:
         live.pulse(token, sweep_id=sweep.id, active=sweep.active, every_ms=EVERY_MS)
 
 
 def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
-    """Return the sweep to show: the newest, or the one asked for where there are several."""
+    """Return the sweep to show: the newest, or the one asked for where there are several; a link asks by `sweep` beside `figure`."""
     if len(sweeps) < 2:
         return sweeps[0] if sweeps else None
     names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, by {sweep.owner}" for sweep in sweeps}
-    wanted = st.selectbox("Sweep", list(names), format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
+    linked = st.query_params.get("sweep", "") if st.query_params.get("figure") == found.name else ""
+    start = next((place for place, sweep_id in enumerate(names) if str(sweep_id) == linked), 0)
+    wanted = st.selectbox("Sweep", list(names), start, format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 
 
@@ -92,7 +96,7 @@ def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
 
 def _picture(found: Figure, judged: Judgement | None) -> None:
     name = found.number
-    if name == WHOLE and st.toggle("Execution alone", key=f"execution-{found.name}", help="Without start-up, which the published timings contain."):
+    if name == WHOLE and st.toggle("Execution alone", key=f"execution-{found.name}", bind="query-params", help=STARTUP):
         name = EXECUTION
     readings = judged.evidence.readings.get(name, ()) if judged else ()
     if not readings and not found.published:

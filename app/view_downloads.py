@@ -17,7 +17,7 @@ def view_downloads(name: str, title: str, address: str, kept: Kept, runs: Sequen
     by = person.whoever()
     seen = Seen(title, parts.page_address(address), kept, tuple(runs), again)
     ended = [run.id for run in runs if run.status in ENDED]
-    download(name, key=key, report=lambda: view_report(seen, by), tables={**kept.tables, "The runs": runs_table(runs)}, runs=ended)
+    download(name, key=key, report=lambda: view_report(seen, by), tables={**kept.tables, "The runs": lambda: runs_table(runs)}, runs=ended)
 
 
 def here(path: str, **asked: str) -> str:

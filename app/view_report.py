@@ -8,7 +8,7 @@ from app.durations import absolute
 from app.kept import Kept
 from app.parts import title_of
 from app.repeating import runs_again
-from app.report import Commands, Facts, Grid, Heading, Link, Paragraph, Part, report
+from app.report import Commands, Facts, Grid, Heading, Link, Part, report
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING, Row
 from engine.home import Home
@@ -20,9 +20,6 @@ from engine.transfer.tables import Table
 Environments = Mapping[int, Mapping[str, Any]]
 Again = Callable[[Environments], Iterable[str]]
 RUNS = ("run", "what", "owner", "status", "execution_time_s", "startup_time_s", "launched")
-THINNED = (
-    "A curve of many points is drawn from some of them, as on the page: first, last, least and greatest of each stretch. The report holds those that are drawn."
-)
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,10 @@ def view_report(seen: Seen, by: str) -> bytes:
 def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     yield Link("This view in the console:", seen.address)
     yield from seen.kept.parts()
-    yield Paragraph(THINNED)
     if not seen.runs:
         return
     yield Heading("Runs")
-    yield Grid("The runs", runs_table(seen.runs))
+    yield Grid("The runs", runs_table(seen.runs, settings=False))
     yield from _compared("Settings", {run.id: run.config for run in seen.runs})
     told = {run_id: {name: value for name, value in held.items() if name != "boot_id"} for run_id, held in environments.items()}
     yield from _compared("Environment", {run.id: told.get(run.id, {}) for run in seen.runs})
@@ -61,10 +57,14 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
         yield Commands("In a terminal, in a checkout of this program", lines)
 
 
-def runs_table(runs: Sequence[RunRow]) -> Table:
-    """Return a row for each run."""
-    rows = [(run.id, title_of(run), run.owner, run.status, run.execution_time_s, run.startup_time_s, absolute(run.created_at)) for run in runs]
-    return Table(RUNS, rows)
+def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
+    """Return a row for each run, with the settings in which they differ."""
+    differing = [row for row in apart.rows([run.config for run in runs]) if row.differs] if settings else []
+    rows = [
+        (run.id, title_of(run), run.owner, run.status, run.execution_time_s, run.startup_time_s, absolute(run.created_at), *_values(differing, place))
+        for place, run in enumerate(runs)
+    ]
+    return Table.of((*RUNS, *(row.name for row in differing)), rows)
 
 
 def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:

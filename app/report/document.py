@@ -96,7 +96,9 @@ def _grid(title: str, table: Table, number: int) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return f'<td class="number" title="{value!r}">{value:.6g}</td>'
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return f"<td>{str(value).lower()}</td>"
+    if isinstance(value, int):
         return f'<td class="number">{value}</td>'
     shown = plain(value)
     return f"<td>{escape(', '.join(map(str, shown)) if isinstance(shown, list) else '' if shown is None else str(shown))}</td>"
