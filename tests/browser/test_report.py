@@ -15,17 +15,16 @@ from tests.app import compare_labs, figure_labs, labs, test_scaling
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 VIEWS = {
     "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
-    "parallel": ("/compare?runs=1-5&tab=parallel&v=1", 1, "A line is a run; the stronger its colour"),
     "scaling": ("/scaling?runs=7-18", 1, "Speed-up compares samples a second"),
-    "time": ("/sweep?sweep=1", 1, "Up to 8 trainers each more saves"),
+    "time": ("/sweep?sweep=1", 1, "Break-even at about"),
     "figure": ("/figures?figure=pipeline_as_run", 1, "15 splits take less time than 120"),
 }
 """Address, charts, and a part of a sentence of each view; `time` is chosen by a click."""
 PAINTED = """([nodes, many]) => { const found = [...document.querySelectorAll(nodes)];
-  return found.length === many && found.every(node => node._fullData?.length && node.querySelector('.plot path')) }"""
+  return found.length === many && found.every(node => node._fullData?.length && node.querySelector('.scatterlayer path, .barlayer path')) }"""
 PICTURE = """nodes => [...document.querySelectorAll(nodes)].map(node => node._fullData.map(trace =>
   [trace.name, trace.line?.dash, trace.marker?.symbol, trace.marker?.color, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
 DRAWN = "document.body.dataset.drawn"
