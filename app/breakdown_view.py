@@ -6,9 +6,10 @@ from html import escape
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import live
+from app import kept, live
 from app.figures import PATTERNS, phase_colours
 from app.markup import as_text, number, table
+from app.scaling_tables import SHARES, time_table
 from app.studying import line_title, words_of
 from engine.analysis.breakdown import SERVE, Bar, Step, bars, break_even, steps
 from engine.analysis.study import Study
@@ -34,9 +35,12 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     figure, colours = stacked(found, drawn)
     live.figure(f"time-{key}-{way}", figure, alt=f"Seconds of ranks by phase, against {found.field}", height=HEIGHT_PX, colours=colours)
     st.caption("Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time.")
-    for sentence in _findings(found, steps(found.timings, phases)):
+    sentences = _findings(found, steps(found.timings, phases))
+    for sentence in sentences:
         st.markdown(as_text(sentence))
+    kept.words(sentences)
     st.html(_table(found, drawn))
+    kept.table("Where the time went", lambda: time_table(found, drawn))
 
 
 def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:
@@ -89,7 +93,7 @@ def _table(found: Study, drawn: Sequence[Bar]) -> str:
     headers = [*(["Line"] if found.lines else []), found.field, "Rank", "Seconds", "Work", "Communication", "Waiting and locks", "Other", "Served (s)"]
     rows = []
     for bar in drawn:
-        shares = (bar.share("compute", "update", "data", "evaluate"), bar.share("communicate"), bar.share("wait", "lock"), bar.share("other"))
+        shares = [bar.share(*phases) for phases in SHARES.values()]
         served = number(bar.seconds[SERVE], 3) if bar.seconds.get(SERVE) else "–"
         line = [f'<span class="pl-nowrap">{escape(line_title(found, bar.line))}</span>'] if found.lines else []
         rows.append([*line, str(bar.count), escape(bar.rank), number(bar.whole_s), *(f"{share:.0%}" for share in shares), served])

@@ -69,7 +69,10 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
         x, line = group.values.x, group.line
         edge_x, edge_y = outline(x, above_zero(line.low, group.values.values) if log else line.low, line.high)
         if edge_x.size:
-            picture.add(look.colour, x=edge_x, y=edge_y, mode="lines", fill="toself", line={"width": 0}, opacity=BAND, hoverinfo="skip", showlegend=False)
+            band: dict[str, Any] = {"name": escape(group.name), "meta": {"as": "outline of the band"}}
+            picture.add(
+                look.colour, x=edge_x, y=edge_y, mode="lines", fill="toself", line={"width": 0}, opacity=BAND, hoverinfo="skip", showlegend=False, **band
+            )
         if len(group.members) > 1:
             _add_members(picture, group, look)
         picture.add(
@@ -141,13 +144,16 @@ def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 def _add(picture: Picture, curve: Curve, name: str, whole: str, look: Look, smooth: float, *, in_legend: bool) -> None:
     base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name, "hovertemplate": f"%{{y:.5g}}<extra>{whole}</extra>"}
+    of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]
+    base["meta"] = {"as": ", ".join(of_rank)}
     few = curve.y.size <= FEW
     if few or not smooth:
         mark = {"symbol": look.symbol, "size": 6}
         line = {"dash": look.dash, "width": 2 if few else 1.4}
         picture.add(look.colour, **base, y=curve.y, mode="lines+markers" if few else "lines", line=line, marker=mark, showlegend=in_legend)
         return
-    raw: dict[str, Any] = base | {"hoverinfo": "skip", "hovertemplate": None}
+    raw: dict[str, Any] = base | {"hoverinfo": "skip", "hovertemplate": None, "meta": {"as": ", ".join([*of_rank, "recorded"])}}
+    base["meta"] = {"as": ", ".join([*of_rank, "smoothed"])}
     picture.add(look.colour, **raw, y=curve.y, mode="lines", line={"width": 1}, opacity=FAINT, showlegend=False)
     picture.add(look.colour, **base, y=smoothed(curve.y, smooth), mode="lines", line={"dash": look.dash, "width": 2}, showlegend=in_legend)
 
@@ -164,6 +170,8 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
         line={"width": 1},
         opacity=MEMBER,
         hovertemplate="run %{customdata}: %{y:.5g}<extra></extra>",
+        name=escape(group.name),
+        meta={"as": "each run"},
         showlegend=False,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from app import compare_numbers, live
+from app import compare_numbers, kept, live
 from app.compare_groups import RunGroup, lonely
 from app.compare_parts import MOST_NAMED, Compared, log_toggle, table_of, tell_lacking
 from app.compare_state import one_of, several_of
@@ -40,6 +40,7 @@ def bars(found: Compared, view: View) -> View:
     tell_lacking(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     if found.groups and (sentence := lonely(found.groups, view.band)):
         st.caption(as_text(sentence))
+        kept.words([sentence])
     table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))
     return view
 
@@ -83,7 +84,9 @@ def parallel(found: Compared, view: View) -> View:
     drawn = [dot for dot in dots if dot.share is not None]
     picture, colours = compare_numbers.parallel(drawn, chosen)
     live.figure("compare-parallel", picture, alt=f"{', '.join(map(label, chosen))} of each run", height=compare_numbers.PARALLEL_PX, colours=colours)
-    st.caption(as_text(f"A line is a run; the stronger its colour, the higher its {label(last)}."))
+    said = f"A line is a run; the stronger its colour, the higher its {label(last)}."
+    st.caption(as_text(said))
+    kept.words([said])
     tell_lacking(found, [dot.run_id for dot in dots if dot.share is None], label(last))
     table_of("parallel", lambda: _values(found, chosen))
     return view

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app import live
+from app import kept, live
 from app.compare_colours import Look, look, looks
 from app.compare_groups import BANDS, STATISTICS, RunGroup, groups_of
 from app.compare_runs import names
 from app.compare_state import key_of, one_of, several_of
-from app.compare_view import View
+from app.compare_view import TABS, View
 from app.markup import as_text
 from engine.analysis.numbers import field_names
 from engine.store.records import RunRow
@@ -50,11 +50,14 @@ def tell_lacking(found: Compared, ids: Sequence[int], what: str) -> None:
     """Say which runs a chart leaves out."""
     if ids:
         some = ", ".join(map(str, ids[:MOST_NAMED])) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
-        st.caption(as_text(f"Without {what}: {'run' if len(ids) == 1 else 'runs'} {some}."))
+        said = f"Without {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
+        st.caption(as_text(said))
+        kept.words([said])
 
 
-def table_of(name: str, frame: Callable[[], pd.DataFrame]) -> None:
-    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV."""
+def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
+    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its own holds what its chart does."""
+    kept.table(title or "Values of the runs", frame, charted=bool(title))
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(frame(), hide_index=True, height=320, alt=f"The numbers of the chart {name}")
@@ -71,6 +74,19 @@ def grouping(view: View, runs: Sequence[RunRow]) -> View:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
             view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
     return view
+
+
+def said_of(view: View) -> list[tuple[str, str]]:
+    """Return in words what a view asks for, beside its runs."""
+    grouped = bool(view.group)
+    return [
+        ("Shown as", TABS[view.tab]),
+        ("Filter", view.filter),
+        ("Grouped by", ", ".join(view.group)),
+        ("Statistic", STATISTICS[view.stat] if grouped else ""),
+        ("Band", BANDS[view.band] if grouped else ""),
+        ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),
+    ]
 
 
 def legend(found: Compared) -> None:

@@ -13,6 +13,7 @@ from app.parts import title_of
 from engine.analysis.differences import MISSING, Row
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
+from engine.transfer.tables import Table
 
 
 def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
@@ -37,6 +38,12 @@ def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str)
     """Return a row for each field and a column for each run."""
     body = [[escape(row.name), *(_value(value) for value in row.values)] for row in rows]
     return table(["Field", *(f"Run {run.id}" for run in runs)], body, caption=caption)
+
+
+def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
+    """Return the same as plain values, nothing where a run has no such field."""
+    values = [[row.name, *(None if value is MISSING else value for value in row.values)] for row in rows]
+    return Table(("field", *(f"run {run.id}" for run in runs)), values)
 
 
 def curves_frame(curves: Sequence[Curve], names: Mapping[int, str], axis: str) -> pd.DataFrame:

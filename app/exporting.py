@@ -1,12 +1,15 @@
 """Downloads: a table exactly as it is shown, runs as a bundle for another lab, a report. Nothing is made before a person asks for it."""
 
 import io
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
 from app import person
+from app.frames import of_frame
+from app.markup import as_text
 from engine.home import Home
 from engine.store import Reader
 from engine.transfer.bundle import write_bundle
@@ -19,7 +22,7 @@ def download(
     name: str,
     *,
     key: str,
-    tables: dict[str, Table | pd.DataFrame | Make] | None = None,
+    tables: Mapping[str, Table | pd.DataFrame | Make] | None = None,
     runs: Sequence[int] = (),
     report: Callable[[], bytes] | None = None,
 ) -> None:
@@ -32,8 +35,8 @@ def download(
             st.caption("All of it as one page that needs no network")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         for label, table in (tables or {}).items():
-            st.caption(label)
-            _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{label.lower().replace(' ', '-')}", f"{key}-{label}")
+            st.caption(as_text(label))
+            _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
         if runs:
             st.caption("For another lab: its `python -m engine import`, or Import on its Results page")
             count = "Bundle" if len(runs) == 1 else f"Bundle of {len(runs):,} runs"
@@ -44,6 +47,10 @@ def _table_buttons(table: Table | pd.DataFrame | Make, name: str, key: str) -> N
     with st.container(horizontal=True, gap="small"):
         for kind, known in FORMATS.items():
             _button(known.label, _written(table, kind), f"{name}{known.suffix}", known.mime, f"{key}-{kind}")
+
+
+def _slug(label: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", label.lower())[:8])
 
 
 def _button(label: str, make: Callable[[], bytes], file: str, mime: str, key: str) -> None:
@@ -68,19 +75,3 @@ def _bundle(run_ids: Sequence[int]) -> Callable[[], bytes]:
         return file.getvalue()
 
     return write
-
-
-def of_frame(frame: pd.DataFrame) -> Table:
-    """Return a data frame as a table; what pandas holds for a missing value becomes an empty cell."""
-    cells = [[_cell(value) for value in frame[column]] for column in frame.columns]
-    return Table.of(map(str, frame.columns), list(zip(*cells, strict=True)))
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, list | tuple | dict):
-        return value
-    if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float) and value != value):
-        return None
-    if isinstance(value, pd.Timestamp):
-        return value.to_pydatetime()
-    return value.item() if hasattr(value, "item") else value

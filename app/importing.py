@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import dialogs, person
 from app.asking import command
-from app.markup import as_text, run_link
+from app.markup import as_text, run_link, sweep_link
 from engine.store import Store
 from engine.transfer.bundle import Arrived
 from engine.transfer.incoming import import_path
@@ -55,7 +55,8 @@ def _tell(arrived: Arrived) -> None:
     st.success(as_text(arrived.sentence))
     for note in arrived.notes[:20]:
         st.caption(as_text(note))
-    st.html(", ".join(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20]))
+    of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
+    st.html(", ".join([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
     if st.button("Show the table"):
         st.session_state.pop(_ARRIVED, None)
         st.rerun()

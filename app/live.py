@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import figures
+from app import figures, kept
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
@@ -42,7 +42,7 @@ _drawing = st.components.v2.component(
     "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False
 )
 _legend = st.components.v2.component(
-    "parallab_legend", html='<ul class="pl-legend"></ul>', css=_text("chart.css"), js=_text("plotly.js", "legend.js"), isolate_styles=False
+    "parallab_legend", html='<ul class="pl-legend"></ul>', css=_text("chart.css"), js=_text("plotly.js", "swatch.js", "legend.js"), isolate_styles=False
 )
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
@@ -86,6 +86,7 @@ def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequ
 
     A zoom is kept until the layout's `uirevision` changes.
     """
+    kept.chart(alt, picture, height=height, colours=colours)
     shown(key, figures.shown(picture, alt=alt, height=height, colours=colours))
 
 
@@ -96,6 +97,7 @@ def shown(key: str, content: Mapping[str, Any]) -> None:
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
     """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
+    kept.legend(entries)
     _legend(key=key, data=list(entries))
 
 

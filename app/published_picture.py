@@ -11,6 +11,7 @@ from engine.analysis.groups import Group, grouped
 from engine.metrics import metric
 from engine.published import PASSES, Figure
 from engine.published.readings import Reading
+from engine.transfer.tables import Table
 
 HEIGHT_PX = 360
 _PUBLISHED = 7
@@ -66,17 +67,24 @@ def _ways(drawn: go.Figure, readings: Sequence[Reading], unit: str) -> None:
 
 def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:
     """Return what the picture shows as a table: a row a point, published beside ours."""
+    told = points(figure, readings, name)
+    at = 1 if figure.line else 0
+    rows = [[*map(escape, row[:at]), f"{row[at]:g}", *(number(value, 5) for value in row[at + 1 : -1]), str(row[-1])] for row in told.rows]
+    return table(told.columns, rows, caption=f"{metric(name).label}: {figure.title}")
+
+
+def points(figure: Figure, readings: Sequence[Reading], name: str) -> Table:
+    """Return the same as plain values."""
     groups = {(str(group.key[1]), _x(group)): group for group in groups_of(figure, readings)}
     theirs = {x: y for line in published(figure, name) for x, y in line.items()}
     keys = sorted({*groups, *((line, x) for line in ({line for line, _ in groups} or {""}) for x in theirs)})
     headers = [*([figure.line] if figure.line else []), "passes" if figure.axis == PASSES else figure.axis, "Published", "Mean", "Lowest", "Highest", "Seeds"]
-    rows = []
+    rows = list[list[object]]()
     for line, x in keys:
         found = groups.get((line, x))
         ours = (found.mean, found.low, found.high) if found else (None, None, None)
-        counted = str(len(found.values)) if found else "0"
-        rows.append([*([escape(line)] if figure.line else []), f"{x:g}", number(theirs.get(x), 5), *(number(value, 5) for value in ours), counted])
-    return table(headers, rows, caption=f"{metric(name).label}: {figure.title}")
+        rows.append([*([line] if figure.line else []), x, theirs.get(x), *ours, len(found.values) if found else 0])
+    return Table(tuple(headers), rows)
 
 
 def groups_of(figure: Figure, readings: Sequence[Reading]) -> list[Group]:

@@ -5,11 +5,14 @@ from html import escape
 
 import streamlit as st
 
+from app import kept
 from app.markup import as_text, table
 from engine.published.judging import Judgement
 from engine.published.rules import Check
 from engine.published.verdict import Verdict
+from engine.transfer.tables import Table
 
+RULES = ("Rule", "Of", "Outcome", "Numbers")
 MEANS: dict[Verdict, str] = {
     "reproduced": "Every rule holds.",
     "trend only": "The shape is as published; the values are not, or could not be held against the published ones.",
@@ -21,20 +24,29 @@ MEANS: dict[Verdict, str] = {
 
 def reasons(judged: Judgement) -> None:
     """Say what led to the verdict, and what is missing."""
-    for sentence in judged.evidence.obstacles[:3]:
+    sentences = [*judged.evidence.obstacles[:3], *judged.evidence.missing]
+    for sentence in sentences:
         st.warning(as_text(sentence))
-    for sentence in judged.evidence.missing:
-        st.warning(as_text(sentence))
+    st.caption(as_text(_verdict(judged)))
+    kept.words([_verdict(judged), *sentences])
     if judged.verdict is None:
-        st.caption("There is no verdict before a run has finished.")
         return
-    st.caption(as_text(f"{judged.verdict.capitalize()}{' so far' if judged.sweep.active else ''}: {MEANS[judged.verdict]}"))
+    checks = _shown(judged)
+    st.html(table(RULES, [_row(check) for check in checks], caption=f"Rules of {judged.figure.title}"))
+    kept.table("Rules", Table(RULES, [(check.rule, check.kind, check.outcome, check.numbers) for check in checks]))
+
+
+def _verdict(judged: Judgement) -> str:
+    if judged.verdict is None:
+        return "There is no verdict before a run has finished."
+    return f"{judged.verdict.capitalize()}{' so far' if judged.sweep.active else ''}: {MEANS[judged.verdict]}"
+
+
+def _shown(judged: Judgement) -> list[Check]:
+    """Return the checks as they are listed: those that were not judged as one."""
     unjudged = [check for check in judged.checks if check.outcome == "not judged"]
-    rows = [_row(check) for check in judged.checks if check.outcome != "not judged"]
-    if unjudged:
-        told = unjudged[0].rule if len(unjudged) == 1 else f"The {len(unjudged)} published values"
-        rows.append(_row(replace(unjudged[0], rule=told)))
-    st.html(table(["Rule", "Of", "Outcome", "Numbers"], rows, caption=f"Rules of {judged.figure.title}"))
+    rule = f"The {len(unjudged)} published values" if len(unjudged) > 1 else None
+    return [*(check for check in judged.checks if check.outcome != "not judged"), *(replace(check, rule=rule or check.rule) for check in unjudged[:1])]
 
 
 def _row(check: Check) -> list[str]:

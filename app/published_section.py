@@ -5,12 +5,14 @@ from html import escape
 from typing import Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app import launching, live
+from app import kept, launching, live
 from app.asking import reading
 from app.forms import label_of
 from app.markup import as_text, sweep_link, when
-from app.published_picture import HEIGHT_PX, numbers, picture
+from app.published_leaving import leave, said_of
+from app.published_picture import HEIGHT_PX, numbers, picture, points
 from app.published_reasons import reasons
 from app.sweep_takes import in_a_line
 from engine.errors import EngineError
@@ -22,6 +24,8 @@ from engine.registry import experiment
 from engine.store import Sweep
 
 EVERY_MS = 2_000
+STARTUP = "Without start-up, which the published timings contain."
+ALONE = "The published times contain start-up, so they are not drawn beside execution alone."
 COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
     "reproduced": "green",
     "trend only": "blue",
@@ -41,30 +45,38 @@ def section(name: str) -> None:
         sweep = _chosen(found, sweeps)
         token = reader.sweep_token(sweep.id) if sweep else 0
         judged = judge(reader, found, sweep) if sweep else None
+        runs = reader.sweep_runs(sweep.id) if sweep else []
     with top:
-        _heading(found, judged)
+        leaving = _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")
-    with left:
-        _picture(found, judged)
-    with right:
-        _about(found, judged)
-        _launches(found, judged)
-    if judged:
-        reasons(judged)
+    with kept.keeping() as shown:
+        kept.facts("The figure", said_of(found, judged))
+        with left:
+            _picture(found, judged)
+        with right:
+            _about(found, judged)
+            _launches(found, judged)
+        if judged:
+            reasons(judged)
+    with leaving:
+        leave(found, judged, runs, shown)
     if sweep:
         live.pulse(token, sweep_id=sweep.id, active=sweep.active, every_ms=EVERY_MS)
 
 
 def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
-    """Return the sweep to show: the newest, or the one asked for where there are several."""
+    """Return the sweep to show: the newest, or the one asked for where there are several; a link asks by `sweep` beside `figure`."""
     if len(sweeps) < 2:
         return sweeps[0] if sweeps else None
     names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, by {sweep.owner}" for sweep in sweeps}
-    wanted = st.selectbox("Sweep", list(names), format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
+    linked = st.query_params.get("sweep", "") if st.query_params.get("figure") == found.name else ""
+    start = next((place for place, sweep_id in enumerate(names) if str(sweep_id) == linked), 0)
+    wanted = st.selectbox("Sweep", list(names), start, format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 
 
-def _heading(found: Figure, judged: Judgement | None) -> None:
+def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
+    """Show the title and what is known in a word; return the place beside them."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
         if judged and judged.sweep.active:
@@ -77,12 +89,14 @@ def _heading(found: Figure, judged: Judgement | None) -> None:
             st.badge("no run finished", color="gray")
         if found.assumed:
             st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
+        beside = st.container(width="content")
     st.text(f"Published: {found.claim}")
+    return beside
 
 
 def _picture(found: Figure, judged: Judgement | None) -> None:
     name = found.number
-    if name == WHOLE and st.toggle("Execution alone", key=f"execution-{found.name}", help="Without start-up, which the published timings contain."):
+    if name == WHOLE and st.toggle("Execution alone", key=f"execution-{found.name}", bind="query-params", help=STARTUP):
         name = EXECUTION
     readings = judged.evidence.readings.get(name, ()) if judged else ()
     if not readings and not found.published:
@@ -91,9 +105,11 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
     drawn, colours = picture(found, readings, name, _x_title(found))
     live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
     if name == EXECUTION and found.published:
-        st.caption("The published times contain start-up, so they are not drawn beside execution alone.")
+        st.caption(ALONE)
+        kept.words([ALONE])
     with st.expander("Numbers"):
         st.html(numbers(found, readings, name))
+    kept.table("Numbers", points(found, readings, name))
 
 
 def _about(found: Figure, judged: Judgement | None) -> None:

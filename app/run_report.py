@@ -1,6 +1,5 @@
 """One run as a report: what it is, its curves, where its time went, its settings, its environment, and the commands that repeat it."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,6 +9,7 @@ import plotly.graph_objects as go
 from app import figures, person
 from app.durations import absolute, duration
 from app.parts import title_of
+from app.repeating import repeating
 from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, report
 from app.series import live_metrics
 from engine.errors import EngineError
@@ -107,26 +107,6 @@ def settings_of(run: Run) -> Table:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}
     return Table(("setting", "value", "what it means"), [(name, value, said.get(name, "")) for name, value in run.config.items()])
-
-
-def repeating(run: Run) -> list[str]:
-    """Return the commands that launch the same again; none for a run of an experiment that this program does not have."""
-    try:
-        known = experiment(run.experiment)
-    except EngineError:
-        return []
-    named = known.presets.get(run.preset or "")
-    usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(named.settings if named else {})
-    changed = [f"--set {shlex.quote(f'{name}={_setting(value)}')}" for name, value in run.config.items() if name in usual and value != usual[name]]
-    commit = str(run.environment.get("git_commit", "")).partition("+")[0]
-    preset = [f"--preset {run.preset}"] if named else []
-    return [*([f"git checkout {shlex.quote(commit)}"] if commit else []), " ".join(["python -m engine run", run.experiment, *preset, *changed])]
-
-
-def _setting(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _words(value: object) -> str:

@@ -6,9 +6,10 @@ from math import isfinite
 
 import streamlit as st
 
-from app import live
+from app import kept, live
 from app.markup import as_text, number, table
 from app.scaling_pictures import HEIGHT_PX, MEASURES, picture
+from app.scaling_tables import laws_table, sizes_table, targets_table
 from app.studying import line_title, words_of
 from engine.analysis.intervals import Interval
 from engine.analysis.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
@@ -40,11 +41,15 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         plural, _ = words_of(found.field)
         drawn, colours = picture(measure, lines, few, plural.capitalize(), found.unit, float(stages) if stages else None)
         live.figure(f"scaling-{key}-{measure}", drawn, alt=f"{measure} against {plural}", height=HEIGHT_PX, colours=colours)
-    for sentence in (*_findings(found, laws), *refused, *_cautions(found, lines)):
+    sentences = (*_findings(found, laws), *refused, *_cautions(found, lines))
+    for sentence in sentences:
         st.markdown(as_text(sentence))
+    kept.words(sentences)
     if laws:
         st.html(_laws_table(laws))
+        kept.table("Fitted laws", lambda: laws_table(laws))
     st.html(_sizes_table(found, lines))
+    kept.table("By size", lambda: sizes_table(found, lines))
 
 
 def _laws(found: Study) -> tuple[Fitted, list[str]]:
@@ -152,4 +157,5 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader) -> None:
         for each in sorted(reached, key=lambda each: ([str(value) for value in each.line], each.count))
     ]
     st.html(table(headers, rows, caption="Time to the target"))
+    kept.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached))
     st.caption("Time is steps times seconds a step, counted as the metric's curve is: by updates of whoever tests. A method can win by either.")

@@ -12,6 +12,7 @@ from app.sockets import send_at_once
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.runner import ensure_running, has_died, runner_process
+from engine.store import Store
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -48,7 +49,9 @@ async def _watch(home: Home) -> None:
 
 
 def start(home: Home) -> bool:
-    """Start a runner where none is alive; return whether one was started."""
+    """Bring the store up to date and start a runner where none is alive; return whether one was started."""
+    with Store.open(home):
+        pass  # of a store that an older version left nobody could ask whether its runner is alive
     return runner_process(home) is None and ensure_running(home)
 
 

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from app import live
+from app import kept, live
 from app.forms import label_of
 from app.markup import as_text, number, table
 from app.sweep_figures import HEIGHT_PX, chart
@@ -16,6 +16,7 @@ from app.sweep_numbers import (
     experiment_of,
     explained,
     groups_of,
+    is_numeric,
     key_of,
     metric_choices,
     rank_groups_of,
@@ -28,6 +29,7 @@ from engine.metrics import metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
+from engine.transfer.tables import Table
 
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
@@ -42,9 +44,13 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
     lines, lacking = references(sweep, runs, name, reader)
     picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines)
     live.figure(f"sweep-{sweep.id}-{name}", picture, alt=f"{metric(name).label} against {sweep.fields[0]}", height=HEIGHT_PX, colours=colours)
-    for sentence in _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank):
+    sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
+    for sentence in sentences:
         st.caption(as_text(sentence))
-    st.html(_table(sweep, runs, groups, name, lines, by_rank))
+    kept.words(sentences)
+    rows = _rows(sweep, runs, groups, name, lines, by_rank)
+    st.html(_table(rows, name, len(sweep.fields) + by_rank))
+    kept.table(metric(name).label, rows)
 
 
 def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:
@@ -60,7 +66,13 @@ def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[s
     return said + of_lines + ([lacking] if lacking else [])
 
 
-def _table(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool) -> str:
+def _table(found: Table, name: str, keys: int) -> str:
+    """Return the rows as HTML; the first `keys` columns say which they are, then comes how many finished, then what was measured."""
+    rows = [[*(escape(value_in_words(value)) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])] for row in found.rows]
+    return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")
+
+
+def _rows(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool) -> Table:
     """Return a row for each combination that has a finished run, with the reference lines' values where there are some."""
     unit = metric(name).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
@@ -75,13 +87,13 @@ def _table(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: 
         known = {line.label: line.times_s for line in lines.get(group.key[1:], [])}
         rows.append(
             [
-                *(escape(value_in_words(value)) for value in group.key),
+                *(value if is_numeric([value]) else value_in_words(value) for value in group.key),
                 f"{len(group.values)} of {totals.get(group.key[: len(sweep.fields)], 0)}",
-                *(number(value) for value in (group.mean, group.low, group.high)),
-                *(number(known[label][places[group.key[0]]] if label in known else None) for label in labels),
+                *(group.mean, group.low, group.high),
+                *(known[label][places[group.key[0]]] if label in known else None for label in labels),
             ]
         )
-    return table(headers, rows, caption=f"{metric(name).label} of the sweep")
+    return Table.of(headers, rows)
 
 
 def _rank_metrics(sweep: Sweep) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Seeds", escape(_values(sweep.seeds))),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
+            *([("Recorded", "in another lab; each run says where")] if sweep.is_imported else []),
             *([("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}")] if sweep.draw else []),
             *([("Timed", "one at a time, nothing beside it")] if sweep.exclusive else []),
             *([("Stops after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")] if sweep.stop_after else []),

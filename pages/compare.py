@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import compare_number_tabs, compare_state, live, parts
+from app import compare_number_tabs, compare_state, kept, live, parts
 from app.asking import reading
 from app.compare_choosing import choice, chooser, unknown
 from app.compare_curve_tab import curves
 from app.compare_difference_tab import differences
-from app.compare_parts import compared, grouping, legend
+from app.compare_parts import compared, grouping, legend, said_of
 from app.compare_runs import chosen
 from app.compare_saved import carry_out_waiting, save_form, saved_views
 from app.compare_tables import runs_table
-from app.compare_view import TABS, View
+from app.compare_view import TABS, View, address, ids_text
 from app.markup import as_text
+from app.view_downloads import view_downloads
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -28,9 +29,9 @@ def page() -> None:
     view = compare_state.arrive()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         view, wrong = choice(view)
-        adding, saving = st.container(width="content"), st.container(width="content")
+        adding, saving, leaving = (st.container(width="content") for _ in range(3))
     told = st.container()
-    with reading(lambda: live.pulse(-1)) as reader:
+    with reading(lambda: live.pulse(-1)) as reader, kept.keeping() as shown:
         with reader.snapshot():
             token, found = reader.token(), chosen(reader, view)
             if found.runs:
@@ -48,6 +49,8 @@ def page() -> None:
         if found.runs:
             with saving:
                 save_form(view)
+            with leaving:
+                view_downloads("compare", _title(found.runs), address(view), shown, found.runs, key="compare")
         saved_views(reader, expanded=not found.runs)
     for sentence in (*compare_state.complaints(), *wrong, *found.sentences):
         told.warning(as_text(sentence))
@@ -61,6 +64,7 @@ def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
     key = compare_state.key_of("tab", view.tab)
     tab = st.segmented_control("Shown as", list(TABS), key=key, required=True, format_func=lambda name: TABS[name], label_visibility="collapsed", wrap=True)
     view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
+    kept.facts("Shown", said_of(view))
     if view.tab in ("curves", "scatter"):
         legend(shown)
     if view.tab == "curves":
@@ -72,6 +76,10 @@ def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
     with st.expander(f"The {len(runs)} runs compared" if len(runs) > 1 else "The run shown"):
         st.html(runs_table(runs, {run.id: group.name for group in shown.groups for run in group.runs}))
     return view
+
+
+def _title(runs: tuple[RunRow, ...]) -> str:
+    return f"{'Runs' if len(runs) > 1 else 'Run'} {ids_text([run.id for run in runs])} compared"
 
 
 carry_out_waiting()

@@ -2,13 +2,15 @@
 
 import streamlit as st
 
-from app import parts
+from app import kept, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
+from app.compare_view import ids_text
 from app.markup import as_text
 from app.numbers_of_runs import read_run_ids
 from app.scaling_view import scaling, to_a_target
 from app.studying import MOST_RUNS, of_runs
+from app.view_downloads import here, view_downloads
 from engine.analysis.study import COUNTS, differing
 from engine.errors import EngineError
 
@@ -45,11 +47,19 @@ with reading() as reader:
             else None
         )
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
+        leaving = st.container(width="content")
     found = of_runs(finished, reader, along, line)
     if isinstance(found, str):
         st.write(found)
-    elif view == VIEWS[1]:
-        where_time_went(found, reader, "chosen")
-    else:
-        scaling(found, finished, "chosen")
-        to_a_target(found, finished, reader)
+        st.stop()
+    with kept.keeping() as shown:
+        kept.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
+        if view == VIEWS[1]:
+            where_time_went(found, reader, "chosen")
+        else:
+            scaling(found, finished, "chosen")
+            to_a_target(found, finished, reader)
+    with leaving:
+        timed = {timing.run_id for timing in found.timings}
+        own = [run for run in finished if run.id in timed]
+        view_downloads("scaling", f"{view}: runs {ids_text(list(timed))}", here("/scaling"), shown, own, key="scaling")

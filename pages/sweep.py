@@ -2,13 +2,14 @@
 
 import streamlit as st
 
-from app import live, parts
+from app import kept, live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.scaling_view import scaling, to_a_target
 from app.studying import of_sweep
 from app.sweep_chart import results
 from app.sweep_heading import entry, heading
+from app.sweep_leaving import leave, said_of
 from app.sweep_matrix import matrix
 
 NEWEST = 50
@@ -28,17 +29,23 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         st.subheader("Runs", anchor=False)
         st.html(matrix(sweep, runs))
-        view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
+            leaving = st.container(width="content")
         found = of_sweep(sweep, runs, reader) if view != VIEWS[0] else ""
-        if view == VIEWS[0]:
-            results(sweep, runs, reader)
-        elif isinstance(found, str):
-            st.write(found)
-        elif view == VIEWS[1]:
-            scaling(found, runs, str(sweep_id))
-            to_a_target(found, runs, reader)
-        else:
-            where_time_went(found, reader, str(sweep_id))
+        with kept.keeping() as shown:
+            kept.facts("The sweep", said_of(sweep, runs))
+            if view == VIEWS[0]:
+                results(sweep, runs, reader)
+            elif isinstance(found, str):
+                st.write(found)
+            elif view == VIEWS[1]:
+                scaling(found, runs, str(sweep_id))
+                to_a_target(found, runs, reader)
+            else:
+                where_time_went(found, reader, str(sweep_id))
+        with leaving:
+            leave(sweep, runs, shown, view)
     live.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
 
 

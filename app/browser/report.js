@@ -8,7 +8,15 @@ const charts = [...document.querySelectorAll("figure[data-chart]")].map((node) =
   told: JSON.parse(node.querySelector("script").textContent),
 }));
 
+const legends = [...document.querySelectorAll("ul.legend")].map((node) => ({ node, entries: JSON.parse(node.querySelector("script").textContent) }));
+
+function drawLegends() {
+  const { colours } = themeOf(document.body);
+  for (const { node, entries } of legends) node.replaceChildren(...entries.map((entry) => item(entry, colours[entry.colour % colours.length])));
+}
+
 async function drawAll() {
+  drawLegends();
   for (const { plot, told } of charts) {
     const theme = themeOf(document.body);
     const traces = told.figure.data.map((trace, index) => paint(trace, told.colours[index], theme));

@@ -44,8 +44,14 @@ function titleOf(plot, axis, otherwise) {
 
 function points(trace, columns) {
   const name = trace.meta?.as ? `${trace.name} (${trace.meta.as})` : trace.name;
-  const count = Math.max(0, ...columns.slice(1).map((column) => (listed(trace[column]) ? trace[column].length : 0)));
-  return Array.from({ length: count }, (_, at) => [name, ...columns.slice(1).map((column) => (listed(trace[column]) ? trace[column][at] : column === "x" || column === "y" ? at : null))]);
+  const held = columns.slice(1).map((column) => ({ column, values: listed(trace[column]) ? flat(trace[column]) : null }));
+  const count = Math.max(0, ...held.map(({ values }) => values?.length ?? 0));
+  return Array.from({ length: count }, (_, at) => [name, ...held.map(({ column, values }) => (values ? values[at] : column === "x" || column === "y" ? at : null))]);
+}
+
+// An axis of categories within categories has a list for each level.
+function flat(values) {
+  return listed(values[0]) ? Array.from(values[0], (_, at) => values.map((level) => level[at]).join(", ")) : values;
 }
 
 function cells(trace, columns) {

@@ -11,8 +11,7 @@ from typing import Any
 from plotly.io import to_json
 
 from app.durations import absolute
-from app.live import FOLDER
-from app.report.parts import Chart, Commands, Facts, Grid, Heading, Paragraph, Part
+from app.report.parts import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part
 from app.vendor import PLOTLY
 from engine import __version__
 from engine.home import ROOT
@@ -20,6 +19,10 @@ from engine.store.clock import now
 from engine.transfer.tables import Table, plain
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+SCRIPTS = ("plotly.js", "paint.js", "save.js", "swatch.js", "report.js")
+MOST_ROWS = 500
+"""Rows of a table that are laid out; the file that is saved out of the report holds all."""
+_FOLDER = ROOT / "app" / "browser"
 _THEME = {
     "textColor": "--st-text-color",
     "borderColor": "--st-border-color",
@@ -41,7 +44,7 @@ def report(title: str, parts: Sequence[Part], *, by: str = "") -> bytes:
         style=_style(),
         body=body,
         plotly=_script(PLOTLY.read_text()),
-        ours=_script("\n".join((FOLDER / name).read_text() for name in ("plotly.js", "paint.js", "save.js", "report.js"))),
+        ours=_script("\n".join((_FOLDER / name).read_text() for name in SCRIPTS)),
     ).encode("utf-8", "backslashreplace")
 
 
@@ -58,6 +61,10 @@ def _part(part: Part, number: int) -> str:
         case Facts(title, pairs):
             rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
             return f"<section><h3>{escape(title)}</h3><dl>{rows}</dl></section>"
+        case Legend(entries):
+            return f'<ul class="legend"><script type="application/json">{_data([dict(entry) for entry in entries])}</script></ul>'
+        case Link(text, address):
+            return f"<p>{escape(text)} {_link(address)}</p>"
         case Commands(title, lines):
             return f"<section><h3>{escape(title)}</h3><pre tabindex='0'>{escape(chr(10).join(lines))}</pre></section>"
 
@@ -76,10 +83,11 @@ def _chart(part: Chart, number: int) -> str:
 
 def _grid(title: str, table: Table, number: int) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in table.rows)
+    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in table.rows[:MOST_ROWS])
+    said = f'<p class="made">The first {MOST_ROWS} of {len(table.rows):,} rows; the saved file holds all.</p>' if len(table.rows) > MOST_ROWS else ""
     told = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
     return (
-        f'<section data-grid="{number}"><h3>{escape(title)}</h3><div class="scroll" tabindex="0">'
+        f'<section data-grid="{number}"><h3>{escape(title)}</h3>{said}<div class="scroll" tabindex="0">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         f'<script type="application/json">{_data(told)}</script><button type="button">Save as CSV</button></section>'
     )
@@ -88,10 +96,17 @@ def _grid(title: str, table: Table, number: int) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return f'<td class="number" title="{value!r}">{value:.6g}</td>'
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        return f"<td>{str(value).lower()}</td>"
+    if isinstance(value, int):
         return f'<td class="number">{value}</td>'
     shown = plain(value)
     return f"<td>{escape(', '.join(map(str, shown)) if isinstance(shown, list) else '' if shown is None else str(shown))}</td>"
+
+
+def _link(address: str) -> str:
+    shown = escape(address)
+    return f'<a href="{shown}">{shown}</a>' if address.startswith(("http://", "https://")) else f"<code>{shown}</code>"
 
 
 def _data(value: object) -> str:
@@ -110,7 +125,7 @@ def _style() -> str:
     light, dark = (_variables(theme[name]) for name in ("light", "dark"))
     themes = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     chosen = f':root[data-theme="light"] {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'
-    return themes + chosen + (FOLDER / "report.css").read_text() + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
+    return themes + chosen + (_FOLDER / "report.css").read_text() + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
 
 
 def _variables(theme: dict[str, Any]) -> str:

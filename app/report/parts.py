@@ -1,6 +1,6 @@
 """What a report is made of, from top to bottom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -24,12 +24,12 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure with its numbers as a table below; `colours` gives each trace its place in the palette, as `live.figure` has it."""
+    """A figure with its numbers as a table below; `colours` gives each trace its place in the palette or a shade, as `live.figure` has it."""
 
     title: str
     figure: go.Figure
     caption: str = ""
-    colours: Sequence[int] = ()
+    colours: Sequence[int | Mapping[str, float]] = ()
     height: int = 340
 
 
@@ -50,6 +50,21 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Legend:
+    """What the lines of several charts are: entries with label, colour (place in the palette), dash and symbol."""
+
+    entries: Sequence[Mapping[str, str | int]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """An address with the words before it; one that is not of the web stands there as text."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Commands:
     """Lines for a terminal that give the same again."""
 
@@ -57,4 +72,4 @@ class Commands:
     lines: Sequence[str]
 
 
-Part = Heading | Paragraph | Chart | Grid | Facts | Commands
+Part = Heading | Paragraph | Chart | Grid | Facts | Legend | Link | Commands

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,12 +14,14 @@ from engine.cli.show import in_full
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
+from engine.store.records import ENDED
 from engine.transfer.curves import COLUMNS, point_rows, points_table, series_of
 from engine.transfer.tables import as_parquet, safe_cell
 
 
 @click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
-@click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
+@click.option("--sweep", "sweep_ids", metavar="ID", type=int, multiple=True, help="All runs of this sweep that have ended; may be given often.")
 @click.option(
     "--format",
     "kind",
@@ -30,13 +32,18 @@ from engine.transfer.tables import as_parquet, safe_cell
 @click.option("--output", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; CSV and JSON go to standard output without one.")
 @owner_option
 @click.option("--json", "as_json", is_flag=True, help="With --out: answer in JSON what was written.")
-def export_command(run_ids: Sequence[int], kind: str | None, metrics: Sequence[str], output: Path | None, owner: str, as_json: bool) -> None:
+def export_command(
+    run_ids: Sequence[int], sweep_ids: Sequence[int], kind: str | None, metrics: Sequence[str], output: Path | None, owner: str, as_json: bool
+) -> None:
     """Write one run or more: whole, as a bundle that the import command of another store takes in, or all their points, none left out.
 
-    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags, notes and logs; not their checkpoints.
+    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags, notes and logs, and the sweeps
+    that they are part of; not their checkpoints.
     A point of the whole run has an empty rank. NaN and infinities stay: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
     """
     kind = kind or _kind_of(output)
+    if not (run_ids or sweep_ids):
+        raise ConfigError([Problem("runs", "Say what to write: ids of runs, or --sweep with the id of a sweep.")])
     if output is None and kind in ("bundle", "parquet"):
         raise ConfigError(
             [Problem("out", f"A {kind} is no text for a terminal: name its file, such as --out runs{'.zip' if kind == 'bundle' else '.parquet'}.")]
@@ -46,6 +53,7 @@ def export_command(run_ids: Sequence[int], kind: str | None, metrics: Sequence[s
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.run(run_id)  # so that a wrong id writes nothing at all
+        run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids)]))
         if output is None:
             _write(reader, run_ids, kind, metrics, sys.stdout)
             return
@@ -54,6 +62,16 @@ def export_command(run_ids: Sequence[int], kind: str | None, metrics: Sequence[s
         print_json({"path": str(output), "runs": len(set(run_ids)), "points": points})
     else:
         click.echo(f"{points:,} points of {len(run_ids)} run{'s' if len(run_ids) > 1 else ''} written to {output}.")
+
+
+def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
+    """Yield the runs of sweeps that have ended; raises NoSuchSweep, ConfigError for one of which none has."""
+    for sweep_id in sweep_ids:
+        reader.sweep(sweep_id)
+        ended = [run.id for run in reader.sweep_runs(sweep_id) if run.status in ENDED]
+        if not ended:
+            raise ConfigError([Problem("sweep", f"No run of sweep {sweep_id} has ended, so there is nothing to write yet. Wait for its first one.")])
+        yield from ended
 
 
 def _kind_of(output: Path | None) -> str:

@@ -18,6 +18,7 @@ def import_command(path: Path, owner: str, as_json: bool) -> None:
     """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns; all of them or none.
 
     FILE may be a folder, or a zip of one. Each run keeps where it comes from. A run that is here already is not taken in a second time.
+    The sweeps that runs of a bundle are part of come with them.
     Of TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
     """
     from engine.transfer.incoming import import_path
@@ -25,7 +26,7 @@ def import_command(path: Path, owner: str, as_json: bool) -> None:
     with Store.open(Home.find()) as store:
         found = import_path(store, path, by=owner)
     if as_json:
-        print_json({"ids": list(found.ids), "known": dict(found.known), "notes": list(found.notes)})
+        print_json({"ids": list(found.ids), "sweeps": list(found.sweeps), "known": dict(found.known), "notes": list(found.notes)})
         return
     click.echo(found.sentence)
     for note in found.notes:

@@ -13,7 +13,8 @@ from engine.errors import ImportRefused
 from engine.store.buckets import rebuild
 from engine.store.clock import now
 from engine.store.origins import Origin
-from engine.store.parcels import Part, columns_of
+from engine.store.parcels import NO_LONGER, Part, columns_of
+from engine.store.sweep_arrivals import ArrivingSweeps
 from engine.store.writing import Store
 
 IMPORTED = "imported"
@@ -78,34 +79,51 @@ def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> 
         raise ImportRefused(f"{origin.file} is being imported by someone else at this moment: its runs are here now. Nothing was written a second time.")
 
 
-def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], origins: Mapping[int, Origin]) -> None:
-    """Write the rows of some runs under the ids that `ids` gives them; None leaves a run out. Raises ImportRefused, and nothing is written."""
+def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], origins: Mapping[int, Origin]) -> tuple[int, ...]:
+    """Write the rows of some runs under the ids that `ids` gives them, and return the sweeps that they came to; None leaves a run out.
+
+    Raises ImportRefused, and nothing is written.
+    """
     with arriving(store, origins) as connection:
         metrics: dict[int, int | None] = {}
+        sweeps = ArrivingSweeps(connection)
         for part in parts:
             with refusing(f"table '{part.table}'"):
-                _write(connection, part, ids, metrics)
+                _write(connection, part, ids, metrics, sweeps)
         for run_id in origins:
             _look_at(connection, run_id)
             connection.execute(_COUNTED, [run_id])
         for metric_id in filter(None, metrics.values()):
             if connection.execute("SELECT thinned FROM metrics WHERE id = ?", [metric_id]).fetchone()[0] == 0:
                 rebuild(connection, metric_id)
+    return sweeps.ids
 
 
-def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> None:
+def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None], sweeps: ArrivingSweeps) -> None:
+    part = _without(part, NO_LONGER.get(part.table, ()))
     if unknown := set(part.columns) - set(columns_of(connection, part.table)):
         raise ImportRefused(f"It was made by a newer Parallab: its table '{part.table}' has a column '{min(unknown)}'. Update this checkout.")
     if part.table == "origins":
         return
-    if part.table == "runs":
-        _insert(connection, part, {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old)}, {"version": _VERSION, "place": _PLACE})
+    if part.table == "sweeps":
+        sweeps.hold(part)
+    elif part.table == "runs":
+        keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
+        _insert(connection, part, keys, {"version": _VERSION, "place": _PLACE})
     elif part.table == "metrics":
         _insert(connection, replace(part, rows=_numbered(connection, part, ids, metrics)), {}, {})
     elif part.table == "points":
         _insert(connection, part, {"metric_id": metrics.__getitem__}, {})
     else:
         _insert(connection, part, {"run_id": ids.__getitem__}, {})
+
+
+def _without(part: Part, names: Sequence[str]) -> Part:
+    """Return the rows without some columns."""
+    if not set(names) & set(part.columns):
+        return part
+    kept = [place for place, name in enumerate(part.columns) if name not in names]
+    return Part(part.table, tuple(part.columns[place] for place in kept), ([row[place] for place in kept] for row in part.rows))
 
 
 def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> Iterator[list[Any]]:
@@ -123,10 +141,10 @@ def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int 
 
 
 def _insert(connection: sqlite3.Connection, part: Part, renumber: Mapping[str, Callable[[Any], int | None]], made: Mapping[str, str]) -> None:
-    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent, which is then unknown."""
+    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent or a sweep, which then is unknown."""
     marks = ", ".join(["?"] * len(part.columns) + list(made.values()))
     sql = f"INSERT INTO {part.table} ({', '.join([*part.columns, *made])}) VALUES ({marks})"
-    keys = [(part.columns.index(name), change, name == "parent_id") for name, change in renumber.items() if name in part.columns]
+    keys = [(part.columns.index(name), change, name in ("parent_id", "sweep_id")) for name, change in renumber.items() if name in part.columns]
     connection.executemany(sql, filter(None, (_renumbered(row, keys) for row in part.rows)))
 
 

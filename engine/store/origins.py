@@ -60,3 +60,8 @@ def fingerprint(kind: Kind, *told: object) -> str:
 def fingerprint_of(run: Mapping[str, Any]) -> str:
     """Return what a run of ours is known by, from its row's id, experiment, created_at, config and environment (both as values)."""
     return fingerprint("parallab", run["environment"].get("host", ""), run["id"], run["experiment"], run["created_at"], run["config"])
+
+
+def fingerprint_of_sweep(sweep: Mapping[str, Any] | Row) -> str:
+    """Return what a sweep is known by, from its row: what came with it where it was imported, else what its launch wrote and nothing changes."""
+    return sweep["fingerprint"] or fingerprint("parallab", "sweep", sweep["id"], sweep["experiment"], sweep["created_at"], sweep["owner"])

@@ -82,6 +82,7 @@ LATER: dict[str, str] = {
     "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
     "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
+    "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
 }
 """Words of the columns that later steps add, by 'table.column'."""
 
@@ -189,6 +190,13 @@ def marks_on_runs(db: Database) -> None:
 def origins_of_imported_runs(db: Database) -> None:
     """Let a run say which store or program it comes from, and be known again."""
     db.execute(_ORIGINS)
+
+
+@steps()
+def sweeps_from_elsewhere(db: Database) -> None:
+    """Know a sweep of another store again when more of its runs come."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE UNIQUE INDEX sweeps_fingerprint ON sweeps (fingerprint) WHERE fingerprint <> ''")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

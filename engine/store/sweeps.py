@@ -37,6 +37,9 @@ class Sweep:
     figure: str = ""
     """The published figure that it was launched as, with its size, such as `hogwild/full`; empty for none."""
 
+    is_imported: bool = False
+    """Whether it came from another store."""
+
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that vary, without the seed."""
@@ -140,5 +143,6 @@ def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
         statuses=ordered,
         held=bool(row["held"]),
         exclusive=bool(row["exclusive"]),
+        is_imported=bool(row["fingerprint"]),
         draw=json.loads(row["draw"]) if row["draw"] else None,
     )

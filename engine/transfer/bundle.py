@@ -1,6 +1,6 @@
-"""A bundle: runs with all that a store knows of them, as one zip of JSON lines with a checksum for each member, which another store imports.
+"""A bundle: runs with all that a store knows of them and of their sweeps, as one zip of JSON lines with a checksum for each member.
 
-Either all of a bundle's runs that are not here yet come in, with their logs, or none does.
+Another store imports it: either all of its runs that are not here yet come in, with their logs, or none does.
 """
 
 import os
@@ -25,6 +25,8 @@ from engine.transfer.manifest import NAME, Log, Manifest, Sheet, manifest_of
 from engine.transfer.recognised import Recognised, recognised
 from engine.transfer.sheets import Hashing, check_digest, read_sheet, write_sheet
 
+SWEEPS_SINCE = 2
+"""The version from which on a bundle holds sweeps."""
 MOST_LOG = 64 << 20
 """Of a longer log its end is taken."""
 
@@ -39,12 +41,17 @@ class Arrived:
     """The runs that were here already: their ids in the file, and here."""
     notes: tuple[str, ...] = ()
     """What was not taken in, in sentences."""
+    sweeps: tuple[int, ...] = ()
+    """The sweeps here that the new runs are part of."""
 
     @property
     def sentence(self) -> str:
         """Return what came of it as one reads it."""
         named = ", ".join(map(str, self.ids[:20])) + (f" and {len(self.ids) - 20:,} more" if len(self.ids) > 20 else "")
         said = f"Run {named} was imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs were imported: {named}."
+        if self.sweeps:
+            where = f"{'sweep' if len(self.sweeps) == 1 else 'sweeps'} {', '.join(map(str, self.sweeps[:20]))}"
+            said += f" {'It is' if len(self.ids) == 1 else 'They are'} part of {where} here."
         if self.known:
             here = ", ".join(map(str, sorted(set(self.known.values()))[:20]))
             said += f" {len(self.known):,} more {'was' if len(self.known) == 1 else 'were'} here already, as {here}."
@@ -126,17 +133,17 @@ def import_bundle(store: Store, source: Members, *, file: str, by: str) -> Arriv
     origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
     try:
         _write_texts(store.home, source, about, ids)
-        admit(store, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
+        sweeps = admit(store, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
     except BaseException:
         for run_id in ids.values():
             shutil.rmtree(store.home.run_folder(run_id), ignore_errors=True)
         raise
-    return Arrived(tuple(ids.values()), {str(old): here for old, here in found.known.items()})
+    return Arrived(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
 
 
 def _check_members(source: Members, about: Manifest) -> None:
     """Raise ImportRefused where the bundle lacks a table, has one that this code does not know, or a member is damaged."""
-    tables = {name for name in TABLES if name != "logs"}
+    tables = {name for name in TABLES if name != "logs"} - ({"sweeps"} if about.version < SWEEPS_SINCE else set())
     if missing := sorted(tables - set(about.tables)):
         raise ImportRefused(f"The bundle is not whole: it lacks the table '{missing[0]}'. Have it exported again.")
     if unknown := sorted(set(about.tables) - tables):
@@ -152,7 +159,7 @@ def _parts(source: Members, about: Manifest) -> Iterator[Part]:
         if table == "logs":
             rows: list[Sequence[Any]] = [(log.run_id, log.source, _log_path(log)) for log in about.logs]
             yield Part("logs", ("run_id", "source", "path"), iter(rows))
-        else:
+        elif table in about.tables:
             yield read_sheet(source, table, about.tables[table])
 
 

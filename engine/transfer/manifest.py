@@ -10,7 +10,8 @@ from engine.transfer.archives import Members, read
 
 NAME = "parallab.json"
 FORMAT: Literal["parallab bundle"] = "parallab bundle"
-VERSION = 1
+VERSION = 2
+"""Since 2 a bundle holds the sweeps that its runs are part of."""
 MOST_BYTES = 16 << 20
 _DIGEST = r"^[0-9a-f]{64}$"
 

@@ -10,6 +10,7 @@ from engine.store import Reader
 from engine.store.origins import Origin, fingerprint_of
 from engine.transfer.archives import Members, shown
 from engine.transfer.manifest import Manifest
+from engine.transfer.plans import check_sweeps
 from engine.transfer.settings import odd_setting
 from engine.transfer.sheets import read_sheet, refusal
 
@@ -29,6 +30,7 @@ class Recognised:
 def recognised(reader: Reader, source: Members, about: Manifest) -> Recognised:
     """Tell the runs that are here from those that are not; raises ImportRefused for rows that make no sense."""
     runs = _rows(source, about, "runs")
+    check_sweeps(_rows(source, about, "sweeps") if "sweeps" in about.tables else [], runs)
     if not runs:
         raise ImportRefused("The bundle holds no run. Have it exported again.")
     if len(runs) > MOST_RUNS:

@@ -16,10 +16,20 @@ from engine.transfer.archives import Members, opened
 from engine.transfer.manifest import Sheet
 
 LONGEST_LINE = 8 << 20
-LONGEST: dict[str, int] = {"owner": 200, "name": 200, "experiment": 200, "preset": 200, "tag": 40, "text": 20_000, "author": 200, "who": 200, "role": 200}
+LONGEST: dict[str, int] = {
+    "owner": 200,
+    "name": 200,
+    "experiment": 200,
+    "preset": 200,
+    "tag": 40,
+    "text": 20_000,
+    "author": 200,
+    "who": 200,
+    "role": 200,
+}
 """The most characters of what people see in lists, by column."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-_JSON_OBJECTS = ("config", "environment")
+_JSON_OBJECTS = ("config", "environment", "grid")
 
 
 class Hashing:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.exporting import of_frame
+from app.frames import of_frame
 from app.importing import _take_in
 from engine.home import Home
 from engine.store import Reader, Store

@@ -1,6 +1,5 @@
 """Reports: one file with all it needs, in which no text of a person becomes markup."""
 
-import json
 import re
 from collections.abc import Callable
 
@@ -8,19 +7,16 @@ import plotly.graph_objects as go
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, report
-from app.run_report import repeating, run_report
+from app.repeating import repeating
+from app.report import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part, report
+from app.run_report import run_report
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.tables import Table
 from tests.app import labs
-
-
-def data_of(page: str) -> list[dict[str, object]]:
-    """Return what a report holds as data, in the order of its parts."""
-    return [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
+from tests.app.downloads import data_of
 
 
 def test_a_report_holds_plotly_and_its_numbers_and_forbids_the_network() -> None:
@@ -40,6 +36,9 @@ PARTS: list[Callable[[str], Part]] = [
     lambda text: Grid(text, Table((text,), [[text]])),
     lambda text: Facts(text, [(text, text)]),
     lambda text: Commands(text, [text]),
+    lambda text: Legend([{"label": text, "colour": 0, "dash": "solid", "symbol": "circle"}]),
+    lambda text: Link(text, f"https://lab.example/{text}"),
+    lambda text: Link(text, text),
 ]
 
 
@@ -50,7 +49,7 @@ def test_no_text_becomes_markup(text: str) -> None:
     found = report(text, [part(text) for part in PARTS], by=text).decode()
     for tag in ("<script", "</script", "<img", "<!--"):
         assert found.count(tag) == plain.count(tag)
-    assert len(data_of(found)) == 2
+    assert len(data_of(found)) == 3
 
 
 def test_the_report_of_a_run_holds_the_numbers_of_the_store(home: Home, lab: dict[Status, int]) -> None:

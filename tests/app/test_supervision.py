@@ -4,10 +4,12 @@ import socket
 import threading
 from dataclasses import replace
 
+import pytest
 from filelock import FileLock
 
 from app.sockets import send_at_once
 from app.supervision import look, start
+from engine.errors import StoreError
 from engine.home import Home
 from engine.runtime.processes import is_alive, me
 from engine.runtime.runner import is_running, runner_process
@@ -46,6 +48,19 @@ def test_a_dead_runner_whose_lock_lingers_is_started_again_at_once(home: Home) -
     with Store.open(home) as store:
         store.ask_runner_to_stop()
     wait_until(lambda: not is_running(home), 20, "the runner has stopped")
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date(home: Home) -> None:
+    with Store.open(home) as store:
+        store.register_runner(me(), cores=1, gpus=0)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("DROP INDEX sweeps_fingerprint")
+        connection.execute("ALTER TABLE sweeps DROP COLUMN fingerprint")
+        connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'sweeps_from_elsewhere'")
+    with pytest.raises(StoreError, match="written by an older Parallab"):
+        runner_process(home)
+    assert not start(home), "the runner that is alive is left alone"
+    assert runner_process(home) == me()
 
 
 def test_connections_to_a_listening_socket_send_at_once() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -10,11 +11,22 @@ from playwright.sync_api import Page
 from app.run_report import run_report
 from engine.home import Home
 from engine.store import Reader, Store
-from tests.app import labs
+from tests.app import compare_labs, figure_labs, labs, test_scaling
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+VIEWS = {
+    "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
+    "scaling": ("/scaling?runs=7-18", 1, "Speed-up compares samples a second"),
+    "time": ("/sweep?sweep=1", 1, "Break-even at about"),
+    "figure": ("/figures?figure=pipeline_as_run", 1, "15 splits take less time than 120"),
+}
+"""Address, charts, and a part of a sentence of each view; `time` is chosen by a click."""
+PAINTED = """([nodes, many]) => { const found = [...document.querySelectorAll(nodes)];
+  return found.length === many && found.every(node => node._fullData?.length && node.querySelector('.scatterlayer path, .barlayer path')) }"""
+PICTURE = """nodes => [...document.querySelectorAll(nodes)].map(node => node._fullData.map(trace =>
+  [trace.name, trace.line?.dash, trace.marker?.symbol, trace.marker?.color, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
 DRAWN = "document.body.dataset.drawn"
 TRACES = "[...document.querySelectorAll('.plot')].map(plot => plot._fullData.map(trace => ({name: trace.name, x: [...trace.x], y: [...trace.y]})))"
 
@@ -43,6 +55,47 @@ def test_a_report_opens_without_a_network_and_shows_the_same_numbers(home: Home,
     for trace, series in zip(drawn, losses, strict=True):
         assert [value for value in trace["y"] if value is not None] == [value for value in series.values if value == value]
     assert asked == [path.as_uri()]
+
+
+@pytest.fixture
+def lab(home: Home) -> Home:
+    """Fill a home before its console starts: runs to compare (1 to 6), a sweep along a count, a sweep of a figure."""
+    compare_labs.fill(home)
+    test_scaling.hogwild(home, {"trainers": [1, 2, 4, 8]})
+    figure_labs.pipeline(home, lambda splits: splits / 10)
+    return home
+
+
+def pictures(page: Page, nodes: str, many: int) -> Any:
+    """Return every trace of the charts of a page: name, dash, marker, colour and points."""
+    page.wait_for_function(PAINTED, arg=[nodes, many])
+    return page.evaluate(PICTURE, nodes)
+
+
+def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Home, console: Console, page: Page, tmp_path: Path) -> None:
+    seen = {}
+    for name, (path, many, told) in VIEWS.items():
+        page.goto(f"{console.address}{path}")
+        if name == "time":
+            page.get_by_role("radio", name="Where the time went").click()
+            page.wait_for_url("**view=Where+the+time+went*")
+        page.get_by_text(told).first.wait_for()
+        drawn = pictures(page, ".pl-figure", many)
+        page.get_by_role("button", name="Download", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Report (HTML)").click()
+        report = tmp_path / f"{name}.html"
+        download.value.save_as(report)
+        seen[report] = (drawn, page.url, told)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.context.set_offline(True)
+    for report, (drawn, address, told) in seen.items():
+        page.goto(report.as_uri())
+        assert pictures(page, ".plot", len(drawn)) == drawn
+        assert page.get_by_text(told).first.is_visible()
+        assert page.get_by_role("link").first.get_attribute("href").split("&sweep=")[0] == address  # type: ignore[union-attr]
+    assert asked == [report.as_uri() for report in seen]
 
 
 def test_a_report_lays_out_its_numbers_and_turns_dark(home: Home, run_id: int, page: Page, tmp_path: Path) -> None:

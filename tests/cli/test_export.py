@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.home import Home
+from tests.app import sweep_labs
 from tests.cli.conftest import Parallab
 
 
@@ -49,3 +51,13 @@ def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: i
     path = tmp_path / "out.csv"
     assert parallab("export", str(ended), "999", "--format", "csv", "--output", str(path)).returncode == 2
     assert not path.exists()
+
+
+def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(parallab: Parallab, home: Home, tmp_path: Path) -> None:
+    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    path = str(tmp_path / "sweep.zip")
+    assert "No run of sweep 1 has ended, so there is nothing to write yet." in parallab("export", "--sweep", "1", "--out", path).stderr
+    sweep_labs.drive(home, runs[0])
+    assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
+    assert "is here already, as run 1" in parallab("import", path).stderr
+    assert "Say what to write: ids of runs, or --sweep" in parallab("export", "--out", path).stderr

@@ -170,7 +170,7 @@ def text(name: str, data: bytes) -> Change:
 
 
 REFUSED: list[tuple[str, Change, str]] = [
-    ("newer", manifest(version=2), "is of version 2, and this Parallab reads up to version 1. Update this checkout"),
+    ("newer", manifest(version=3), "is of version 3, and this Parallab reads up to version 2. Update this checkout"),
     ("no version", manifest(version="1"), "names no version"),
     ("other format", manifest(format="something"), "does not say that it is a parallab bundle"),
     ("no tables", manifest(tables={}), "lacks the table 'events'"),

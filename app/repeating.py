@@ -1,0 +1,99 @@
+"""The lines for a terminal that launch the same again: a run, some runs, a sweep, a published figure."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from engine.errors import EngineError
+from engine.registry import Experiment, experiment
+from engine.store import Sweep
+from engine.store.records import Run, RunRow
+from engine.store.sweeps import SEED
+from engine.sweep_values import value_in_words
+
+_COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
+
+
+def repeating(run: Run) -> list[str]:
+    """Return the lines that launch a run again; none for a run of an experiment that this program does not have."""
+    line = run_line(run)
+    return [*_checkout(run.environment), line] if line else []
+
+
+def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that launch some runs again, each with the run's number behind it, and the commit where it changes."""
+    before: list[str] = []
+    for run in runs:
+        if line := run_line(run):
+            commit = _checkout(environments.get(run.id, {}))
+            if commit != before:
+                yield from commit
+                before = commit
+            yield f"{line}  # run {run.id}"
+
+
+def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that launch a sweep again as it is now; none where nobody here knows its experiment, or it has lost all its runs."""
+    if not runs or (known := _known(sweep.experiment)) is None:
+        return
+    yield from _checkout(environments.get(runs[-1].id, {}))
+    presets = {run.preset for run in runs}
+    preset = presets.pop() if len(presets) == 1 else None
+    first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {SEED: sweep.seeds[0] if sweep.seeds else 0}
+    over = sweep.draw["over"] if sweep.draw else {field: _values(sweep.grid[field]) for field in sweep.fields}
+    more = [
+        *(f"--over {shlex.quote(f'{field}={text}')}" for field, text in over.items()),
+        *([f"--draw {sweep.draw['count']} --draw-seed {sweep.draw['seed']}"] if sweep.draw else []),
+        *([f"--seeds {len(sweep.seeds)}"] if len(sweep.seeds) > 1 else []),
+        *(["--exclusive"] if sweep.exclusive else []),
+        *([f"--stop-after {sweep.stop_after}"] if sweep.stop_after else []),
+        *([f"--name {shlex.quote(sweep.name)}"] if sweep.name else []),
+    ]
+    yield " ".join(["python -m engine sweep", *_settings(known, preset, first), *more])
+
+
+def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that launch a published figure again in the size that a sweep has."""
+    name, _, size = sweep.figure.partition("/")
+    if runs:
+        yield from _checkout(environments.get(runs[-1].id, {}))
+    yield f"python -m engine figures {shlex.quote(name)} --launch {shlex.quote(size)}"
+
+
+def run_line(run: Run | RunRow) -> str:
+    """Return the line that launches a run again, empty where nobody here knows its experiment."""
+    known = _known(run.experiment)
+    return " ".join(["python -m engine run", *_settings(known, run.preset, run.config)]) if known else ""
+
+
+def _known(name: str) -> Experiment | None:
+    try:
+        return experiment(name)
+    except EngineError:
+        return None
+
+
+def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) -> list[str]:
+    """Return the experiment, its preset, and what differs from that."""
+    named = known.presets.get(preset or "")
+    usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(named.settings if named else {})
+    changed = [f"--set {shlex.quote(f'{name}={_setting(value)}')}" for name, value in config.items() if name in usual and value != usual[name]]
+    return [known.name, *([f"--preset {preset}"] if named else []), *changed]
+
+
+def _checkout(environment: Mapping[str, Any]) -> list[str]:
+    commit = str(environment.get("git_commit", "")).partition("+")[0]
+    return [f"git checkout {commit}"] if _COMMIT.fullmatch(commit) else []
+
+
+def _values(values: Sequence[Any]) -> str:
+    """Return values as `--over` reads them; a `;` parts those that hold commas."""
+    words = [_setting(value) if isinstance(value, float) else value_in_words(value) for value in values]
+    return (";" if any("," in word for word in words) else ",").join(words) + (";" if len(words) == 1 and "," in words[0] else "")
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

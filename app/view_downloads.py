@@ -1,0 +1,26 @@
+"""What a view of several runs offers as files: a report of what it shows, each of its tables, and its runs as a bundle."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app import parts, person
+from app.exporting import download
+from app.kept import Kept
+from app.view_report import Again, Seen, runs_table, view_report
+from engine.store.records import ENDED, RunRow
+
+
+def view_downloads(name: str, title: str, address: str, kept: Kept, runs: Sequence[RunRow], *, key: str, again: Again | None = None) -> None:
+    """Show the button that opens the choices; `address` is the view's path with its query, `name` begins the files' names."""
+    by = person.whoever()
+    seen = Seen(title, parts.page_address(address), kept, tuple(runs), again)
+    ended = [run.id for run in runs if run.status in ENDED]
+    download(name, key=key, report=lambda: view_report(seen, by), tables={**kept.tables, "The runs": lambda: runs_table(runs)}, runs=ended)
+
+
+def here(path: str, **asked: str) -> str:
+    """Return the address of the page that is open: its path with what stands in the browser's query, or with what is asked for in its place."""
+    query: Mapping[str, str | list[str]] = {**{name: st.query_params.get_all(name) for name in st.query_params}, **asked}
+    return f"{path}?{urlencode(query, doseq=True, safe=',/.-:')}" if query else path

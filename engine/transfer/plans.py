@@ -1,0 +1,103 @@
+"""Whether the sweeps of a bundle make sense: pages lay their grids out and count with their values, so nothing else may come in."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.store.sweeps import SEED
+from engine.sweep import MOST_FIELDS
+from engine.sweep_draw import MOST_FIELDS as MOST_DRAWN
+from engine.sweep_values import MOST_RUNS
+from engine.transfer.archives import shown
+from engine.transfer.settings import odd_setting
+from engine.transfer.sheets import refusal
+
+LONGEST = 500
+"""Characters of a name, a value or a range."""
+_NEEDED = ("id", "experiment", "owner", "created_at", "grid", "fingerprint")
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_FIGURE = re.compile(r"(\w{1,60}/(full|reduced))?", re.ASCII)
+
+
+def check_sweeps(sweeps: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ImportRefused for a sweep that no store would hold, and for a run that can't be part of the sweep it names."""
+    known: dict[int, Mapping[str, Any]] = {}
+    for number, sweep in enumerate(sweeps, 1):
+        if wrong := _wrong(sweep) or _twice(sweep, known.values()):
+            raise refusal("sweeps", number, wrong)
+        known[sweep["id"]] = sweep
+    for number, run in enumerate(runs, 1):
+        if (wanted := run.get("sweep_id")) is not None and (wrong := _no_part_of(run, known.get(wanted))):
+            raise refusal("runs", number, wrong)
+
+
+def _wrong(sweep: Mapping[str, Any]) -> str:
+    """Return what is wrong with a sweep by itself, empty where nothing is."""
+    if missing := [name for name in _NEEDED if sweep.get(name) in (None, "")]:
+        return f"{missing[0]} is empty or missing"
+    if type(sweep["id"]) is not int or sweep["id"] < 1:
+        return "the id is no number above 0"
+    if not isinstance(sweep["fingerprint"], str) or not _FINGERPRINT.fullmatch(sweep["fingerprint"]):
+        return "the fingerprint is none"
+    if not isinstance(sweep.get("figure"), str) or not _FIGURE.fullmatch(sweep["figure"]):
+        return "figure is no name and size such as hogwild/full"
+    if sweep.get("exclusive") not in (0, 1) or not _is_count(sweep.get("stop_after"), or_none=True):
+        return "exclusive or stop_after is not as a sweep has it"
+    return _wrong_grid(sweep["experiment"], json.loads(sweep["grid"]), sweep.get("draw"), bool(sweep["figure"]))
+
+
+def _twice(sweep: Mapping[str, Any], before: Any) -> str:
+    alike = any(sweep[name] == other[name] for other in before for name in ("id", "fingerprint"))
+    return "the sweep stands there twice" if alike else ""
+
+
+def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figure: bool) -> str:
+    fields = [name for name in grid if name != SEED]
+    if not all(isinstance(values, list) and values and len(values) <= MOST_RUNS and all(map(_is_plain, values)) for values in grid.values()):
+        return f"its grid holds something else than 1 to {MOST_RUNS} plain values a field"
+    if not all(type(seed) is int for seed in grid.get(SEED, [None])):
+        return "its grid has no whole numbers as seeds"
+    if not 1 <= len(fields) <= (MOST_DRAWN if draw else MOST_FIELDS) or max(map(len, fields)) > LONGEST:
+        return f"its grid is over {len(fields)} fields, which no sweep is"
+    if not draw and math.prod(map(len, grid.values())) > MOST_RUNS:
+        return f"its grid makes more than {MOST_RUNS} runs"
+    for field in fields:
+        if any(odd_setting(experiment, {field: value}) for value in grid[field]):
+            return f"a value of '{shown(field)}' is not of the kind that {shown(experiment)} has"
+    return _wrong_draw(draw, fields, is_figure) if draw else "" if draw == "" else "draw is no text"
+
+
+def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:
+    try:
+        told = json.loads(draw) if isinstance(draw, str) else None
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or set(told) != {"count", "seed", "over"} or not _is_count(told["count"]) or type(told["seed"]) is not int:
+        return "its draw is no JSON object of count, seed and over"
+    if is_figure or told["count"] > MOST_RUNS or not isinstance(told["over"], dict) or list(told["over"]) != list(fields):
+        return "its draw does not go with its grid"
+    return "" if all(isinstance(text, str) and len(text) <= LONGEST for text in told["over"].values()) else "a range of its draw is no text"
+
+
+def _no_part_of(run: Mapping[str, Any], sweep: Mapping[str, Any] | None) -> str:
+    """Return why a run can't be part of a sweep, empty where it can."""
+    if sweep is None:
+        return "it is of a sweep that the bundle does not hold"
+    config = json.loads(run["config"])
+    if run["experiment"] != sweep["experiment"]:
+        return "it is of another experiment than its sweep"
+    if lacking := [name for name in json.loads(sweep["grid"]) if name not in config or not _is_plain(config[name])]:
+        return f"its config has no plain value of '{shown(lacking[0])}', which its sweep varies"
+    return "" if type(config[SEED]) is int else "its seed is no whole number"
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= LONGEST
+    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63)
+
+
+def _is_count(value: object, *, or_none: bool = False) -> bool:
+    return (value is None and or_none) or (type(value) is int and 1 <= value < 2**31)

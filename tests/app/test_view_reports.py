@@ -1,0 +1,158 @@
+"""Reports and downloads of views: they hold the numbers that the page shows, all of them, and what tells where they come from."""
+
+import csv
+import io
+import json
+import re
+from html import unescape
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.markup import number
+from app.vendor import PLOTLY
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.transfer.incoming import import_path
+from tests.app import compare_labs, figure_labs, sweep_labs
+from tests.app.downloads import Offered, catch, data_of, grids
+from tests.app.test_pages import opened
+from tests.app.test_scaling import hogwild
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?(?![\w.])")
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Offered:
+    return catch(monkeypatch)
+
+
+def page(name: str, **query: str) -> AppTest:
+    test = opened(name, query)
+    assert not test.exception and not test.error
+    return test
+
+
+def shown(test: AppTest, *captions: str) -> set[str]:
+    """Return the numbers in the tables of a page, as they are written there; links to runs are left out."""
+    bodies = [str(element.proto.body) for element in test.get("html")]
+    tables = [table for body in bodies for table in re.findall(r"<table.*?</table>", body) if any(f'aria-label="{caption}' in table for caption in captions)]
+    assert len(tables) == len(captions)
+    return {found for table in tables for cell in re.findall(r"<td>(.*?)</td>", table) for found in NUMBER.findall(unescape(re.sub("<[^>]*>", " ", cell)))}
+
+
+def written(report: bytes) -> set[str]:
+    """Return every number of a report's tables as a page could write it."""
+    held = [value for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, int | float)]
+    texts = [found for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, str) for found in NUMBER.findall(value)]
+    return {*texts, *(text for value in held for text in (*(number(value, digits) for digits in (2, 3, 4, 5)), *(f"{value:{way}}" for way in WAYS)))}
+
+
+WAYS = ("g", ".3g", ".2g", ".0f", ".0%", ".1%")
+
+
+def report_of(offered: Offered) -> bytes:
+    (name,) = [name for name in offered if name.endswith(".html")]
+    return offered[name]()
+
+
+@pytest.mark.parametrize("view", ["Scaling", "Where the time went"])
+def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Offered, view: str) -> None:
+    hogwild(home, {"trainers": [1, 2, 4, 8]})
+    test = page("scaling", runs="1-12", view=view)
+    numbers = shown(test, *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Where the time went",)))
+    report = report_of(offered)
+    assert len(numbers) > 10 and not numbers - written(report)
+    text = unescape(report.decode())
+    assert f"/scaling?runs=1-12{'' if view == 'Scaling' else '&view=Where+the+time+went'}</code>" in text
+    assert "python -m engine run hogwild" in text and "# run 12" in text
+    assert all(sentence.value.replace("\\", "") in text for sentence in test.markdown if "trainers" in sentence.value)
+    table = "by-size" if view == "Scaling" else "where-the-time-went"
+    rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
+    assert rows == [["" if cell is None else str(cell) for cell in row] for row in grids(report)[table.replace("-", " ").capitalize()]]
+
+
+def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(home: Home, offered: Offered) -> None:
+    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>")
+    for run in runs:
+        sweep_labs.drive(home, run, "failed" if run.id == 12 else "finished")
+    numbers = shown(page("sweep", sweep="1"), "Execution time of the sweep")
+    report = report_of(offered)
+    assert len(numbers) > 10 and not numbers - written(report)
+    text = unescape(report.decode())
+    assert "python -m engine sweep pipeline --preset quick --over splits=1,2,4 --over mode=gpipe,1f1b --seeds 2 --name 'Splits; <b>modes</b>'" in text
+    assert "Ideal: the work with 1 split" in text and "11 finished, 1 failed" in text
+    last = json.loads(offered["sweep-1-the-runs.json"]())[-1]
+    assert [last[name] for name in ("run", "status", "splits", "mode", "seed")] == [12, "failed", 4, "1f1b", 1]
+
+
+def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(home: Home, offered: Offered) -> None:
+    figure_labs.pipeline(home, lambda splits: splits / 10)
+    test = page("figures", figure="pipeline_as_run")
+    numbers = shown(test, "Start-up and execution", "Rules of")
+    report = report_of(offered)
+    assert not numbers - written(report)
+    assert [row[0] for row in grids(report)["Numbers"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
+    assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "not judged"]
+    text = unescape(report.decode())
+    assert "trend only" in text and "pytorch/examples#749" in text
+    assert "python -m engine figures pipeline_as_run --launch reduced" in text
+    assert "/figures?figure=pipeline_as_run&sweep=1" in text
+    (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
+    assert [trace.get("name") for trace in chart["figure"]["data"] if trace.get("showlegend", True)] == ["measured here", "published, at its true splits"]
+
+
+TABS = {"bars": "Values of the runs", "scatter": "Values of the runs", "parallel": "Values of the runs", "differences": "Config of the runs"}
+
+
+@pytest.mark.parametrize("tab", ["curves", *TABS])
+def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, tab: str) -> None:
+    compare_labs.fill(home)
+    test = page("compare", runs="1-6", tab=tab, same="0")
+    report = report_of(offered)
+    text = unescape(report.decode())
+    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&v=1" in text
+    rows = grids(report)
+    assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows["Settings that differ"][0]
+    charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
+    assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
+    if tab == "curves":
+        with Reader.open(home) as reader:
+            losses = [series for series in reader.series(4, ["train/loss"]) if series.ids]
+        table = list(csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode())))
+        of_run = [[float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)] for series in losses]
+        assert of_run == [series.values for series in losses]
+        assert "These are runs of hogwild, reference" in text
+    else:
+        assert len(rows[TABS[tab]]) > 1
+    if tab == "differences":
+        numbers = shown(test, "Config of the runs", "Environment of the runs") if rows.get("Environment of the runs") else shown(test, "Config of the runs")
+        assert not numbers - written(report)
+
+
+def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, offered: Offered) -> None:
+    with Store.open(home) as store:
+        for seed in range(10):
+            compare_labs.add(store, steps=4_000, trainers=2, seed=seed)
+    page("compare", runs="1-10", metrics="train/loss")
+    report = report_of(offered)
+    assert re.search(r"Showing \d,\d{3} of 40,000 points\.", report.decode())
+    assert len(report) < PLOTLY.stat().st_size + 500_000
+
+
+def test_nothing_is_made_before_it_is_asked_for(home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_labs.fill(home)
+    made: list[str] = []
+    monkeypatch.setattr("app.kept.of_frame", lambda frame: made.append("table"))
+    page("compare", runs="1-6", tab="bars")
+    assert offered and not made
+
+
+def test_the_bundle_of_a_view_is_taken_in_by_another_lab(home: Home, offered: Offered) -> None:
+    hogwild(home, {"trainers": [1, 2]}, seeds=1)
+    page("sweep", sweep="1")
+    other = Home(home.path.parent / "other").create()
+    path = home.path.parent / "sweep.zip"
+    path.write_bytes(offered["sweep-1.zip"]())
+    with Store.open(other) as store:
+        assert import_path(store, path, by="Lin").sweeps == (1,)
