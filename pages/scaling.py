@@ -8,14 +8,17 @@ from app.breakdown_view import where_time_went
 from app.markup import as_text
 from app.numbers_of_runs import read_run_ids
 from app.scaling_view import scaling, to_a_target
+from app.staleness_view import staleness
 from app.studying import MOST_RUNS, of_runs
 from engine.analysis.study import COUNTS, differing
 from engine.errors import EngineError
 
-VIEWS = ("Scaling", "Where the time went")
+VIEWS = ("Scaling", "Where the time went", "Staleness")
 
 st.title("Scaling", anchor=False)
-st.text("How time, speed-up and efficiency go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs.")
+st.text(
+    "How time, speed-up, efficiency and staleness go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs."
+)
 with reading() as reader:
     parts.runner_banner(reader)
 text = st.text_input("Runs", key="runs", placeholder="12, 15-18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15-18.")
@@ -45,8 +48,10 @@ with reading() as reader:
             else None
         )
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
-    found = of_runs(finished, reader, along, line)
-    if isinstance(found, str):
+    found = of_runs(finished, reader, along, line) if view != VIEWS[2] else ""
+    if view == VIEWS[2]:
+        staleness(finished, reader, "chosen", [line] if line else [])
+    elif isinstance(found, str):
         st.write(found)
     elif view == VIEWS[1]:
         where_time_went(found, reader, "chosen")

@@ -6,6 +6,7 @@ from app import live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.scaling_view import scaling, to_a_target
+from app.staleness_view import staleness
 from app.studying import of_sweep
 from app.sweep_chart import results
 from app.sweep_heading import entry, heading
@@ -13,7 +14,7 @@ from app.sweep_matrix import matrix
 
 NEWEST = 50
 EVERY_MS = 2_000
-VIEWS = ("Results", "Scaling", "Where the time went")
+VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
 wanted = st.query_params.get("sweep", "")
 
 
@@ -29,9 +30,11 @@ def page(sweep_id: int) -> None:
         st.subheader("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
-        found = of_sweep(sweep, runs, reader) if view != VIEWS[0] else ""
+        found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
         if view == VIEWS[0]:
             results(sweep, runs, reader)
+        elif view == VIEWS[3]:
+            staleness(runs, reader, str(sweep_id), sweep.fields)
         elif isinstance(found, str):
             st.write(found)
         elif view == VIEWS[1]:
