@@ -64,6 +64,10 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
     kinds = sorted({run.experiment for run in runs})
     if len(kinds) > 1 and view.x == "step":
         said.append(f"These are runs of {', '.join(kinds)}, whose ranks count steps of different work: passes, updates or time compare them better.")
+    if view.x == "bytes":
+        said.append(
+            "Data exchanged: vectors between ranks, both ways. Hogwild! and the reference send none; runs from before it was counted have no place here."
+        )
     if len(runs) > 1 and not any(all(name in run.last for run in runs) for name in metrics):
         said.append("No metric here was recorded by all of these runs; each chart shows those that did.")
     return said
@@ -111,7 +115,7 @@ def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
 
 
 def _axes(view: View, metrics: Sequence[str]) -> View:
-    known = ["step", "passes", "updates", "time", *metrics]
+    known = ["step", "passes", "updates", "time", "bytes", *metrics]
     view = one_of(view, "x", "Against", known, _axis_label, width=200)
     view = log_toggle(log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards")
     if view.group:
@@ -121,4 +125,4 @@ def _axes(view: View, metrics: Sequence[str]) -> View:
 
 
 def _axis_label(name: str) -> str:
-    return {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time"}.get(name) or metric(name).label
+    return {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time", "bytes": "Data exchanged (MB)"}.get(name) or metric(name).label

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
 from engine.analysis.bands import Line, Spread, Statistic, line
-from engine.analysis.updates import CLOCKS, updates_at
+from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
 from engine.store import Column, Reader, Recorded
 from engine.store.downsample import kept
 from engine.store.records import RunRow
@@ -24,7 +24,9 @@ FEWEST, MOST = 60, 1_000
 KEPT_BYTES, KEPT_GROUPS = 96_000_000, 128
 PLAIN: dict[str, Column] = {"step": "step", "passes": "passes", "time": "time_s"}
 """Axes that are a column of the points themselves."""
-UPDATES = "updates"
+UPDATES, BYTES = "updates", "bytes"
+CLOCKED = (UPDATES, BYTES)
+"""Axes that are told by time: how many updates there had been, or MB been exchanged, by a point's moment."""
 _Key = tuple[Any, ...]
 Kept = TypeVar("Kept")
 _columns: OrderedDict[_Key, Floats] = OrderedDict()
@@ -63,7 +65,7 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str) -> li
     found = []
     for run in runs:
         if run.id in who:
-            drawn = _thinned(reader, run, metric, axis, most) if axis in PLAIN or axis == UPDATES else _against(reader, run, who[run.id], axis, most)
+            drawn = _thinned(reader, run, metric, axis, most) if axis in PLAIN or axis in CLOCKED else _against(reader, run, who[run.id], axis, most)
             found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
     return found
 
@@ -120,9 +122,9 @@ def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats
     if axis in PLAIN:
         x, y = _read(reader, run, each.metric, each.rank, (PLAIN[axis], "value"))
         return x, y
-    if axis == UPDATES:
+    if axis in CLOCKED:
         times, y = _read(reader, run, each.metric, each.rank, ("time_s", "value"))
-        return updates_at(times, _clocks(reader, run)), y
+        return updates_at(times, _clocks(reader, run, axis)), y
     steps, y = _read(reader, run, each.metric, each.rank, ("step", "value"))
     return _metric_at(reader, run, each, axis, steps), y
 
@@ -138,8 +140,11 @@ def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Fl
     return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
 
 
-def _clocks(reader: Reader, run: RunRow) -> list[tuple[Floats, Floats]]:
-    """Return what counts a run's updates: times and updates so far, of each rank that counts some."""
+def _clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
+    """Return what counts a run's updates or MB: times and how many so far, of each rank that counts some."""
+    if axis == BYTES:
+        parts = [_read(reader, run, EXCHANGED, each.rank, ("time_s", "value")) for each in recorded(reader, [run], EXCHANGED).get(run.id, [])]
+        return [(times, growing(values)) for times, values in parts]
     clock = CLOCKS.get(run.experiment)
     if clock is None:
         return []
@@ -153,11 +158,11 @@ def _clocks(reader: Reader, run: RunRow) -> list[tuple[Floats, Floats]]:
 
 def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
     """Return the points that draw the same picture, by rank; the store reads no others."""
-    clocks = _clocks(reader, run) if axis == UPDATES else []
+    clocks = _clocks(reader, run, axis) if axis in CLOCKED else []
     found = {}
     for series in reader.series(run.id, [metric], max_points=most):
         plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
-        x = updates_at(np.asarray(series.times_s), clocks) if axis == UPDATES else np.asarray(plain[axis], dtype=float)
+        x = updates_at(np.asarray(series.times_s), clocks) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
         found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
     return found
 

@@ -55,6 +55,14 @@ METRICS = {
         ),
         Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
         Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),
+        Metric(
+            "perf/exchanged",
+            "Data exchanged",
+            "MB",
+            None,
+            "Vectors between a rank and others so far, both ways, each counted once; in shared memory what one lays down for another. Heads of messages count "
+            "nothing.",
+        ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches that wait to be learned from."),
         Metric("perf/policy_age", "Policy age", "updates", "min", "Updates made between the start of a batch and learning from it."),
         Metric("perf/steps_used", "Steps used", "%", "max", "Of the env steps that were learned from or thrown away so far, the share learned from."),

@@ -138,3 +138,15 @@ def test_a_run_without_the_metric_has_no_part_in_its_group(home: Home, reader: R
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
+
+
+def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Home, reader: Reader) -> None:
+    with Store.open(home) as store:
+        run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
+        whole, resumed = ([Point("perf/exchanged", 9, value, time_s) for time_s, value in points] for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3))))
+        store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
+    runs = reader.some([run_id])
+    curve, *_ = curves(reader, runs, LOSS, "bytes")
+    assert curve.x[[0, 20, 40, 60, 80, 119]].tolist() == pytest.approx([0, 5, 10, 6 + 7, 8 + 9, 8 + 9])
+    values, _ = group_line(reader, runs, LOSS, "bytes", "mean", "none")
+    assert (values.x[0], values.x[-1]) == pytest.approx((0, 17))
