@@ -124,7 +124,7 @@ def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats
         return x, y
     if axis in CLOCKED:
         times, y = _read(reader, run, each.metric, each.rank, ("time_s", "value"))
-        return updates_at(times, _clocks(reader, run, axis)), y
+        return updates_at(times, clocks(reader, run, axis)), y
     steps, y = _read(reader, run, each.metric, each.rank, ("step", "value"))
     return _metric_at(reader, run, each, axis, steps), y
 
@@ -140,7 +140,7 @@ def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Fl
     return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
 
 
-def _clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
+def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
     """Return what counts a run's updates or MB: times and how many so far, of each rank that counts some."""
     if axis == BYTES:
         parts = [_read(reader, run, EXCHANGED, each.rank, ("time_s", "value")) for each in recorded(reader, [run], EXCHANGED).get(run.id, [])]
@@ -158,11 +158,11 @@ def _clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats
 
 def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
     """Return the points that draw the same picture, by rank; the store reads no others."""
-    clocks = _clocks(reader, run, axis) if axis in CLOCKED else []
+    known = clocks(reader, run, axis) if axis in CLOCKED else []
     found = {}
     for series in reader.series(run.id, [metric], max_points=most):
         plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
-        x = updates_at(np.asarray(series.times_s), clocks) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
+        x = updates_at(np.asarray(series.times_s), known) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
         found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
     return found
 

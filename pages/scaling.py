@@ -7,9 +7,10 @@ from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.markup import as_text
 from app.numbers_of_runs import read_run_ids
-from app.scaling_view import scaling, to_a_target
+from app.scaling_view import scaling
 from app.staleness_view import staleness
 from app.studying import MOST_RUNS, of_runs
+from app.target_view import to_a_target
 from engine.analysis.study import COUNTS, differing
 from engine.errors import EngineError
 
@@ -57,4 +58,4 @@ with reading() as reader:
         where_time_went(found, reader, "chosen")
     else:
         scaling(found, finished, "chosen")
-        to_a_target(found, finished, reader)
+        to_a_target(found, finished, reader, "chosen")

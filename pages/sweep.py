@@ -5,12 +5,13 @@ import streamlit as st
 from app import live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
-from app.scaling_view import scaling, to_a_target
+from app.scaling_view import scaling
 from app.staleness_view import staleness
 from app.studying import of_sweep
 from app.sweep_chart import results
 from app.sweep_heading import entry, heading
 from app.sweep_matrix import matrix
+from app.target_view import to_a_target
 
 NEWEST = 50
 EVERY_MS = 2_000
@@ -39,7 +40,7 @@ def page(sweep_id: int) -> None:
             st.write(found)
         elif view == VIEWS[1]:
             scaling(found, runs, str(sweep_id))
-            to_a_target(found, runs, reader)
+            to_a_target(found, runs, reader, str(sweep_id))
         else:
             where_time_went(found, reader, str(sweep_id))
     live.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
