@@ -14,7 +14,7 @@ import numpy as np
 from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
 from engine.analysis.bands import Line, Spread, Statistic, line
 from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
-from engine.store import Column, Reader, Recorded
+from engine.store import Column, Reader, Recorded, Stretch
 from engine.store.downsample import kept
 from engine.store.records import RunRow
 
@@ -28,6 +28,8 @@ UPDATES, BYTES = "updates", "bytes"
 CLOCKED = (UPDATES, BYTES)
 """Axes that are told by time: how many updates there had been, or MB been exchanged, by a point's moment."""
 _Key = tuple[Any, ...]
+Within = tuple[float, float] | None
+"""A stretch along the axis that is asked for alone."""
 Kept = TypeVar("Kept")
 _columns: OrderedDict[_Key, Floats] = OrderedDict()
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
@@ -57,34 +59,37 @@ def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, l
     return found
 
 
-def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str) -> list[Curve]:
-    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for."""
+def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[Curve]:
+    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for.
+
+    A stretch (not of an axis that is another metric) has its neighbours at each side, and is thinned by itself.
+    """
     who = recorded(reader, runs, metric)
     lines = sum(map(len, who.values()))
     most = min(MOST, max(FEWEST, POINTS // max(1, lines)))
     found = []
     for run in runs:
         if run.id in who:
-            drawn = _thinned(reader, run, metric, axis, most) if axis in PLAIN or axis in CLOCKED else _against(reader, run, who[run.id], axis, most)
+            drawn = _thinned(reader, run, metric, axis, most, within) if axis in PLAIN or axis in CLOCKED else _against(reader, run, who[run.id], axis, most)
             found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
     return found
 
 
-def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False) -> Aligned:
+def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None) -> Aligned:
     """Return the runs of a group on common positions, from all raw points; the ranks of a run count as one member."""
-    key = _key(reader, runs, metric, axis, log)
+    key = (*_key(reader, runs, metric, axis, log), within)
     if (known := _groups.get(key)) is not None:
         return known
     who = recorded(reader, runs, metric)
-    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log))
+    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within))
 
 
 def group_line(
-    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False
+    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False, within: Within = None
 ) -> tuple[Aligned, Line]:
     """Return a group's members on common positions, and its line with its band."""
-    values = group(reader, runs, metric, axis, log=log)
-    key = (*_key(reader, runs, metric, axis, log), statistic, spread)
+    values = group(reader, runs, metric, axis, log=log, within=within)
+    key = (*_key(reader, runs, metric, axis, log), within, statistic, spread)
     found = _lines.get(key)
     if found is None:
         found = _keep(_lines, key, line(values.values, statistic, spread))
@@ -156,15 +161,28 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
-def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
+def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, within: Within) -> dict[int | None, tuple[Floats, Floats]]:
     """Return the points that draw the same picture, by rank; the store reads no others."""
     known = clocks(reader, run, axis) if axis in CLOCKED else []
+    part = _stretch(axis, known, *within) if within else None
     found = {}
-    for series in reader.series(run.id, [metric], max_points=most):
+    for series in reader.series(run.id, [metric], max_points=most, within=part):
         plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
         x = updates_at(np.asarray(series.times_s), known) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
         found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
     return found
+
+
+def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high: float) -> Stretch:
+    """Return a stretch as the store knows it; one along updates or bytes by the times between which they were counted."""
+    if axis in PLAIN:
+        column = PLAIN[axis]
+        assert column != "value"
+        return Stretch(column, low, high)
+    times = np.unique(np.concatenate([[0.0], *(times for times, _ in known)]))
+    counted = updates_at(times, known)
+    first, last = int(np.searchsorted(counted, low, side="left")) - 1, int(np.searchsorted(counted, high, side="right"))
+    return Stretch("time_s", float(times[max(0, first)]), float(times[last]) if last < times.size else np.inf)
 
 
 def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:

@@ -7,13 +7,13 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.sweep_figures import SYMBOLS
-from engine.analysis.counts import Counts
+from engine.analysis.counts import Counts, percentile
 from engine.analysis.staleness import Price, Size, Stale
 
 HEIGHT_PX = 360
 GREY = 7
 MOST_ROWS = 24
-"""Values of staleness that have a row of their own; the last row holds what is above."""
+"""Values of staleness that have a row of their own, up to what 99 of 100 gradients do not exceed; the last row holds what is above."""
 Drawn = tuple[go.Figure, list[int]]
 
 
@@ -58,7 +58,7 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
 
 def spread(columns: Mapping[str, Counts]) -> go.Figure:
     """Return the share of gradients of each staleness (upwards) in each size (along), whose counts are given by its title."""
-    top = min(MOST_ROWS, max(max(counts) for counts in columns.values()))
+    top = min(MOST_ROWS, max(percentile(counts, 99) for counts in columns.values()))
     last = f"{top} or more" if any(max(counts) > top for counts in columns.values()) else str(top)
     figure = go.Figure()
     figure.add_heatmap(
@@ -98,7 +98,8 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         figure.add_scatter(x=ends, y=[price.at(end) for end in ends], name=f"{name}, least squares" if name else "least squares", mode="lines", line=line)
         figure.data[-1].hoverinfo = "skip"
         colours.append(list(runs).index(name) if name in runs and len(runs) > 1 else GREY)
-    xaxis = {"title": {"text": "Mean staleness of a run (updates)", "standoff": 6}, "rangemode": "tozero"}
+    highest = max((run.mean for own in runs.values() for run in own), default=0.0) or 1.0
+    xaxis = {"title": {"text": "Mean staleness of a run (updates)", "standoff": 6}, "range": [-0.03 * highest, 1.04 * highest]}
     yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}}
     figure.update_layout(height=HEIGHT_PX, xaxis=xaxis, yaxis=yaxis, hovermode="closest", showlegend=True)
     return figure, colours
