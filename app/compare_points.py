@@ -5,16 +5,18 @@ What is kept goes by a run's change token, so that a run with news is read anew 
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from app.compare_cells import in_cells
 from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
 from engine.analysis.bands import Line, Spread, Statistic, line
 from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
 from engine.store import Column, Reader, Recorded, Stretch
+from engine.store.curves import Axis
 from engine.store.downsample import kept
 from engine.store.records import RunRow
 
@@ -22,7 +24,7 @@ POINTS = 6_000
 """Points of one chart of single runs, shared out over its lines."""
 FEWEST, MOST = 60, 1_000
 KEPT_BYTES, KEPT_GROUPS = 96_000_000, 128
-PLAIN: dict[str, Column] = {"step": "step", "passes": "passes", "time": "time_s"}
+PLAIN: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """Axes that are a column of the points themselves."""
 UPDATES, BYTES = "updates", "bytes"
 CLOCKED = (UPDATES, BYTES)
@@ -81,6 +83,10 @@ def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log
     if (known := _groups.get(key)) is not None:
         return known
     who = recorded(reader, runs, metric)
+    if within is None and axis in PLAIN and not _all_kept(reader, runs, who, axis):
+        found = in_cells(reader, runs, who, PLAIN[axis], log=log)
+        if found is not None:
+            return _keep(_groups, key, found)
     return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within))
 
 
@@ -113,6 +119,14 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept) -> Kept:
         while len(kept_ones) > KEPT_GROUPS:
             kept_ones.popitem(last=False)
     return found
+
+
+def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: str) -> bool:
+    """Say whether the points of a group were read lately: then they are not added up by the store."""
+    home = str(reader.home.path)
+    wanted = [((home, run.id, run.version, each.metric, each.rank), name) for run in runs for each in who.get(run.id, ()) for name in (PLAIN[axis], "value")]
+    with _lock:
+        return all(key in _columns for key in wanted)
 
 
 def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> Member:
@@ -176,9 +190,7 @@ def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, wit
 def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high: float) -> Stretch:
     """Return a stretch as the store knows it; one along updates or bytes by the times between which they were counted."""
     if axis in PLAIN:
-        column = PLAIN[axis]
-        assert column != "value"
-        return Stretch(column, low, high)
+        return Stretch(PLAIN[axis], low, high)
     times = np.unique(np.concatenate([[0.0], *(times for times, _ in known)]))
     counted = updates_at(times, known)
     first, last = int(np.searchsorted(counted, low, side="left")) - 1, int(np.searchsorted(counted, high, side="right"))

@@ -57,7 +57,8 @@ def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CE
     if positions is not None:
         lows, highs, centres, width = positions, positions, positions, 0.0
     else:
-        edges, width = _edges(there, log, most)
+        low, high = min(float(each.x[0]) for each in there), max(float(each.x[-1]) for each in there)
+        edges, width = edges_between(low, high, log, most)
         lows, highs = edges[:-1], edges[1:]
         centres = np.sqrt(lows * highs) if log else (lows + highs) / 2
     values = np.stack([_at(each, lows, highs, exact=positions is not None) for each in members])
@@ -82,9 +83,8 @@ def _union(members: Sequence[Member], most: int) -> Floats | None:
     return union if union.size <= most else None
 
 
-def _edges(members: Sequence[Member], log: bool, most: int) -> tuple[Floats, float]:
-    """Return the edges of the cells and how wide one is."""
-    low, high = min(float(each.x[0]) for each in members), max(float(each.x[-1]) for each in members)
+def edges_between(low: float, high: float, log: bool, most: int) -> tuple[Floats, float]:
+    """Return the edges of `most` cells and how wide one is."""
     edges: Floats = np.geomspace(low, high, most + 1) if log else np.linspace(low, high, most + 1)
     return edges, float(edges[1] / edges[0] if log else edges[1] - edges[0])
 
