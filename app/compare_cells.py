@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.analysis.aligning import MOST_CELLS, Aligned, Floats, edges_between
 from engine.store import Reader, Recorded
-from engine.store.cells import Cell, Marks
+from engine.store.cells import Cell
 from engine.store.curves import Axis
 from engine.store.records import RunRow
 
@@ -26,25 +26,20 @@ def in_cells(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[
     there = [marks for marks in known.values() if marks]
     if len(there) < len(known):
         return None
-    low, high = min(marks.at[0] for marks in there), max(marks.end for marks in there)
-    if log and low <= 0:
+    firsts = [first for marks in there if (first := marks.positive if log else marks.at[0]) is not None]
+    low, high = min(firsts, default=0.0), max(marks.end for marks in there)
+    if not firsts:
         return None
     edges, width = edges_between(low, high, log, MOST_CELLS)
-    found = {key: reader.cells(marks, axis, edges.tolist()) for key, marks in known.items() if marks}
-    if max(_positions(known[key], of_rank) for key, of_rank in found.items()) <= MOST_CELLS:
+    if max(reader.positions(marks, axis, low, MOST_CELLS + 1) for marks in there) <= MOST_CELLS:
         return None
+    found = {key: reader.cells(marks, axis, edges.tolist()) for key, marks in known.items() if marks}
     rows = [_member([found[each.run_id, each.rank] for each in who.get(run.id, ())], edges.size - 1) for run in runs]
     values = np.stack(rows)
     lows, highs = edges[:-1], edges[1:]
     some = np.isfinite(values).any(axis=0)
     centres = np.sqrt(lows * highs) if log else (lows + highs) / 2
     return Aligned(centres[some], values[:, some], False, width)
-
-
-def _positions(marks: Marks | None, of_rank: Sequence[Cell]) -> int:
-    """Return how many positions a curve has at the least: the starts of its buckets and of its cells, and its end."""
-    assert marks is not None
-    return len({*marks.at, marks.end, *(cell.begins_at for cell in of_rank if cell.begins_at is not None)})
 
 
 def _member(ranks: Sequence[Sequence[Cell]], count: int) -> Floats:

@@ -48,7 +48,7 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
     highest = max((max(size.expected, size.mean.mean) for each in sizes.values() for size in each), default=1.0) or 1.0
     figure.add_scatter(x=[0, highest], y=[0, highest], name="N - 1", mode="lines", line={"dash": "dash", "width": 1.4}, hoverinfo="skip")
     ticks = sorted({size.expected for each in sizes.values() for size in each})
-    axis = {"title": {"text": "Expected: trainers for each gradient of an update, less 1", "standoff": 6}, "range": [-0.06 * highest, 1.06 * highest]}
+    axis = {"title": {"text": "Expected mean (updates)", "standoff": 6}, "range": [-0.06 * highest, 1.06 * highest]}
     if len(ticks) <= 12:
         axis |= {"tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks]}
     yaxis = {"title": {"text": "Mean staleness (updates)"}, "rangemode": "tozero"}

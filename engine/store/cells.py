@@ -16,7 +16,9 @@ _MARKS = (
     "SELECT b.first_id, p.{axis} FROM buckets AS b JOIN points AS p ON p.metric_id = b.metric_id AND p.id = b.first_id WHERE b.metric_id = ? ORDER BY b.bucket"
 )
 _LAST = "SELECT id, {axis} FROM points WHERE metric_id = ? ORDER BY id DESC LIMIT 1"
-_FIRST_FROM = "SELECT id, {axis} FROM points WHERE metric_id = ? AND id >= ? AND {axis} >= ? ORDER BY id LIMIT 1"
+_POSITIVE = "SELECT {axis} FROM points WHERE metric_id = ? AND {axis} > 0 ORDER BY id LIMIT 1"
+_POSITIONS = "SELECT count(*) FROM (SELECT DISTINCT {axis} FROM points WHERE metric_id = ? AND {axis} >= ? LIMIT ?)"
+_FIRST_FROM = "SELECT id FROM points WHERE metric_id = ? AND id >= ? AND {axis} >= ? ORDER BY id LIMIT 1"
 _SUM = "SELECT sum(value), count(value), count(*) FROM points WHERE metric_id = ? AND id >= ? AND id < ?"
 _BEFORE = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id < ? ORDER BY id DESC LIMIT 1"
 
@@ -30,6 +32,8 @@ class Marks:
     at: tuple[float, ...]
     last_id: int
     end: float
+    positive: float | None
+    """Where its first point above 0 lies."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,6 @@ class Cell:
     """The sum of its finite values."""
     finite: int
     points: int
-    begins_at: float | None
-    """Where its first point lies."""
     before: tuple[float, float | None] | None = None
 
 
@@ -57,26 +59,32 @@ def marks(reader: Reading, run_id: int, metric: str, rank: int | None, axis: Axi
     at = [row[1] for row in rows] + [last[1]]
     if any(each is None for each in at) or any(after < before for before, after in pairwise(at)):
         return None
-    return Marks(found["id"], tuple(row[0] for row in rows), tuple(map(float, at[:-1])), last[0], float(last[1]))
+    positive = reader.row(_POSITIVE.format(axis=axis), [found["id"]])
+    return Marks(found["id"], tuple(row[0] for row in rows), tuple(map(float, at[:-1])), last[0], float(last[1]), float(positive[0]) if positive else None)
+
+
+def positions(reader: Reading, known: Marks, axis: Axis, low: float, most: int) -> int:
+    """Return at how many places from `low` on a curve has points, `most` where there are more."""
+    return int(reader.rows(_POSITIONS.format(axis=axis), [known.metric_id, low, most])[0][0])
 
 
 def cells(reader: Reading, known: Marks, axis: Axis, edges: Sequence[float]) -> list[Cell]:
     """Return a curve's cells between ascending edges; a cell holds its low edge and, if it is the last one, its high edge."""
     connection = reader.connection
     with reader.told():
-        starts: list[tuple[int, float | None]] = []
+        starts: list[int] = []
         bucket = 0
         for edge in edges[:-1]:
             while bucket + 1 < len(known.at) and known.at[bucket + 1] < edge:
                 bucket += 1
             first = connection.execute(_FIRST_FROM.format(axis=axis), [known.metric_id, known.ids[bucket], edge]).fetchone()
-            starts.append((first[0], float(first[1])) if first else (known.last_id + 1, None))
+            starts.append(first[0] if first else known.last_id + 1)
         found = []
-        for (start, begins_at), (end, _) in zip(starts, [*starts[1:], (known.last_id + 1, None)], strict=True):
+        for start, end in pairwise([*starts, known.last_id + 1]):
             total, finite, points = connection.execute(_SUM, [known.metric_id, start, end]).fetchone()
             if points:
-                found.append(Cell(total or 0.0, finite, points, begins_at))
+                found.append(Cell(total or 0.0, finite, points))
                 continue
             before = connection.execute(_BEFORE.format(axis=axis), [known.metric_id, start]).fetchone()
-            found.append(Cell(0.0, 0, 0, None, None if before is None else (float(before[0]), before[1])))
+            found.append(Cell(0.0, 0, 0, None if before is None else (float(before[0]), before[1])))
         return found

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.store.cells import Cell, Marks, cells, marks
+from engine.store.cells import Cell, Marks, cells, marks, positions
 from engine.store.curves import Axis, Curves
 from engine.store.views import Views
 
@@ -50,6 +50,10 @@ class Comparing(Curves, Views):
     def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
         """Return where a long curve's buckets begin along an axis, None where that can't be told."""
         return marks(self, run_id, metric, rank, axis)
+
+    def positions(self, known: Marks, axis: Axis, low: float, most: int) -> int:
+        """Return at how many places from `low` on a long curve has points, `most` where there are more."""
+        return positions(self, known, axis, low, most)
 
     def cells(self, known: Marks, axis: Axis, edges: Sequence[float]) -> list[Cell]:
         """Return a long curve added up in the cells between ascending edges."""
