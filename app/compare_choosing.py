@@ -63,7 +63,7 @@ def unknown(view: View, runs: Sequence[RunRow]) -> list[str]:
     """Return a sentence for each name of a view that none of its runs has."""
     metrics, every = set(metric_names(runs)), set(names(runs))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
-    asked += [("axis", view.x)] if view.x not in {"step", "passes", "updates", "time", *metrics} else []
+    asked += [("axis", view.x)] if view.x not in {"step", "passes", "updates", "time", "bytes", *metrics} else []
     asked += [("field", name) for name in view.group if name not in field_names(runs)]
     asked += [("number", name) for name in (view.number, view.against, *view.axes) if name and name not in every]
     return [f"None of these runs has the {kind} '{name[:60]}'; it was left out." for kind, name in asked]

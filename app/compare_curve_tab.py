@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app import compare_curves, compare_points, kept, live
+from app import compare_curves, compare_points, compare_zoom, kept, live
 from app.compare_groups import explained, lines_of, lonely
 from app.compare_parts import Compared, log_toggle, table_of, tell_lacking
 from app.compare_state import key_of, one_of, several_of
@@ -31,6 +31,8 @@ class _Chart:
     runs: AbstractSet[int]
     sentences: Sequence[str]
     frame: Callable[[], pd.DataFrame]
+    has_more: bool
+    """Whether a part of it by itself shows more."""
 
 
 def curves(reader: Reader, found: Compared, view: View) -> View:
@@ -65,6 +67,10 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
     kinds = sorted({run.experiment for run in runs})
     if len(kinds) > 1 and view.x == "step":
         said.append(f"These are runs of {', '.join(kinds)}, whose ranks count steps of different work: passes, updates or time compare them better.")
+    if view.x == "bytes":
+        said.append(
+            "Data exchanged: vectors between ranks, both ways. Hogwild! and the reference send none; runs from before it was counted have no place here."
+        )
     if len(runs) > 1 and not any(all(name in run.last for run in runs) for name in metrics):
         said.append("No metric here was recorded by all of these runs; each chart shows those that did.")
     return said
@@ -79,8 +85,11 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
         st.info(f"No run shown has {known.label.lower()} against {along}. Choose another axis or metric.")
         return
     figure = compare_curves.dress(chart.picture, name, view.x, view.log, f"{view.x} {view.log}")
+    zoom = compare_zoom.address(replace(view, runs=tuple(run.id for run in found.runs), filter=""), name) if chart.has_more else ""
     alt = f"{known.label} of {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'} against {along}"
-    live.figure(f"compare-{name}", figure, alt=alt, height=compare_curves.HEIGHT_PX, colours=chart.picture.colours)
+    live.figure(f"compare-{name}", figure, alt=alt, height=compare_curves.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom)
+    if zoom:
+        chart = replace(chart, sentences=[*chart.sentences, "A zoom shows more."])
     said = list(chart.sentences)
     if "y" in view.log:
         said.append("A logarithmic axis shows nothing at 0 or below.")
@@ -99,7 +108,7 @@ def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
     picture = compare_curves.of_runs(drawn, found.names, found.looks, view.smooth)
-    return _Chart(picture, {curve.run_id for curve in drawn}, (thinned,), lambda: curves_frame(drawn, found.names, view.x))
+    return _Chart(picture, {curve.run_id for curve in drawn}, (thinned,), lambda: curves_frame(drawn, found.names, view.x), total > shown)
 
 
 def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
@@ -109,11 +118,13 @@ def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     lines = [line for line, _ in pairs]
     picture = compare_curves.of_groups(lines, [of_group for _, of_group in pairs], log="y" in view.log)
     said = (explained(lines, view.stat, view.band, log), lonely(found.groups, view.band)) if lines else ()
-    return _Chart(picture, {run_id for line in lines for run_id in line.members}, said, lambda: groups_frame(lines, view.x))
+    return _Chart(
+        picture, {run_id for line in lines for run_id in line.members}, said, lambda: groups_frame(lines, view.x), any(not line.values.exact for line in lines)
+    )
 
 
 def _axes(view: View, metrics: Sequence[str]) -> View:
-    known = ["step", "passes", "updates", "time", *metrics]
+    known = ["step", "passes", "updates", "time", "bytes", *metrics]
     view = one_of(view, "x", "Against", known, _axis_label, width=200)
     view = log_toggle(log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards")
     if view.group:
@@ -123,4 +134,4 @@ def _axes(view: View, metrics: Sequence[str]) -> View:
 
 
 def _axis_label(name: str) -> str:
-    return {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time"}.get(name) or metric(name).label
+    return {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time", "bytes": "Data exchanged (MB)"}.get(name) or metric(name).label

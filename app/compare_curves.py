@@ -24,6 +24,7 @@ AXES = {
     "step": "Step of each rank",
     "passes": "Passes over the training data, by all ranks",
     "updates": "Updates of the model",
+    "bytes": "MB exchanged between ranks, all together",
     "time": "Seconds since all ranks were ready",
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.compare_curves import GroupLine
-from app.compare_points import group_line
+from app.compare_points import Within, group_line
 from engine.analysis.bands import Spread, Statistic
 from engine.analysis.numbers import field
 from engine.store import Reader
@@ -36,11 +36,13 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[RunGroup]:
     return [RunGroup(_name(fields, key), tuple(found[key])) for key in keys]
 
 
-def lines_of(reader: Reader, groups: Sequence[RunGroup], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool) -> list[GroupLine | None]:
+def lines_of(
+    reader: Reader, groups: Sequence[RunGroup], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool, within: Within = None
+) -> list[GroupLine | None]:
     """Return each group's line, None where none of its runs has a value of the metric along the axis."""
     found: list[GroupLine | None] = []
     for group in groups:
-        values, of_group = group_line(reader, group.runs, metric, axis, statistic, spread, log=log)
+        values, of_group = group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
         there = [run.id for run, row in zip(group.runs, values.values, strict=True) if np.isfinite(row).any()]
         found.append(GroupLine(group.name, there, values, of_group) if there else None)
     return found

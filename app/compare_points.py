@@ -5,16 +5,18 @@ What is kept goes by a run's change token, so that a run with news is read anew 
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from app.compare_cells import in_cells
 from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
 from engine.analysis.bands import Line, Spread, Statistic, line
-from engine.analysis.updates import CLOCKS, updates_at
-from engine.store import Column, Reader, Recorded
+from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
+from engine.store import Column, Reader, Recorded, Stretch
+from engine.store.curves import Axis
 from engine.store.downsample import kept
 from engine.store.records import RunRow
 
@@ -22,10 +24,14 @@ POINTS = 6_000
 """Points of one chart of single runs, shared out over its lines."""
 FEWEST, MOST = 60, 1_000
 KEPT_BYTES, KEPT_GROUPS = 96_000_000, 128
-PLAIN: dict[str, Column] = {"step": "step", "passes": "passes", "time": "time_s"}
+PLAIN: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """Axes that are a column of the points themselves."""
-UPDATES = "updates"
+UPDATES, BYTES = "updates", "bytes"
+CLOCKED = (UPDATES, BYTES)
+"""Axes that are told by time: how many updates there had been, or MB been exchanged, by a point's moment."""
 _Key = tuple[Any, ...]
+Within = tuple[float, float] | None
+"""A stretch along the axis that is asked for alone."""
 Kept = TypeVar("Kept")
 _columns: OrderedDict[_Key, Floats] = OrderedDict()
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
@@ -55,34 +61,41 @@ def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, l
     return found
 
 
-def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str) -> list[Curve]:
-    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for."""
+def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[Curve]:
+    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for.
+
+    A stretch (not of an axis that is another metric) has its neighbours at each side, and is thinned by itself.
+    """
     who = recorded(reader, runs, metric)
     lines = sum(map(len, who.values()))
     most = min(MOST, max(FEWEST, POINTS // max(1, lines)))
     found = []
     for run in runs:
         if run.id in who:
-            drawn = _thinned(reader, run, metric, axis, most) if axis in PLAIN or axis == UPDATES else _against(reader, run, who[run.id], axis, most)
+            drawn = _thinned(reader, run, metric, axis, most, within) if axis in PLAIN or axis in CLOCKED else _against(reader, run, who[run.id], axis, most)
             found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
     return found
 
 
-def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False) -> Aligned:
+def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None) -> Aligned:
     """Return the runs of a group on common positions, from all raw points; the ranks of a run count as one member."""
-    key = _key(reader, runs, metric, axis, log)
+    key = (*_key(reader, runs, metric, axis, log), within)
     if (known := _groups.get(key)) is not None:
         return known
     who = recorded(reader, runs, metric)
-    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log))
+    if within is None and axis in PLAIN and not _all_kept(reader, runs, who, axis):
+        found = in_cells(reader, runs, who, PLAIN[axis], log=log)
+        if found is not None:
+            return _keep(_groups, key, found)
+    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within))
 
 
 def group_line(
-    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False
+    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False, within: Within = None
 ) -> tuple[Aligned, Line]:
     """Return a group's members on common positions, and its line with its band."""
-    values = group(reader, runs, metric, axis, log=log)
-    key = (*_key(reader, runs, metric, axis, log), statistic, spread)
+    values = group(reader, runs, metric, axis, log=log, within=within)
+    key = (*_key(reader, runs, metric, axis, log), within, statistic, spread)
     found = _lines.get(key)
     if found is None:
         found = _keep(_lines, key, line(values.values, statistic, spread))
@@ -108,6 +121,14 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept) -> Kept:
     return found
 
 
+def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: str) -> bool:
+    """Say whether the points of a group were read lately: then they are not added up by the store."""
+    home = str(reader.home.path)
+    wanted = [((home, run.id, run.version, each.metric, each.rank), name) for run in runs for each in who.get(run.id, ()) for name in (PLAIN[axis], "value")]
+    with _lock:
+        return all(key in _columns for key in wanted)
+
+
 def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> Member:
     parts = [_raw(reader, run, each, axis) for each in who]
     if not parts:
@@ -120,9 +141,9 @@ def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats
     if axis in PLAIN:
         x, y = _read(reader, run, each.metric, each.rank, (PLAIN[axis], "value"))
         return x, y
-    if axis == UPDATES:
+    if axis in CLOCKED:
         times, y = _read(reader, run, each.metric, each.rank, ("time_s", "value"))
-        return updates_at(times, _clocks(reader, run)), y
+        return updates_at(times, clocks(reader, run, axis)), y
     steps, y = _read(reader, run, each.metric, each.rank, ("step", "value"))
     return _metric_at(reader, run, each, axis, steps), y
 
@@ -138,8 +159,11 @@ def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Fl
     return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
 
 
-def _clocks(reader: Reader, run: RunRow) -> list[tuple[Floats, Floats]]:
-    """Return what counts a run's updates: times and updates so far, of each rank that counts some."""
+def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
+    """Return what counts a run's updates or MB: times and how many so far, of each rank that counts some."""
+    if axis == BYTES:
+        parts = [_read(reader, run, EXCHANGED, each.rank, ("time_s", "value")) for each in recorded(reader, [run], EXCHANGED).get(run.id, [])]
+        return [(times, growing(values)) for times, values in parts]
     clock = CLOCKS.get(run.experiment)
     if clock is None:
         return []
@@ -151,15 +175,26 @@ def _clocks(reader: Reader, run: RunRow) -> list[tuple[Floats, Floats]]:
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
-def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
+def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, within: Within) -> dict[int | None, tuple[Floats, Floats]]:
     """Return the points that draw the same picture, by rank; the store reads no others."""
-    clocks = _clocks(reader, run) if axis == UPDATES else []
+    known = clocks(reader, run, axis) if axis in CLOCKED else []
+    part = _stretch(axis, known, *within) if within else None
     found = {}
-    for series in reader.series(run.id, [metric], max_points=most):
+    for series in reader.series(run.id, [metric], max_points=most, within=part):
         plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
-        x = updates_at(np.asarray(series.times_s), clocks) if axis == UPDATES else np.asarray(plain[axis], dtype=float)
+        x = updates_at(np.asarray(series.times_s), known) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
         found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
     return found
+
+
+def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high: float) -> Stretch:
+    """Return a stretch as the store knows it; one along updates or bytes by the times between which they were counted."""
+    if axis in PLAIN:
+        return Stretch(PLAIN[axis], low, high)
+    times = np.unique(np.concatenate([[0.0], *(times for times, _ in known)]))
+    counted = updates_at(times, known)
+    first, last = int(np.searchsorted(counted, low, side="left")) - 1, int(np.searchsorted(counted, high, side="right"))
+    return Stretch("time_s", float(times[max(0, first)]), float(times[last]) if last < times.size else np.inf)
 
 
 def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:

@@ -32,7 +32,7 @@ class View:
     metrics: tuple[str, ...] = ()
     """None chosen: the first few that the runs have."""
     x: str = "step"
-    """step, passes, updates, time, or a metric."""
+    """step, passes, updates, time, bytes, or a metric."""
     log: str = ""
     smooth: float = 0.9
     group: tuple[str, ...] = ()

@@ -7,28 +7,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.markup import number
+from engine.analysis.counts import Counts, mean, percentile
 from engine.metrics import Histogram
 from engine.store.records import Heat
 
-Counts = Mapping[int, int]
-"""How often each number was seen."""
 MOST_BARS, FEWEST_PLACES = 64, 5
 HEAD_PX, STRIP_PX, FOOT_PX, HEAT_PX = 28, 68, 46, 320
-
-
-def mean(counts: Counts) -> float:
-    """Return the mean of all numbers counted."""
-    return sum(value * count for value, count in counts.items()) / sum(counts.values())
-
-
-def percentile(counts: Counts, percent: int) -> int:
-    """Return the least number that at least so many percent of all numbers counted do not exceed."""
-    left = -(-percent * sum(counts.values()) // 100)
-    for value in sorted(counts):
-        left -= counts[value]
-        if left <= 0:
-            return value
-    return max(counts)
 
 
 def strips(known: Histogram, counts: Mapping[str, Counts]) -> go.Figure:

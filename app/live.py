@@ -33,7 +33,7 @@ _figure = st.components.v2.component(
     "parallab_figure",
     html='<div class="pl-figure"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "paint.js", "save.js", "figure.js"),
+    js=_text("plotly.js", "paint.js", "save.js", "stretch.js", "figure.js"),
     isolate_styles=False,
 )
 _log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)
@@ -81,13 +81,15 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
     _chart(key=f"curves-{run_id}", data=data)
 
 
-def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
+def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), zoom: str = "") -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
 
-    A zoom is kept until the layout's `uirevision` changes.
+    A zoom is kept until the layout's `uirevision` changes. `zoom` is the address of a route of ours that gives the traces finer, from one end of the
+    stretch in sight to the other.
     """
     kept.chart(alt, picture, height=height, colours=colours)
-    shown(key, figures.shown(picture, alt=alt, height=height, colours=colours))
+    content = figures.shown(picture, alt=alt, height=height, colours=colours)
+    shown(key, content | {"zoom": zoom} if zoom else content)
 
 
 def shown(key: str, content: Mapping[str, Any]) -> None:

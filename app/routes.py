@@ -38,6 +38,7 @@ def routes() -> list[BaseRoute]:
         Route("/api/token", _shared(token)),
         Route("/api/standing", _shared(run_standing)),
         Route("/api/series", _shared(run_series)),
+        Route("/api/compare", _shared(comparison)),
         Route("/api/log", _answered(log)),
         Route("/api/name", name, methods=["POST"]),
         Route(PLOTLY_URL, plotly_script),
@@ -86,6 +87,20 @@ async def run_series(request: Request) -> Response:
     if version and version == _whole(request, "version", 0):
         return _unchanged(version)
     found = await _bodies.get((home.path, "series", run_id, *names, after, within, version), lambda: series.answer(home, run_id, names, after, within))
+    return found.answer(request)
+
+
+async def comparison(request: Request) -> Response:
+    """Return one `metric`'s chart of the Compare page's view that the rest of the query holds, finer from `from` to `to` along its axis."""
+    home, query = Home.find(), dict(request.query_params)
+    within = _number(request, "from", -math.inf), _number(request, "to", math.inf)
+
+    def make() -> Any:
+        from app.compare_zoom import answer  # plotly and pandas take a second to import; only who zooms waits for them
+
+        return answer(home, query, query.get("metric", ""), within)
+
+    found = await _bodies.get((home.path, "compare", *sorted(query.items()), _latest.token(home)), make)
     return found.answer(request)
 
 

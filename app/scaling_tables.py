@@ -21,19 +21,19 @@ SHARES = {"work": ("compute", "update", "data", "evaluate"), "communication": ("
 def sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> Table:
     """Return a row for each line and size; a ± is half the width of the 95 % interval."""
     unit = found.unit or "runs"
-    columns = (LINE, found.field, "runs", *_named("time_s", f"{unit}_per_second", "speed_up", "efficiency"), "oversubscribed")
+    columns = (LINE, found.field, "runs", *named("time_s", f"{unit}_per_second", "speed_up", "efficiency"), "oversubscribed")
     rows = [
-        (title, size.count, size.runs, *_intervals(size.time_s, size.per_second, size.speed_up, size.efficiency), size.crowded)
+        (title, size.count, size.runs, *intervals(size.time_s, size.per_second, size.speed_up, size.efficiency), size.crowded)
         for title, sizes in lines.items()
         for size in sizes
     ]
-    return _of(columns, rows)
+    return of_lines(columns, rows)
 
 
 def laws_table(laws: Mapping[str, Sequence[Fit]]) -> Table:
     """Return a row for each parameter of each law that was fitted; no best count where none is seen."""
     columns = (LINE, "law", "parameter", "value", "low", "high", "best_count", "relative_error")
-    return _of(columns, [row for title, fits in laws.items() for known in fits for row in _of_law(title, known)])
+    return of_lines(columns, [row for title, fits in laws.items() for known in fits for row in _of_law(title, known)])
 
 
 def _of_law(title: str, known: Fit) -> Iterator[tuple[Any, ...]]:
@@ -42,11 +42,11 @@ def _of_law(title: str, known: Fit) -> Iterator[tuple[Any, ...]]:
         yield (title, known.law.name, each.name, each.value, each.low, each.high, best if best is not None and isfinite(best) else None, known.error)
 
 
-def targets_table(found: Study, reached: Sequence[Reached]) -> Table:
-    """Return a row for each line and size with what it took to a target."""
-    columns = (LINE, found.field, "reached", "runs", *_named("steps", "seconds_a_step", "time_s"))
-    rows = [(line_title(found, each.line), each.count, each.reached, each.runs, *_intervals(each.steps, each.step_s, each.time_s)) for each in reached]
-    return _of(columns, rows)
+def targets_table(found: Study, reached: Sequence[Reached], unit: str) -> Table:
+    """Return a row for each line and size with what it took to a target; `unit` is what is counted: an update, or a step."""
+    columns = (LINE, found.field, "reached", "runs", *named(f"{unit}s", f"seconds_of_{unit}", "time_s"))
+    rows = [(line_title(found, each.line), each.count, each.reached, each.runs, *intervals(each.updates, each.update_s, each.time_s)) for each in reached]
+    return of_lines(columns, rows)
 
 
 def time_table(found: Study, drawn: Sequence[Bar]) -> Table:
@@ -56,21 +56,23 @@ def time_table(found: Study, drawn: Sequence[Bar]) -> Table:
         (line_title(found, bar.line), bar.count, bar.rank, bar.whole_s, *(bar.share(*phases) for phases in SHARES.values()), bar.seconds.get(SERVE))
         for bar in drawn
     ]
-    return _of(columns, rows)
+    return of_lines(columns, rows)
 
 
-def _of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+def of_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Return the table, without the column of lines where there is one line without a name."""
     first = 0 if any(row[0] for row in rows) else 1
     return Table.of(columns[first:], [row[first:] for row in rows])
 
 
-def _named(*names: str) -> Iterator[str]:
+def named(*names: str) -> Iterator[str]:
+    """Yield the columns of intervals: of each its mean, and half its width."""
     for name in names:
         yield from (name, f"{name} ±")
 
 
-def _intervals(*found: Interval | None) -> Iterator[float | None]:
+def intervals(*found: Interval | None) -> Iterator[float | None]:
+    """Yield the cells of intervals; nothing where none could be told."""
     for each in found:
         yield each.mean if each else None
         yield each.high - each.mean if each and isfinite(each.high) else None

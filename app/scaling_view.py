@@ -1,4 +1,4 @@
-"""How runs scale along a count: chart, what the fitted laws say, and tables; time to a target."""
+"""How runs scale along a count: chart, what the fitted laws say, and tables."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -9,15 +9,12 @@ import streamlit as st
 from app import kept, live
 from app.markup import as_text, number, table
 from app.scaling_pictures import HEIGHT_PX, MEASURES, picture
-from app.scaling_tables import laws_table, sizes_table, targets_table
+from app.scaling_tables import laws_table, sizes_table
 from app.studying import line_title, words_of
 from engine.analysis.intervals import Interval
 from engine.analysis.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
 from engine.analysis.speedup import Size, sizes, why_no_fit
 from engine.analysis.study import Study
-from engine.analysis.targets import choices, to_target, usual_target, way
-from engine.metrics import metric
-from engine.store import Reader
 from engine.store.records import RunRow
 
 Fitted = dict[str, list[Fit]]
@@ -131,31 +128,3 @@ def with_interval(found: Interval | None) -> str:
     if found is None:
         return "–"
     return f"{number(found.mean)} ± {number(found.high - found.mean, 2)}" if isfinite(found.high) else number(found.mean)
-
-
-def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader) -> None:
-    """Ask for a metric and a target, and show how long each size took to it: steps times seconds a step."""
-    names = choices(runs)
-    if not names or not found.timings:
-        return
-    st.subheader("Time to a target", anchor=False)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.selectbox("Metric", names, key="target-metric", format_func=lambda name: metric(name).label, bind="query-params", width=260) or names[0]
-        usual = usual_target(runs, name)
-        target = st.number_input("Target", value=usual, key=f"target-{name}", format="%.4g", width=180, help="Taken from the hardest that every run reached.")
-    if target is None:
-        return
-    reached = to_target(found.timings, reader.reached([timing.run_id for timing in found.timings], name, float(target), way(name)))
-    headers = [*(["Line"] if found.lines else []), found.field, "Reached by", "Steps", "Seconds a step", "Time (s)"]
-    rows = [
-        [
-            *([f'<span class="pl-nowrap">{escape(line_title(found, each.line))}</span>'] if found.lines else []),
-            str(each.count),
-            f"{each.reached} of {each.runs}",
-            *(with_interval(interval) for interval in (each.steps, each.step_s, each.time_s)),
-        ]
-        for each in sorted(reached, key=lambda each: ([str(value) for value in each.line], each.count))
-    ]
-    st.html(table(headers, rows, caption="Time to the target"))
-    kept.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached))
-    st.caption("Time is steps times seconds a step, counted as the metric's curve is: by updates of whoever tests. A method can win by either.")

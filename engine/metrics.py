@@ -46,9 +46,23 @@ METRICS = {
         Metric("perf/execution_time_s", "Execution time", "s", "min", "From all ranks ready to all ranks done.", live=False),
         Metric("perf/startup_time_s", "Start-up time", "s", "min", "From the worker taking the run to all ranks ready.", live=False),
         Metric("perf/whole_time_s", "Start-up and execution", "s", "min", "Start-up time and execution time together; reckoned, not recorded.", live=False),
-        Metric("perf/staleness", "Staleness", "updates", "min", "Updates applied between a fetch and its push."),
+        Metric(
+            "perf/staleness",
+            "Staleness",
+            "updates",
+            "min",
+            "Updates that others made between a trainer's fetch (or read) of the weights and its push (or write).",
+        ),
         Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
         Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),
+        Metric(
+            "perf/exchanged",
+            "Data exchanged",
+            "MB",
+            None,
+            "Vectors between a rank and others so far, both ways, each counted once; in shared memory what one lays down for another. Heads of messages count "
+            "nothing.",
+        ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches that wait to be learned from."),
         Metric("perf/policy_age", "Policy age", "updates", "min", "Updates made between the start of a batch and learning from it."),
         Metric("perf/steps_used", "Steps used", "%", "max", "Of the env steps that were learned from or thrown away so far, the share learned from."),
@@ -104,7 +118,14 @@ class Histogram:
 HISTOGRAMS = {
     histogram.name: histogram
     for histogram in (
-        Histogram("staleness", "Staleness", "updates", "pushes", "Updates that others made between a trainer's fetch and its push.", "perf/staleness"),
+        Histogram(
+            "staleness",
+            "Staleness",
+            "updates",
+            "pushes",
+            "Updates that others made between a trainer's fetch (or read) of the weights and its push (or write).",
+            "perf/staleness",
+        ),
     )
 }
 

@@ -53,6 +53,9 @@ class Recorder(Protocol):
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         """Add `count` to one bucket of a histogram."""
 
+    def exchanged(self, size: int) -> None:
+        """Count the bytes of vectors that went between this rank and another; each is counted by one of the two. Recorded as `perf/exchanged` in MB."""
+
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         """Say how much of this rank's work is done, in the unit that throughput is counted in."""
 
@@ -65,6 +68,8 @@ class MemoryRecorder:
     phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     spans: list[Span] = field(default_factory=list)
     histograms: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    bytes: int = 0
+    """Exchanged so far."""
     done: int = 0
     total: int = 0
     unit: str = "samples"
@@ -95,6 +100,9 @@ class MemoryRecorder:
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         self.histograms[name][bucket] += count
+
+    def exchanged(self, size: int) -> None:
+        self.bytes += size
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         self.done, self.total, self.unit = done, total, unit

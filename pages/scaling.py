@@ -8,16 +8,20 @@ from app.breakdown_view import where_time_went
 from app.compare_view import ids_text
 from app.markup import as_text
 from app.numbers_of_runs import read_run_ids
-from app.scaling_view import scaling, to_a_target
+from app.scaling_view import scaling
+from app.staleness_view import staleness
 from app.studying import MOST_RUNS, of_runs
+from app.target_view import to_a_target
 from app.view_downloads import here, view_downloads
 from engine.analysis.study import COUNTS, differing
 from engine.errors import EngineError
 
-VIEWS = ("Scaling", "Where the time went")
+VIEWS = ("Scaling", "Where the time went", "Staleness")
 
 st.title("Scaling", anchor=False)
-st.text("How time, speed-up and efficiency go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs.")
+st.text(
+    "How time, speed-up, efficiency and staleness go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs."
+)
 with reading() as reader:
     parts.runner_banner(reader)
 text = st.text_input("Runs", key="runs", placeholder="12, 15-18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15-18.")
@@ -48,18 +52,21 @@ with reading() as reader:
         )
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
         leaving = st.container(width="content")
-    found = of_runs(finished, reader, along, line)
-    if isinstance(found, str):
-        st.write(found)
-        st.stop()
+    found = of_runs(finished, reader, along, line) if view != VIEWS[2] else ""
     with kept.keeping() as shown:
-        kept.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
-        if view == VIEWS[1]:
-            where_time_went(found, reader, "chosen")
+        if view == VIEWS[2]:
+            staleness(finished, reader, "chosen", [line] if line else [])
+        elif isinstance(found, str):
+            st.write(found)
+            st.stop()
         else:
-            scaling(found, finished, "chosen")
-            to_a_target(found, finished, reader)
+            kept.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
+            if view == VIEWS[1]:
+                where_time_went(found, reader, "chosen")
+            else:
+                scaling(found, finished, "chosen")
+                to_a_target(found, finished, reader, "chosen")
     with leaving:
-        timed = {timing.run_id for timing in found.timings}
+        timed = {run.id for run in finished} if isinstance(found, str) else {timing.run_id for timing in found.timings}
         own = [run for run in finished if run.id in timed]
         view_downloads("scaling", f"{view}: runs {ids_text(list(timed))}", here("/scaling"), shown, own, key="scaling")

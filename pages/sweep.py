@@ -5,16 +5,18 @@ import streamlit as st
 from app import kept, live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
-from app.scaling_view import scaling, to_a_target
+from app.scaling_view import scaling
+from app.staleness_view import staleness
 from app.studying import of_sweep
 from app.sweep_chart import results
 from app.sweep_heading import entry, heading
 from app.sweep_leaving import leave, said_of
 from app.sweep_matrix import matrix
+from app.target_view import to_a_target
 
 NEWEST = 50
 EVERY_MS = 2_000
-VIEWS = ("Results", "Scaling", "Where the time went")
+VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
 wanted = st.query_params.get("sweep", "")
 
 
@@ -32,16 +34,18 @@ def page(sweep_id: int) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
             leaving = st.container(width="content")
-        found = of_sweep(sweep, runs, reader) if view != VIEWS[0] else ""
+        found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
         with kept.keeping() as shown:
             kept.facts("The sweep", said_of(sweep, runs))
             if view == VIEWS[0]:
                 results(sweep, runs, reader)
+            elif view == VIEWS[3]:
+                staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):
                 st.write(found)
             elif view == VIEWS[1]:
                 scaling(found, runs, str(sweep_id))
-                to_a_target(found, runs, reader)
+                to_a_target(found, runs, reader, str(sweep_id))
             else:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:

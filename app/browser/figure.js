@@ -8,24 +8,27 @@ export default function ({ data, parentElement }) {
 
 function begin(element) {
   const node = element.querySelector(".pl-figure");
-  const state = { data: null, told: "" };
+  const state = { data: null, told: "", finer: null, stretch: null };
   state.take = (data) => {
     const told = JSON.stringify(data);
     if (told !== state.told) {
-      Object.assign(state, { data, told });
+      Object.assign(state, { data, told, finer: null });
       state.draw();
+      state.stretch?.again();
     }
   };
   state.draw = async () => {
     const Plotly = await loadPlotly(state.data.plotly);
     const theme = themeOf(element);
-    const { data, layout } = state.data.figure;
-    const coloured = data.map((trace, index) => paint(trace, state.data.colours?.[index], theme));
+    const { layout } = state.data.figure;
+    const { figure, colours } = state.finer ?? state.data;
+    const coloured = figure.data.map((trace, index) => paint(trace, colours?.[index], theme));
     node.style.height = `${state.data.height}px`;
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", state.data.alt);
     state.config ??= configOf(fileName(state.data.alt));
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
+    if (state.data.zoom) state.stretch ??= watchStretch(node, state);
   };
   const told = ({ detail }) => {
     const news = detail[state.data.key];
@@ -39,6 +42,7 @@ function begin(element) {
     window.removeEventListener("parallab-figures", told);
     ignoreTheme();
     resizing.disconnect();
+    state.stretch?.stop();
     window.Plotly?.purge(node);
     delete element.figure;
   };

@@ -42,13 +42,14 @@ def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
     return Member(x, y)
 
 
-def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS) -> Aligned:
+def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS, within: tuple[float, float] | None = None) -> Aligned:
     """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells between its ends.
 
     Cells are equally wide (equally wide in log x for `log`). A member's value at a position is the mean of its finite points there. Where it has no
-    point, its last one before holds on, inside its own range alone: nothing is said of a run before its first point or after its last.
+    point, its last one before holds on, inside its own range alone: nothing is said of a run before its first point or after its last. `within` asks for
+    a stretch alone, whose positions (or cells) are its own.
     """
-    there = [each for each in members if each.x.size]
+    there = [part for each in members if (part := each if within is None else _cut(each, *within)).x.size]
     nothing: Floats = np.empty(0)
     if not there:
         return Aligned(nothing, np.empty((len(members), 0)), True, 0.0)
@@ -56,12 +57,18 @@ def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CE
     if positions is not None:
         lows, highs, centres, width = positions, positions, positions, 0.0
     else:
-        edges, width = _edges(there, log, most)
+        low, high = min(float(each.x[0]) for each in there), max(float(each.x[-1]) for each in there)
+        edges, width = edges_between(low, high, log, most)
         lows, highs = edges[:-1], edges[1:]
         centres = np.sqrt(lows * highs) if log else (lows + highs) / 2
     values = np.stack([_at(each, lows, highs, exact=positions is not None) for each in members])
     some = np.isfinite(values).any(axis=0) if positions is None else np.ones(len(centres), dtype=bool)
     return Aligned(centres[some], values[:, some], positions is not None, width)
+
+
+def _cut(each: Member, low: float, high: float) -> Member:
+    inside = slice(*np.searchsorted(each.x, [low]), *np.searchsorted(each.x, [high], side="right"))
+    return Member(each.x[inside], each.y[inside])
 
 
 def _union(members: Sequence[Member], most: int) -> Floats | None:
@@ -76,9 +83,8 @@ def _union(members: Sequence[Member], most: int) -> Floats | None:
     return union if union.size <= most else None
 
 
-def _edges(members: Sequence[Member], log: bool, most: int) -> tuple[Floats, float]:
-    """Return the edges of the cells and how wide one is."""
-    low, high = min(float(each.x[0]) for each in members), max(float(each.x[-1]) for each in members)
+def edges_between(low: float, high: float, log: bool, most: int) -> tuple[Floats, float]:
+    """Return the edges of `most` cells and how wide one is."""
     edges: Floats = np.geomspace(low, high, most + 1) if log else np.linspace(low, high, most + 1)
     return edges, float(edges[1] / edges[0] if log else edges[1] - edges[0])
 
@@ -88,12 +94,13 @@ def _at(each: Member, lows: Floats, highs: Floats, *, exact: bool) -> Floats:
     first = np.searchsorted(each.x, lows, side="left")
     last = np.searchsorted(each.x, highs, side="right" if exact else "left")
     if not exact:
-        last[-1] = each.x.size
+        last[-1] = np.searchsorted(each.x, highs[-1], side="right")
     found: Floats = np.full(lows.size, np.nan)
     filled = last > first  # these cells hold all points, without a gap between one's last and the next one's first
-    if each.x.size:
-        finite = np.isfinite(each.y)
-        sums = np.add.reduceat(np.where(finite, each.y, 0.0), first[filled])
+    if filled.any():
+        inside = each.y[: last[filled][-1]]  # what reduceat adds up last goes on to the end
+        finite = np.isfinite(inside)
+        sums = np.add.reduceat(np.where(finite, inside, 0.0), first[filled])
         counts = np.add.reduceat(finite.astype(np.float64), first[filled])
         found[filled] = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     between = (last == first) & (first > 0) & (first < each.x.size)

@@ -1,4 +1,4 @@
-"""Time to a target, split into the steps that it needed times the seconds of a step. Torch-free and pure."""
+"""Time to a target, split into the updates that it needed times the seconds of an update. Torch-free and pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Reached:
     count: int
     runs: int
     reached: int
-    steps: Interval | None = None
-    step_s: Interval | None = None
-    """Seconds of a step."""
+    updates: Interval | None = None
+    update_s: Interval | None = None
+    """Seconds of an update."""
     time_s: Interval | None = None
 
 
@@ -47,17 +47,35 @@ def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
     return rounded if (rounded <= hardest if rising else rounded >= hardest) else round(rounded - step if rising else rounded + step, 6)
 
 
-def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[int, float]]) -> list[Reached]:
-    """Return each line and count with the runs that reached the target; `reached` has step and time (s) by run id."""
+def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, float]]) -> list[Reached]:
+    """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s) by run id."""
     groups: dict[tuple[tuple[object, ...], int], list[int]] = {}
     for timing in sorted(timings, key=lambda timing: timing.count):
         groups.setdefault((timing.line, timing.count), []).append(timing.run_id)
     return [_of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached]) for (line, count), ids in groups.items()]
 
 
-def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[int, float]]) -> Reached:
+def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]) -> Reached:
     if not found:
         return Reached(line, count, len(ids), 0)
-    steps, times = [float(step) for step, _ in found], [time_s for _, time_s in found]
-    seconds = [time_s / step for step, time_s in zip(steps, times, strict=True) if step]
-    return Reached(line, count, len(ids), len(found), mean_interval(steps), mean_interval(seconds) if seconds else None, mean_interval(times))
+    seconds = [time_s / updates for updates, time_s in found if updates]
+    updates, times = mean_interval([updates for updates, _ in found]), mean_interval([time_s for _, time_s in found])
+    return Reached(line, count, len(ids), len(found), updates, mean_interval(seconds) if seconds else None, times)
+
+
+def split_in_words(reached: Sequence[Reached], plural: str, unit: str) -> str:
+    """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are no two. `unit` is one update's word."""
+    there = sorted((each for each in reached if each.reached and each.updates and each.update_s and each.time_s), key=lambda each: each.count)
+    if len(there) < 2:
+        return ""
+    first, last = there[0], there[-1]
+    ratios = [
+        after.mean / before.mean if before.mean else 0.0
+        for before, after in ((first.time_s, last.time_s), (first.updates, last.updates), (first.update_s, last.update_s))
+        if before and after
+    ]
+    time, updates, seconds = (f"{ratio:.2g} times" for ratio in ratios)
+    more = f"{updates} as many {unit}s, each taking {seconds} as long"
+    short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
+    missing = f" Only the runs that got there count: {', '.join(short)}." if short else ""
+    return f"With {last.count} {plural} it takes {time} as long to the target as with {first.count}: {more}.{missing}"

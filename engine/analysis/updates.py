@@ -1,4 +1,4 @@
-"""How many updates a run's model had had by a moment, read from what its ranks recorded: none of them counts all updates at each point. Pure."""
+"""How many updates a run's model had had by a moment, or how much its ranks had exchanged, read from what each of them recorded. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,17 @@ CLOCKS: Mapping[str, Clock] = {
 }
 """The clock of each experiment. Trainers count their own steps, each an update of the one model; where all step side by side on copies that are averaged,
 a copy has had the mean of them. A batching server's tests stand at its count of updates."""
+
+
+EXCHANGED = "perf/exchanged"
+"""What each rank that counts its exchange records of it so far, in MB."""
+
+
+def growing(values: Floats) -> Floats:
+    """Return a count so far that goes on where it began anew: a resumed run has its parent's points before its own, which count from 0."""
+    drops = np.where(np.diff(values, prepend=0.0) < 0, np.concatenate([[0.0], values[:-1]]), 0.0) if values.size else values
+    found: Floats = values + np.cumsum(drops)
+    return found
 
 
 def updates_at(times_s: Floats, clocks: Sequence[tuple[Floats, Floats]]) -> Floats:

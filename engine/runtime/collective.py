@@ -126,6 +126,11 @@ class Circle:
         return RunFailed(f"The average of {what} did not come about {limit}, although all had come to it: {str(error).splitlines()[0]}")
 
 
+def gone_round(vector_bytes: int, ranks: int) -> int:
+    """Return the bytes that each rank sends where a vector of so many is averaged round a ring: every part goes round twice, but for one rank."""
+    return 2 * (ranks - 1) * vector_bytes // ranks
+
+
 def _is_stopped(pid: int) -> bool:
     try:
         return pid != os.getpid() and psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)

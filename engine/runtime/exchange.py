@@ -148,6 +148,18 @@ class Exchange:
         return torch.device(self.server_device if self.transport == "rpc" else "cpu")
 
     @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector on its way."""
+        return self.size * self.wire_type.itemsize
+
+    def counting(self, rank: Rank) -> Callable[[int], None]:
+        """Return what a client's line tells how many vectors went with a question and its answer; those that the server sends to itself go nowhere."""
+        if rank.index == self.server:
+            return lambda vectors: None
+        record, size = rank.recorder, self.vector_bytes
+        return lambda vectors: record.exchanged(vectors * size)
+
+    @property
     def wire_type(self) -> torch.dtype:
         """The type of numbers on their way."""
         return TYPES[self.wire]

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -31,11 +31,12 @@ def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedel
 class GlooLine:
     """A client's line: a head of numbers and a vector each way."""
 
-    def __init__(self, exchange: Exchange, group: Any) -> None:
+    def __init__(self, exchange: Exchange, group: Any, count: Callable[[int], None]) -> None:
         self.outgoing = torch.zeros(exchange.size)
         self.incoming = torch.zeros(exchange.size)
         self._server = exchange.server_role
         self._group = group
+        self._count = count
         self._head = torch.zeros(6, dtype=torch.int64)
         self._wire = torch.zeros(exchange.size, dtype=exchange.wire_type) if exchange.wire != "float32" else None
 
@@ -53,6 +54,7 @@ class GlooLine:
             raise PeerLost(f"{self._server} did not answer: {str(error).splitlines()[0]}") from error
         if sent and self._wire is not None:
             self.incoming.copy_(self._wire)
+        self._count(send + sent)
         return Answer(*answer)
 
     def _on_the_wire(self) -> Tensor:
@@ -115,4 +117,4 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[GlooLine]:
     """Open this rank's line for the block."""
-    yield GlooLine(exchange, _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)))
+    yield GlooLine(exchange, _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)), exchange.counting(rank))

@@ -16,6 +16,9 @@ CAPACITY = 200_000
 SPANS = 50_000
 FLUSH_S = 0.2
 EAGER_FLUSH_S = 0.05
+EXCHANGED_S = 0.5
+"""Seconds between two points of what was exchanged."""
+EXCHANGED, MB = "perf/exchanged", 1e6
 EAGER_S = 1.5
 """So long after the start points are sent at the eager interval: someone waits for the first of them."""
 
@@ -73,6 +76,8 @@ class ChannelRecorder:
         self._histogram_lock = threading.Lock()
         self._dropped = 0
         self._last_step: int | None = None
+        self._exchanged = self._exchanged_told = 0
+        self._exchanged_at = 0.0
         self._progress = (0, 0, "samples")
         self._progress_at = 0.0
         self._zero = time.monotonic()
@@ -126,6 +131,9 @@ class ChannelRecorder:
         with self._histogram_lock:
             self._histograms[name][bucket] += count
 
+    def exchanged(self, size: int) -> None:
+        self._exchanged += size
+
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         self._progress = (done, total, unit)
         self._progress_at = time.monotonic()
@@ -137,14 +145,24 @@ class ChannelRecorder:
             self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()) + self.seconds.get("serve", 0.0))
         self._closing.set()
         self._thread.join()
+        self._tell_exchanged()
         self._flush()
 
     def _flush_until_closed(self) -> None:
         while not self._closing.wait(EAGER_FLUSH_S if time.monotonic() - self._zero < EAGER_S else FLUSH_S):
+            if time.monotonic() - self._exchanged_at >= EXCHANGED_S:
+                self._tell_exchanged()
             try:
                 self._flush()
             except OSError:  # the worker has gone; the rank is about to be ended
                 return
+
+    def _tell_exchanged(self) -> None:
+        """Record what was exchanged so far, where that is more than the last time."""
+        if self._exchanged != self._exchanged_told:
+            self._exchanged_told, self._exchanged_at = self._exchanged, time.monotonic()
+            time_s = self._exchanged_at - self._zero + self._before_s
+            self._points.append((EXCHANGED, self._last_step or 0, self._exchanged_told / MB, time_s, None))
 
     def _flush(self) -> None:
         points, spans = self._points, self._spans

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
-from engine.runtime.collective import Average, Collective
+from engine.runtime.collective import Average, Collective, gone_round
 from engine.runtime.rank import Rank
 
 
@@ -25,5 +25,6 @@ def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
     def average(vector: Tensor) -> None:
         group.allreduce([vector]).wait()
         vector.div_(rank.world)
+        rank.recorder.exchanged(gone_round(vector.nbytes, rank.world))
 
     yield average

@@ -226,13 +226,14 @@ def _receive(request: tuple[int, ...], vector: Tensor | bytes | None) -> Future[
 class RpcLine:
     """A client's line: one RPC a question."""
 
-    def __init__(self, exchange: Exchange, device: torch.device) -> None:
+    def __init__(self, exchange: Exchange, device: torch.device, count: Callable[[int], None]) -> None:
         self.outgoing = torch.zeros(exchange.size, device=device)
         self.incoming = torch.zeros(exchange.size, device=device)
         self._wire = exchange.wire_type
         self._server = exchange.server_role
         self._peer = rpc.get_worker_info(exchange.server_role)
         self._small = _is_small(exchange) and device.type == "cpu"
+        self._count = count
 
     def ask(self, request: Request, *, send: bool = True) -> Answer:
         vector: Tensor | bytes | None = None
@@ -248,6 +249,7 @@ class RpcLine:
             reply = torch.frombuffer(bytearray(reply), dtype=torch.float32)
         if reply is not None:
             self.incoming.copy_(reply)
+        self._count(send + (reply is not None))
         return Answer(*answer)
 
 
@@ -269,4 +271,4 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
     direct = rank.device.type == theirs.type == "cuda"
     maps = {exchange.server_role: {rank.device: theirs}} if direct else None
     with joined(rank, exchange.patience_s, maps, _threads(exchange)):
-        yield RpcLine(exchange, rank.device if direct else torch.device("cpu"))
+        yield RpcLine(exchange, rank.device if direct else torch.device("cpu"), exchange.counting(rank))

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def _address(folder: Path) -> Iterator[str]:
 class SharedLine:
     """A client's line: `outgoing` and `incoming` are the memory that the server reads and writes (copies of it where the wire is bf16)."""
 
-    def __init__(self, exchange: Exchange, index: int, bell: socket.socket) -> None:
+    def __init__(self, exchange: Exchange, index: int, bell: socket.socket, count: Callable[[int], None]) -> None:
         assert exchange.boards is not None
         self._board = exchange.boards[exchange.clients.index(index)]
         self._narrow = exchange.wire != "float32"
@@ -50,6 +50,7 @@ class SharedLine:
         self.incoming = torch.zeros(exchange.size) if self._narrow else self._board[IN]
         self._server = exchange.server_role
         self._bell = bell
+        self._count = count
 
     def ask(self, request: Request, *, send: bool = True) -> Answer:
         if send and self._narrow:
@@ -61,6 +62,7 @@ class SharedLine:
             raise PeerLost(f"{self._server} did not answer: {str(error) or type(error).__name__}") from error
         if sent and self._narrow:
             self.incoming.copy_(self._board[IN])
+        self._count(send + sent)
         return Answer(*answer)
 
 
@@ -150,4 +152,4 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[SharedLine]:
                     raise PeerLost(f"{exchange.server_role} did not open its lines within {START_S:.0f} s.") from error
                 time.sleep(0.005)
     with bell:
-        yield SharedLine(exchange, rank.index, bell)
+        yield SharedLine(exchange, rank.index, bell, exchange.counting(rank))

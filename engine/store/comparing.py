@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.store.curves import Curves
+from engine.store.cells import Cell, Marks, cells, marks, positions
+from engine.store.curves import Axis, Curves
 from engine.store.views import Views
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ class Comparing(Curves, Views):
     def recorded(self, run_ids: Sequence[int], metrics: Sequence[str]) -> list[Recorded]:
         """Return which ranks of the runs have points of the metrics, by run, metric and rank, the whole run's first."""
         return [Recorded(*row) for row in self.rows(_RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])]
+
+    def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
+        """Return where a long curve's buckets begin along an axis, None where that can't be told."""
+        return marks(self, run_id, metric, rank, axis)
+
+    def positions(self, known: Marks, axis: Axis, low: float, most: int) -> int:
+        """Return at how many places from `low` on a long curve has points, `most` where there are more."""
+        return positions(self, known, axis, low, most)
+
+    def cells(self, known: Marks, axis: Axis, edges: Sequence[float]) -> list[Cell]:
+        """Return a long curve added up in the cells between ascending edges."""
+        return cells(self, known, axis, edges)
 
     def columns(self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]) -> "dict[Column, np.ndarray[Any, Any]]":
         """Return whole columns of one metric's points in the order recorded, as arrays of float64; empty ones where there are none.

@@ -82,6 +82,18 @@ class Studies(Reading):
             found.setdefault(run_id, {}).setdefault(role, {})[name] = seconds
         return found
 
+    def histograms_of(self, run_ids: Collection[int], name: str) -> dict[int, dict[str, dict[int, int]]]:
+        """Return the counts of one histogram by run, role (in the order of ranks) and bucket; runs that recorded none are left out."""
+        sql = (
+            "SELECT histograms.run_id, coalesce(ranks.role, 'rank ' || histograms.rank), histograms.bucket, histograms.count FROM histograms"
+            " LEFT JOIN ranks ON ranks.run_id = histograms.run_id AND ranks.rank = histograms.rank"
+            f" WHERE histograms.run_id IN {_RUNS} AND histograms.name = ? ORDER BY histograms.run_id, histograms.rank, histograms.bucket"
+        )
+        found: dict[int, dict[str, dict[int, int]]] = {}
+        for run_id, role, bucket, count in self.rows(sql, [json.dumps(list(run_ids)), name]):
+            found.setdefault(run_id, {}).setdefault(role, {})[bucket] = count
+        return found
+
     def tested(self, run_ids: Collection[int], names: Collection[str]) -> list[Tested]:
         """Return the finite values of metrics that are recorded now and then, such as test/accuracy, in the order recorded; at most MOST_POINTS."""
         sql = (

@@ -117,6 +117,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
     torch.manual_seed(rank.seed - 1)
     with record.phase("communicate"):
         version, model = call("ps", fetch)
+    record.exchanged(_bytes(model))
     done, total = 0, workload.samples(rank.index)
     for step, (inputs, targets) in enumerate(timed(_batches(rank, config, workload, pixels), record), start=1):
         with record.phase("compute"):
@@ -128,6 +129,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
         with record.phase("communicate"):
             before = version
             version, model = call("ps", push, [parameter.grad for parameter in model.parameters()])
+        record.exchanged(_bytes(model) + sum(parameter.nbytes for parameter in model.parameters()))
         done += len(targets)
         values = {"train/loss": value}
         if config.may_be_stale:
@@ -135,6 +137,10 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
             record.histogram("staleness", version - before - 1)
         record.log(values, step=step, passes=done * config.trainers / workload.pass_size)
         record.progress(done, total)
+
+
+def _bytes(model: nn.Module) -> int:
+    return sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
 
 
 def _batches(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> Iterator[Any]:

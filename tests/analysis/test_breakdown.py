@@ -4,7 +4,7 @@ import pytest
 
 from engine.analysis.breakdown import Bar, bars, break_even, kind_of, steps
 from engine.analysis.study import Timing
-from engine.analysis.targets import choices, to_target, usual_target
+from engine.analysis.targets import choices, split_in_words, to_target, usual_target
 from tests.analysis.test_speedup import run
 from tests.analysis.timings import WORK, made, of_time
 
@@ -67,9 +67,9 @@ def test_time_to_a_target_is_steps_times_seconds_a_step() -> None:
     one, two = ([timing.run_id for timing in timings if timing.count == count] for count in (1, 2))
     found = to_target(timings, {one[0]: (100, 20.0), one[1]: (120, 30.0), two[0]: (150, 15.0)})
     assert [(each.count, each.runs, each.reached) for each in found] == [(1, 2, 2), (2, 2, 1)]
-    assert found[0].steps and found[0].step_s and found[0].time_s
-    assert (found[0].steps.mean, found[0].step_s.mean, found[0].time_s.mean) == pytest.approx((110, (0.2 + 0.25) / 2, 25.0))
-    assert to_target(timings, {})[0].steps is None
+    assert found[0].updates and found[0].update_s and found[0].time_s
+    assert (found[0].updates.mean, found[0].update_s.mean, found[0].time_s.mean) == pytest.approx((110, (0.2 + 0.25) / 2, 25.0))
+    assert to_target(timings, {})[0].updates is None
 
 
 @pytest.mark.parametrize(("values", "name", "wanted"), [((98.27, 98.9), "test/accuracy", 98.2), ((-1400.3, -200.0), "test/episodic_return", -1410.0)])
@@ -83,3 +83,14 @@ def test_a_loss_is_reached_from_above() -> None:
     runs = [run(1, best={"test/loss": 0.0851}, last={"test/loss": 0.09}), run(2, best={"test/loss": 0.07}, last={"test/loss": 0.07})]
     found = usual_target(runs, "test/loss")
     assert found is not None and found >= 0.0851
+
+
+def test_the_split_says_which_factor_wins_and_whose_runs_count() -> None:
+    timings = of_time([(1, 40.0), (1, 40.0), (4, 30.0), (4, 30.0)])
+    one, other, four, _ = (timing.run_id for timing in timings)
+    found = to_target(timings, {one: (100.0, 20.0), other: (100.0, 20.0), four: (250.0, 10.0)})
+    assert split_in_words(found, "trainers", "update") == (
+        "With 4 trainers it takes 0.5 times as long to the target as with 1: 2.5 times as many updates, each taking 0.2 times as long. "
+        "Only the runs that got there count: 4 (1 of 2)."
+    )
+    assert split_in_words(found[:1], "trainers", "update") == ""

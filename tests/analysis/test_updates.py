@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.analysis.updates import CLOCKS, updates_at
+from engine.analysis.updates import CLOCKS, growing, updates_at
 from engine.registry import EXPERIMENTS
 
 
@@ -19,3 +19,9 @@ def test_clocks_add_up_and_stand_still_past_their_end() -> None:
 def test_without_a_clock_updates_are_not_known() -> None:
     assert np.isinf(updates_at(np.array([1.0]), [])).all()
     assert np.isinf(updates_at(np.array([1.0]), [(np.empty(0), np.empty(0))])).all()
+
+
+def test_a_count_that_began_anew_goes_on_from_what_it_had_reached() -> None:
+    assert growing(np.array([1.0, 4.0, 0.5, 2.0, 1.0])).tolist() == [1.0, 4.0, 4.5, 6.0, 7.0]
+    assert growing(np.array([3.0])).tolist() == [3.0]
+    assert growing(np.empty(0)).size == 0

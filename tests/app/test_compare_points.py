@@ -9,6 +9,7 @@ from scipy import stats
 from app import compare_points
 from app.compare_groups import groups_of, lines_of
 from app.compare_points import curves, group_line
+from app.compare_zoom import joined, spliced
 from engine.analysis.aligning import MOST_CELLS
 from engine.analysis.bands import Spread, Statistic
 from engine.home import Home
@@ -138,3 +139,45 @@ def test_a_run_without_the_metric_has_no_part_in_its_group(home: Home, reader: R
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
+
+
+def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Home, reader: Reader) -> None:
+    with Store.open(home) as store:
+        run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
+        whole, resumed = ([Point("perf/exchanged", 9, value, time_s) for time_s, value in points] for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3))))
+        store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
+    runs = reader.some([run_id])
+    curve, *_ = curves(reader, runs, LOSS, "bytes")
+    assert curve.x[[0, 20, 40, 60, 80, 119]].tolist() == pytest.approx([0, 5, 10, 6 + 7, 8 + 9, 8 + 9])
+    values, _ = group_line(reader, runs, LOSS, "bytes", "mean", "none")
+    assert (values.x[0], values.x[-1]) == pytest.approx((0, 17))
+
+
+@pytest.mark.parametrize("axis", ["step", "time", "passes", "updates"])
+def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(reader: Reader, ids: list[int], axis: str) -> None:
+    runs = reader.some(ids[:1])
+    (whole,) = curves(reader, runs, LOSS, axis)
+    low, high = 0.5 * whole.x[-1], 0.55 * whole.x[-1]
+    (fine,) = curves(reader, runs, LOSS, axis, (float(low), float(high)))
+    every = raw(reader, ids[0])
+    joint = spliced(whole, fine)
+    inside = (joint.x >= low) & (joint.x <= high)
+    assert inside.sum() >= 0.05 * STEPS - 2 > ((whole.x >= low) & (whole.x <= high)).sum()
+    first = int(np.flatnonzero(every == joint.y[inside][0])[0])
+    assert joint.y[inside].tolist() == every[first : first + inside.sum()].tolist()
+    assert (np.diff(joint.x) > 0).all() and (joint.x[0], joint.x[-1]) == (whole.x[0], whole.x[-1])
+
+
+def test_a_groups_stretch_has_cells_of_its_own_from_all_raw_points(reader: Reader, ids: list[int]) -> None:
+    groups = groups_of(reader.some(ids[:3]), ["trainers"])
+    (whole,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False)
+    (fine,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False, within=(1000.0, 1200.0))
+    assert whole and fine
+    points = np.stack([raw(reader, run_id)[1000:1201] for run_id in ids[:3]])
+    assert fine.values.x.tolist() == list(range(1000, 1201))
+    assert fine.line.centre == pytest.approx(points.mean(axis=0))
+    assert fine.line.high - fine.line.centre == pytest.approx(stats.sem(points, axis=0))
+    joint = joined(whole, fine)
+    assert joint.values.x.size == joint.line.centre.size == joint.line.count.size == joint.values.values.shape[1] > MOST_CELLS
+    assert (np.diff(joint.values.x) > 0).all()
+    assert joined(whole, None) is whole

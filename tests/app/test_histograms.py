@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from app.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, mean, percentile, strips, strips_height
+from app.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
 from app.histograms import words
+from engine.analysis.counts import mean, percentile
 from engine.home import Home
 from engine.metrics import histogram
 from engine.recorder import Point
@@ -74,5 +75,9 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     assert test.button_group(key="section").value == "Histograms"
     shown = said(test).replace("\\", "")
     assert "Over 30 pushes: mean 1 updates, p99 2 updates" in shown
+    assert "With 2 trainers gradients are 1.00 updates old on average (N - 1 = 1)." in shown
+    tables = " ".join(str(element.proto.body) for element in test.get("html"))
+    assert "<td>trainer1</td><td>30</td><td>1</td><td>1</td><td>2</td><td>2</td>" in tables
+    assert "Staleness over time" in tables and "Queue length by rank" in tables
     assert "Queue length" in shown
     assert "Over 2 values: mean 4" in shown

@@ -1,6 +1,8 @@
+import base64
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app import identity
@@ -12,7 +14,7 @@ from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import RankBatch, Store
 from engine.store.records import Status
-from tests.app import labs
+from tests.app import compare_labs, labs
 from tests.app.browsing import BASE, Client
 
 Lab = dict[Status, int]
@@ -191,3 +193,32 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
         ("charts/episodic_return", [10.0, 20.0, 30.0], [10.0, 15.0, 20.0], [0.0, 0.5, 1.0], 3)
     ]
     assert answer["goals"] == {"charts/episodic_return": 475.0, "test/episodic_return": 475.0}
+
+
+def test_a_zoom_on_compared_runs_gives_finer_traces_of_the_same_lines(client: Client, home: Home) -> None:
+    with Store.open(home) as store:
+        ids = [compare_labs.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
+    query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0"}
+
+    def traces(**more: Any) -> list[dict[str, Any]]:
+        answer = client.get("/api/compare", params=query | more)
+        assert answer.status_code == 200, answer.text
+        found: list[dict[str, Any]] = answer.json()["figure"]["data"]
+        assert len(found) == len(answer.json()["colours"])
+        return found
+
+    def points(trace: dict[str, Any]) -> list[float]:
+        return np.frombuffer(base64.b64decode(trace["x"]["bdata"]), trace["x"]["dtype"]).tolist()
+
+    whole, part = traces(), traces(**{"from": 6000, "to": 6300})
+    assert [trace["name"] for trace in whole] == [trace["name"] for trace in part]
+    assert [step for step in points(part[0]) if 6000 <= step <= 6300] == list(range(6000, 6301))
+    assert len([step for step in points(whole[0]) if 6000 <= step <= 6300]) < 100
+    grouped = traces(group="trainers", band="boot", **{"from": 6000, "to": 6300})
+    assert set(range(6000, 6301)) <= set(points(grouped[-1]))
+
+
+def test_a_zoom_on_runs_that_are_gone_says_so(client: Client, home: Home) -> None:
+    answer = client.get("/api/compare", params={"runs": "99", "metric": "train/loss"})
+    assert (answer.status_code, answer.json()["error"]) == (404, "None of the runs of this comparison is in this lab (any more).")
+    assert client.get("/api/compare", params={"runs": "99", "from": "x"}).status_code == 400

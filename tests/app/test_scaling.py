@@ -106,8 +106,25 @@ def test_time_to_a_target_is_told_by_steps_and_seconds(home: Home) -> None:
     assert test.number_input(key="target-test/accuracy").value == 95.0
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
     assert "<td>3 of 3</td>" in words(test) and "<td>20 ± 0</td>" in words(test)
+    assert "nothing tells these runs' updates" in words(test)
     test.number_input(key="target-test/accuracy").set_value(99.0).run()
     assert "<td>0 of 3</td>" in words(test)
+    assert "No run reached this target." in words(test)
+
+
+def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_seconds(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, speed_up=float)  # twice the work in the same time; the target is reached in half of it
+    with Reader.open(home) as reader, Store.open(home) as store:
+        for run in reader.sweep_runs(sweep_id):
+            end_s = run.execution_time_s or 0.0
+            for rank in range(run.config["trainers"]):
+                store.write(run.id, [RankBatch(rank, [Point("train/loss", step, 1.0, step * end_s / 40) for step in range(1, 41)])])
+    test = view(sweep_id, "Scaling")
+    test.number_input(key="target-test/accuracy").set_value(90.0).run()
+    shown = words(test)
+    assert "<td>1</td><td>3 of 3</td><td>20 ± 0</td>" in shown and "<td>2</td><td>3 of 3</td><td>40 ± 0</td>" in shown
+    assert "With 2 trainers it takes 1 times as long to the target as with 1: 2 times as many updates, each taking 0.5 times as long." in shown
+    assert "**Updates needed**" in shown and "Seconds an update" in shown
 
 
 def test_where_time_went_tells_shares_and_break_even(home: Home) -> None:

@@ -7,8 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.home import Home
+from engine.store import Store
 from tests.app import compare_labs
-from tests.browser.conftest import Console
+from tests.browser.conftest import Console, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 BOTH = re.compile(r"/compare\?runs=5(,|%2C)6&v=1$")
@@ -81,3 +82,26 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(console: Co
     page.get_by_role("link", name="Old against new").click()
     page.wait_for_url(BOTH)
     picture(page, 2)
+
+
+SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.from(node._fullData[0].x).filter(x => x >= from && x <= to).length }"""
+
+
+def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(console: Console, page: Page, home: Home) -> None:
+    with Store.open(home) as store:
+        ids = [compare_labs.add(store, trainers=2, seed=seed, steps=20_000) for seed in (7, 8)]
+    page.goto(f"{console.address}/compare?runs={ids[0]},{ids[1]}&metrics=train/loss&smooth=0")
+    picture(page, 1)
+    expect(page.get_by_text("A zoom shows more.")).to_be_visible()
+    plot = page.locator(".pl-figure")
+    whole = plot.evaluate("node => node._fullData[0].x.length")
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.50, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    wait_until(lambda: plot.evaluate("node => node.layout.xaxis.autorange") is False, 5, "the drag zoomed")
+    wait_until(lambda: plot.evaluate(SEEN) > 400, 15, "every point in sight came")
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, 5, "the whole is drawn as before")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import ConfigError, RankFailed
-from engine.experiments.batched_reinforce.agent import Agent
+from engine.experiments.batched_reinforce.agent import Agent, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.registry import method
 from engine.rl.kinds import kind_of
@@ -142,7 +142,9 @@ def test_a_run_plays_all_its_steps_and_records_every_finished_episode(tmp_path: 
     assert sink.progress == (480, 480, "env steps")
     assert "perf/env_steps_per_second" in {point.name for point in sink.run_points}
     assert len(sink.values("charts/first_length", 0)) == len(sink.values("charts/running_length", 0)) == 2
+    whole = 2 * (config.steps + 1) * 2 * layout(config, kind_of(config.environment)).size * 4 / 1e6
     for observer in (1, 2, 3):
+        assert sink.values("perf/exchanged", observer)[-1] == pytest.approx(whole)
         rewards = sink.values("charts/episodic_return", observer)
         assert rewards == sink.values("charts/episodic_length", observer)
         assert rewards and 40 >= max(rewards) >= min(rewards) >= 8

@@ -137,6 +137,9 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     assert counts[COLLECTED] == counts[USED] == counts[BATCHES] * 32 == config.total_steps
     assert set(sink.values("perf/steps_used", 1)) == {100.0}
     assert counts[SYNCS] == counts[BATCHES] // 5
+    batches = 30 * board.bytes_of(0, 32)
+    taken = (sum(1e6 * sink.values("perf/exchanged", rank)[-1] for rank in (2, 3, 4)) - batches) / board.weights[0].nbytes
+    assert taken == pytest.approx(round(taken)) and taken >= 30, "each batch was played with a policy that was taken whole"
 
 
 @pytest.mark.parametrize("mode", ["bounded_queue", "reader_writer"])

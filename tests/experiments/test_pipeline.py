@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,9 @@ def test_so_are_those_of_remote_calls(splits: int, tmp_path: Path) -> None:
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
-@pytest.mark.parametrize(("schedule", "splits"), [("gpipe", 1), LONG("gpipe", 2), ("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)])
+@pytest.mark.parametrize(
+    ("schedule", "splits"), [("gpipe", 1), LONG("gpipe", 2), ("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)]
+)
 def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
     config = config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits)
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
@@ -165,8 +168,12 @@ def _by_stage(weights: Tensor, folder: Path, config: PipelineConfig) -> list[Ten
 
 @pytest.mark.parametrize("mode", ["gpipe", "1f1b", "rpc", "torch_pipelining"])
 def test_the_loss_is_that_of_the_whole_batch_in_every_mode(mode: str, tmp_path: Path) -> None:
-    config = config_of(mode=mode, splits=4, batches=3, learning_rate=0.01)
+    config = config_of(mode=mode, splits=4, batches=3, cut="3", learning_rate=0.01)
     sink = run(config, tmp_path)
+    images_in, between = (prod(boundaries(config)[layer]) for layer in (0, 3))
+    numbers = 2 * between + (images_in + 2 * config.outputs if mode == "rpc" else 0)  # the master sends images, and gets the outputs
+    exchanged = sum(max([0.0, *sink.values("perf/exchanged", rank)]) for rank in range(len(config.roles)))
+    assert exchanged == pytest.approx(3 * config.batch_size * 4 * numbers / 1e6)
     net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
     images, targets = feed.images(cpu), feed.targets(cpu)
     optimizer = torch.optim.SGD(net.parameters(), lr=config.learning_rate)

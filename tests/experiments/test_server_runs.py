@@ -79,6 +79,7 @@ def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> 
     expected, _ = plain_sgd.train("digits", seed=7, epochs=1, batch_size=32, learning_rate=0.05, momentum=0.5)
     assert sink.values("train/loss", 1) == expected
     assert sink.progress == (1437, 1437, "samples")
+    assert sink.values("perf/exchanged")[-1] == pytest.approx((1 + 2 * 45) * 21_840 * 4 / 1e6), "a fetch, and weights for each gradient"
     assert len(sink.values("test/accuracy", 0)) == 1
 
 
@@ -179,9 +180,10 @@ def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
     config = config_of("async_sgd", 1, transport=transport, wire="bf16")
-    ended, _ = run_with("async_sgd", config, frozen(config), tmp_path)
+    ended, narrow = run_with("async_sgd", config, frozen(config), tmp_path)
     (tmp_path / "exact").mkdir()
-    exact, _ = run_with("async_sgd", config_of("async_sgd", 1, transport=transport), frozen(config), tmp_path / "exact")
+    exact, wide = run_with("async_sgd", config_of("async_sgd", 1, transport=transport), frozen(config), tmp_path / "exact")
+    assert 2 * narrow.values("perf/exchanged", 1)[-1] == pytest.approx(wide.values("perf/exchanged", 1)[-1])
     assert not torch.equal(ended["state"], exact["state"])
     assert torch.allclose(ended["state"], exact["state"], atol=0.05)
 

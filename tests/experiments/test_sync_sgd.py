@@ -150,7 +150,10 @@ def test_averaged_gradients_are_those_of_one_process_with_all_batches(tmp_path: 
 
 @pytest.mark.parametrize("changes", [{"sync": "ddp"}, {"sync": "gradients", "transport": "rpc"}], ids=str)
 def test_averaged_gradients_in_processes_are_those_of_one_process(tmp_path: Path, changes: dict[str, Any]) -> None:
-    in_processes(tmp_path, sync_functions.train_sober, **THREE, **changes)
+    _, sink = in_processes(tmp_path, sync_functions.train_sober, **THREE, **changes)
+    mean_of_10 = 10 * (2 * 21_840 * 4) / 1e6
+    by_rank = [0.0, mean_of_10, mean_of_10] if "transport" in changes else [mean_of_10 * 2 / 3] * 3
+    assert [max([0.0, *sink.values("perf/exchanged", rank)]) for rank in range(3)] == pytest.approx(by_rank)
     assert (center_of(tmp_path) - all_batches_at_once(SyncSgdConfig.check(SHORT | THREE))).abs().max() < 1e-5
 
 

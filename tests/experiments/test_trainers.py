@@ -65,6 +65,7 @@ def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(team: Team) -> None:
     net = mnist_net(0)
     bind(net, ours)
     assert sink.values("train/loss") == losses
+    assert set(sink.values("perf/staleness")) == {0.0}
     assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
 
 
@@ -76,6 +77,10 @@ def test_quick_reaches_what_it_promises(team: Team) -> None:
     assert sink.values("test/accuracy")[-1] >= quick.expects["test/accuracy"]
     assert sink.values("test/accuracy")[0] < sink.values("test/accuracy")[-1]
     assert sink.progress == (2 * 30 * 1437, 2 * 30 * 1437, "samples")
+    both = [sink.values("perf/staleness", rank) for rank in range(2)]
+    assert [len(each) for each in both] == [30 * 45] * 2
+    assert sum(map(sum, both)) > 0, "each trainer met the other"
+    assert all(sum(each) <= 30 * 45 for each in both), "a trainer's gradients can't have met more updates than the other made"
     assert ranks.execution_time_s is not None
     for phases in sink.phases().values():
         assert set(phases) <= set(PHASES)

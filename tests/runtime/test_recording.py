@@ -61,3 +61,28 @@ def test_histogram_counts_are_sent_once() -> None:
         for key, count in flush.histograms.items():
             total[key] = total.get(key, 0) + count
     assert total == {("staleness", 1): 2, ("staleness", 2): 1}
+
+
+def test_what_was_exchanged_is_a_growing_curve_that_ends_with_all_of_it() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic(), before_s=100.0)
+    recorder.log({"a": 1.0}, step=7)
+    for _ in range(3):
+        recorder.exchanged(1_500_000)
+        time.sleep(0.3)
+    recorder.exchanged(500_000)
+    recorder.close()
+    points = [point for flush in sent for point in flush.points if point[0] == "perf/exchanged"]
+    values = [value for _, _, value, _, _ in points]
+    assert values == sorted(set(values)) and values[-1] == 5.0
+    assert 2 <= len(points) <= 4
+    assert points[0][1] == 7 and points[0][3] > 100
+
+
+def test_a_rank_that_exchanges_nothing_records_none() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic())
+    recorder.close()
+    assert not [point for flush in sent for point in flush.points]

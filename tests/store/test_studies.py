@@ -67,3 +67,16 @@ def test_a_target_is_reached_where_the_first_rank_has_it(
     for rank, late in ((0, 1.5), (1, 1.0)):
         store.write(run, [RankBatch(rank, [Point("test/accuracy", 10 * (place + 1), value, (place + 1) * late) for place, value in enumerate(values)])])
     assert reader.reached([run, 99], "test/accuracy", target, better).get(run) == wanted
+
+
+def test_histograms_of_many_runs_are_told_by_role(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    first, second, without = add(), add(), add()
+    begun(store, first, ("ps", "trainer1", "trainer2"))
+    begun(store, without)
+    store.claim(second, WORKER, ())
+    store.write(first, [RankBatch(2, histograms={("staleness", 1): 3, ("other", 5): 1}), RankBatch(1, histograms={("staleness", 0): 2, ("staleness", 4): 1})])
+    store.write(second, [RankBatch(1, histograms={("staleness", 7): 1})])
+    assert reader.histograms_of([first, second, without, 99], "staleness") == {
+        first: {"trainer1": {0: 2, 4: 1}, "trainer2": {1: 3}},
+        second: {"rank 1": {7: 1}},
+    }

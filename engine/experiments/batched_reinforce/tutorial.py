@@ -23,6 +23,7 @@ from engine.runtime.rpc import PUBLISHED_THREADS, answered_later, call, call_asy
 
 _observer: list["Observer"] = []
 """The observer of this process, where it is one."""
+ACTION_BYTES = 8
 Played = tuple[Tensor, Tensor]
 """An observer's rewards and ends of sub-episodes in one round, each [T]."""
 
@@ -142,6 +143,7 @@ class Observer:
         for step in range(self.config.steps):
             state = torch.from_numpy(self.environments.observations[0].copy())
             action = call(agent.owner_name(), ask, agent, self.rank.index - 1, state)
+            self.rank.recorder.exchanged(state.nbytes + ACTION_BYTES)
             found = self.environments.step(torch.tensor([action]).numpy())
             rewards[step], ends[step] = float(found.rewards[0]), bool(found.terminated[0] or found.truncated[0])
             self.steps += 1

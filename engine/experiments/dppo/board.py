@@ -111,6 +111,10 @@ class Board:
         """Return one slot's vectors, cut to its first `steps`."""
         return Batch(*(getattr(self.slots, name)[slot, :steps] for name in Batch.__dataclass_fields__))
 
+    def bytes_of(self, slot: int, steps: int) -> int:
+        """Return how many bytes so many steps of a slot are."""
+        return sum(getattr(self.slots, name)[slot, :steps].nbytes for name in Batch.__dataclass_fields__)
+
     @property
     def over(self) -> bool:
         """Whether the run is over."""

@@ -55,13 +55,20 @@ class Collector:
         """Play batch after batch until the run is over."""
         while self.mode.begin():
             slot = self.mode.queue.take_free()
-            born = self.weights.version if self.board.live else self.weights.take(self.player.state)
+            born = self._policy()
             length = self._fill(slot)
             about = self.board.about[slot]
             about[COLLECTOR], about[BORN], about[LENGTH] = self.place, born, length
             about[GROWN] = self.weights.version if self.board.live else born
             self.mode.finish(slot, length)
         self.environments.close()
+
+    def _policy(self) -> int:
+        """Take the newest policy, where weights are not live; return its version."""
+        if self.board.live:
+            return self.weights.version
+        self.record.exchanged(self.player.state.nbytes)
+        return self.weights.take(self.player.state)
 
     def _fill(self, slot: int) -> int:
         """Play into a slot; return how many steps every environment took."""

@@ -49,6 +49,11 @@ class Mode(ABC):
     def updates(self) -> Iterator[int]:
         """Yield slots to learn from until the run is over; between two yields others may play, as the mode has it."""
 
+    def _put(self, slot: int, length: int) -> int:
+        """Queue a filled slot; return the depth."""
+        self.record.exchanged(self.board.bytes_of(slot, length))
+        return self.queue.put(slot, length * self.config.envs_per_collector)
+
     def _enough(self) -> bool:
         """End the run, and say so, where all its steps were collected."""
         if int(self.board.counts[COLLECTED]) < self.config.total_steps:
@@ -70,7 +75,7 @@ class BoundedQueue(Mode):
     """
 
     def finish(self, slot: int, length: int) -> None:
-        if self.queue.put(slot, length * self.config.envs_per_collector) == self.config.bound:
+        if self._put(slot, length) == self.config.bound:
             self.board.ready.ring()
 
     def updates(self) -> Iterator[int]:
@@ -93,7 +98,7 @@ class Unlocked(Mode):
     """Nobody waits for an update: weights change under the players' feet. A demonstration of what goes wrong then."""
 
     def finish(self, slot: int, length: int) -> None:
-        self.queue.put(slot, length * self.config.envs_per_collector)
+        self._put(slot, length)
         self.board.ready.ring()
 
     def updates(self) -> Iterator[int]:
@@ -188,11 +193,10 @@ class ReaderWriter(Mode):
             self._counter.__exit__(None, None, None)
 
     def finish(self, slot: int, length: int) -> None:
-        steps = length * self.config.envs_per_collector
         if self._mine:
-            self.queue.put(slot, steps)
+            self._put(slot, length)
         else:
-            self.queue.throw_away(slot, steps)
+            self.queue.throw_away(slot, length * self.config.envs_per_collector)
         self.board.parked.ring()
 
     def updates(self) -> Iterator[int]:

@@ -52,5 +52,8 @@ class ThreadRecorder:
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         self._recorder.histogram(name, bucket, count)
 
+    def exchanged(self, size: int) -> None:
+        pass
+
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         pass

@@ -66,6 +66,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
         for positions in batches.epoch():
             with record.phase("data"):
                 images, labels = batches.take(positions)
+            tally.reads()
             with record.phase("compute"):
                 gradient.zero_()
                 loss = nll_loss(net(images), labels)

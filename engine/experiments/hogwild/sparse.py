@@ -23,6 +23,9 @@ from engine.experiments.hogwild.theory import Sparsity, sparsity
 from engine.experiments.hogwild.update import Update
 from engine.runtime.ranks import Rank, Ranks
 
+STALENESS_EVERY = 10
+"""Of so many gradients one's staleness is recorded: these steps are short."""
+
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
     """Share samples and weights, train in one rank per trainer; return when all have ended."""
@@ -79,6 +82,8 @@ def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Spa
         for positions in batches.epoch():
             with record.phase("data"):
                 samples = train.take(positions)
+            if tally.steps % STALENESS_EVERY == 0:
+                tally.reads()
             with record.phase("compute"):
                 loss, gradient = slope(samples, weights)
                 optimizer.aim(samples.indices, gradient)

@@ -41,6 +41,7 @@ def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet,
     rank.ready()
     for epoch in range(1, config.epochs + 1):
         for images, labels in timed(loader, tally.record):
+            tally.reads()
             with tally.record.phase("compute"):
                 optimizer.zero_grad()
                 loss = nll_loss(model(images), labels)

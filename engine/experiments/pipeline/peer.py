@@ -116,6 +116,9 @@ class Peer:
         size = config.batch_size // config.splits
         inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
         outputs = torch.empty(size, *self._outgoing(first_layer), device=rank.device, requires_grad=True)
+        ahead, back = (0 if stage.is_last else outputs.nbytes), inputs.nbytes if stage.number > 0 else 0
+        self.sent = config.splits * (ahead + back)
+        """Bytes of a batch: activations that go ahead, and gradients that go back."""
         timed = TimedStage(stage, self.timing, inputs, outputs)
         self.net = timed.submod
         kind = ScheduleGPipe if config.schedule == "gpipe" else Schedule1F1B
@@ -137,6 +140,7 @@ class Peer:
         truth = torch.cat(list(islice(self.targets, config.splits))) if stage.is_last else None
         with self.rank.recorder.phase("wait"):
             self.schedule.step(*given, target=truth, losses=losses if stage.is_last else None, return_outputs=False)
+        self.rank.recorder.exchanged(self.sent)
         with self.timing.work("update", 0):
             stage.update()
         values, done = self.timing.batch_done(), stage.batch
@@ -160,6 +164,7 @@ class Peer:
                 if stage.is_last:
                     score.add(outputs, self.feed.test_labels(part, outputs.device))
                 else:
+                    self.rank.recorder.exchanged(outputs.nbytes)
                     distributed.send(outputs, stage.number + 1)
         if stage.is_last:
             passes = None if self.feed.passes is None else stage.batch * self.feed.passes

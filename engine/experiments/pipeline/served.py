@@ -101,8 +101,14 @@ class Served:
             with named(stage.role, "forward", stage.batch, micro_batch), stage.memory.kept(micro_batch):
                 outputs: Tensor = stage.net(arrived)
             self._watch_backward(arrived, outputs, micro_batch)
+            self._count(arrived, outputs)
             self._end_work()
         return self._given(outputs)
+
+    def _count(self, arrived: Tensor, outputs: Tensor) -> None:
+        """Count what comes in, and of the last stage what goes to the master; what has a gradient gets it back the same way."""
+        sizes = [arrived.nbytes * (1 + arrived.requires_grad), outputs.nbytes * (1 + outputs.requires_grad) if self.stage.is_last else 0]
+        self.rank.recorder.exchanged(sum(sizes))
 
     def _watch_backward(self, arrived: Tensor, outputs: Tensor, micro_batch: int) -> None:
         """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at the inputs."""
@@ -152,7 +158,9 @@ class Served:
         """Return the activations of images that are only tested on."""
         arrived: Tensor = inputs.to_here()
         with self.turn, self._kept():
-            return self._given(self.stage.test(arrived.to(self.rank.device)))
+            outputs = self.stage.test(arrived.to(self.rank.device))
+            self._count(arrived, outputs)
+            return self._given(outputs)
 
     def _given(self, outputs: Tensor) -> Tensor:
         """Return the outputs where they can travel from: the master has no GPU."""

@@ -135,6 +135,7 @@ class Worker:
                 else:
                     if number >= ahead:
                         self._wait_for_slot(self.after, number - ahead)
+                    self.rank.recorder.exchanged(outputs.nbytes)
                     self.after.send(number, outputs)
             if self.after is None:
                 passes = None if self.feed.passes is None else self.stage.batch * self.feed.passes

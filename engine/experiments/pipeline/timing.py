@@ -55,7 +55,9 @@ class Timing:
 
     @contextmanager
     def transfer(self, name: str, micro_batch: int, peer: str, size: int) -> Iterator[None]:
-        """Record a send or a receive of so many bytes."""
+        """Record a send or a receive of so many bytes; what is exchanged is counted as it is sent."""
+        if name == "send":
+            self.record.exchanged(size)
         with self.record.phase("communicate"), self.span(name, micro_batch, size, peer):
             yield
 

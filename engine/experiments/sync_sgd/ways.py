@@ -16,6 +16,7 @@ from torch.nn.functional import nll_loss
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiments.sync_sgd.trainer import Trainer
+from engine.runtime.collective import gone_round
 
 Batch = tuple[Tensor, Tensor]
 
@@ -142,6 +143,7 @@ class TorchDdp(GradientAverage):
         with trainer.record.phase("compute"), trainer.circle.meeting(f"step {number + 1} of round {self.round}"):
             (loss * share).backward()  # type: ignore[no-untyped-call]
             value = loss.item()
+        trainer.record.exchanged(gone_round(trainer.learner.gradient.nbytes, trainer.config.trainers))
         with trainer.record.phase("update"):
             trainer.optimizer.step()
         return value

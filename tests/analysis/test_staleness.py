@@ -1,0 +1,126 @@
+"""Staleness: the mean that accounts demand, a price found as often as its interval promises, and what can't be told said."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from engine.analysis.counts import mean, percentile, together
+from engine.analysis.staleness import Price, Stale, cautions, expected, mean_in_words, price, price_in_words, sizes, stale_runs
+from engine.store.records import RunRow
+
+
+def run(number: int, trainers: int, result: float | None = None, **config: object) -> RunRow:
+    settings = {"trainers": trainers, "seed": number} | config
+    last = {} if result is None else {"test/accuracy": result}
+    times = (None, None, None)
+    return RunRow(number, "async_sgd", None, "", "Ada", "finished", "", "2026-11-21", *times[:2], 1.0, None, 1.0, 1.0, 1, 0.0, None, settings, last)
+
+
+def served(speeds: list[float], batch: int, pushes: int, number: int = 0) -> list[Counter[int]]:
+    """Simulate a server that updates once for `batch` gradients of trainers who take times round 1 / speed for each; return their staleness."""
+    draw = random.Random(number)
+    ready = [(draw.expovariate(speed), trainer) for trainer, speed in enumerate(speeds)]
+    fetched, version, waiting = [0] * len(speeds), 0, []
+    found = [Counter[int]() for _ in speeds]
+    for _ in range(pushes):
+        now, trainer = min(ready)
+        ready.remove((now, trainer))
+        found[trainer][version - fetched[trainer]] += 1
+        waiting.append(trainer)
+        if len(waiting) == batch:
+            version += 1
+            for each in waiting:
+                fetched[each] = version
+                ready.append((now + draw.expovariate(speeds[each]), each))
+            waiting = []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("speeds", "batch"), [([1.0] * 4, 1), ([1.0, 1.0, 1.0, 9.0], 1), ([1.0, 5.0], 1), ([1.0] * 6, 2), ([1.0, 1.0, 2.0, 4.0, 8.0], 3), ([1.0] * 3, 3)]
+)
+def test_the_mean_is_n_over_k_less_1_whoever_is_fast_or_slow(speeds: list[float], batch: int) -> None:
+    every = together(served(speeds, batch, 20_000))
+    wanted = expected({"trainers": len(speeds), "batch_update_size": batch})
+    assert wanted == len(speeds) / batch - 1
+    assert mean(every) == pytest.approx(wanted, abs=0.01)
+    assert sum(every.values()) == 20_000
+
+
+def test_what_has_no_trainers_has_no_expectation() -> None:
+    assert expected({"observers": 4}) is None
+    assert expected({"trainers": 1}) == 0
+    assert percentile({0: 99, 7: 1}, 99) == 0
+
+
+def test_runs_without_staleness_are_left_out_and_named() -> None:
+    rows = [run(1, 2, 98.0), run(2, 4, 97.0), run(3, 8, 96.0)]
+    found = stale_runs(rows, {1: {"trainer1": {0: 5, 2: 5}, "trainer2": {1: 10}}, 2: {"trainer1": {3: 4}}}, "test/accuracy")
+    assert [(each.run_id, each.expected, each.mean, each.result) for each in found] == [(1, 1.0, 1.0, 98.0), (2, 3.0, 3.0, 97.0)]
+    assert found[0].counts == {0: 5, 1: 10, 2: 5}
+    said = " ".join(cautions(rows, found, ()))
+    assert "Without staleness: run 3." in said and "Every size is one run" in said
+    assert "All runs are of one size" in " ".join(cautions(rows[:1], found[:1], ()))
+
+
+def test_unlike_settings_and_experiments_are_said() -> None:
+    rows = [run(1, 2, 98.0, momentum=0.5), run(2, 4, 97.0, momentum=0.9)]
+    found = [made(1, 2, 1.0, 98.0), made(2, 4, 3.0, 97.0)]
+    assert "The runs differ in momentum too" in " ".join(cautions(rows, found, ()))
+    assert "momentum" not in " ".join(cautions(rows, found, ("momentum",)))
+    rows[1] = replace(rows[1], experiment="hogwild")
+    assert "of 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
+
+
+def made(number: int, trainers: int, staleness: float, result: float | None, line: tuple[object, ...] = ()) -> Stale:
+    share = round(1000 * (staleness % 1))
+    return Stale(number, line, trainers, trainers - 1.0, {int(staleness): 1000 - share, int(staleness) + 1: share}, result)
+
+
+def test_sizes_have_means_over_runs_with_their_interval() -> None:
+    one, four = sizes([made(1, 4, 2.9, 97.0), made(2, 4, 3.1, 96.0), made(3, 1, 0.0, 98.5)])
+    assert (one.trainers, one.runs, one.mean.mean, one.p99) == (1, 1, 0.0, 0)
+    low, high = stats.t.interval(0.95, 1, loc=3.0, scale=stats.sem([2.9, 3.1]))
+    assert (four.mean.mean, four.mean.low, four.mean.high) == pytest.approx((3.0, low, high))
+    assert four.result is not None and four.result.mean == 96.5
+
+
+def test_the_price_is_scipys_line_with_its_interval() -> None:
+    points = [(0.0, 98.4), (0.1, 98.6), (1.0, 98.1), (1.1, 97.7), (3.0, 96.9), (2.9, 97.3), (7.2, 95.1)]
+    found = price([made(place, 2, x, y) for place, (x, y) in enumerate(points)])
+    assert isinstance(found, Price)
+    fit = stats.linregress(*zip(*points, strict=True))
+    half = stats.t.ppf(0.975, len(points) - 2) * fit.stderr
+    assert (found.change.mean, found.change.low, found.change.high, found.at_none) == pytest.approx(
+        (fit.slope, fit.slope - half, fit.slope + half, fit.intercept)
+    )
+    assert found.direction == -1
+    assert price_in_words(found, "test/accuracy") == "Test accuracy falls by 0.47 points per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+
+
+def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> None:
+    random_numbers = np.random.default_rng(7)
+    claims = 0
+    for _ in range(400):
+        found = price([made(place, 2, place % 4, 98 + random_numbers.normal()) for place in range(12)])
+        assert isinstance(found, Price)
+        claims += found.direction != 0
+    assert 0.02 < claims / 400 < 0.08
+    nothing = price([made(place, 2, place % 4, 98.0 + (place % 3) / 10) for place in range(12)])
+    assert isinstance(nothing, Price) and "can't be told from 12 runs" in price_in_words(nothing, "test/accuracy")
+
+
+def test_too_few_runs_and_means_that_are_alike_say_so() -> None:
+    assert "at least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
+    assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)]))
+
+
+def test_a_mean_below_what_accounts_demand_has_its_reason() -> None:
+    assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers gradients are 2.94 updates old on average (N - 1 = 3)."
+    assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers gradients are 1.99 updates old on average (N / 2 - 1 = 2)."
+    assert "(N - 1 = 3): less, as" in mean_in_words(4, 3.0, 1.5)
+    assert mean_in_words(1, 0.0, 0.0) == "With 1 trainer gradients are 0.00 updates old on average (N - 1 = 0)."
