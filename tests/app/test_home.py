@@ -125,13 +125,6 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home)
     assert table["run"][0] == f"/run?run={best.id}"
 
 
-@pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the clock that ages are told by."""
-    moment = datetime.now(UTC)
-    monkeypatch.setattr("app.durations.now", lambda: moment)
-
-
 def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
     real = home_published.best_judgement
