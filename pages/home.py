@@ -16,7 +16,7 @@ from engine.store import Reader
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
     st.switch_page(parts.PAGES["launch"], query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params})
 carry_out_waiting()
-with reading() as first:
+with reading(lambda: live.pulse(-1)) as first:
     looking.look(first)
     is_fresh = first.count() == 0
 

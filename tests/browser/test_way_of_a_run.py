@@ -32,7 +32,7 @@ def test_a_first_visit_launches_quick_hogwild_watches_it_and_finds_it_again_afte
     console.start()
     page.goto(f"{console.address}/results")
     cells = page.get_by_test_id("stDataFrame").locator("table")
-    expect(cells).to_contain_text("finished")
+    expect(cells).to_contain_text("finished", timeout=30_000)
     expect(cells).to_contain_text("Ada")
     box = page.get_by_test_id("stDataFrame").locator("canvas").first.bounding_box()
     assert box
