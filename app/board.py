@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from app.board_columns import Column
+from app.board_words import shown_as, value_of
 from app.durations import moment
 from app.marking import marks
 from app.parts import title_of
@@ -17,10 +19,13 @@ from engine.registry import experiment
 from engine.store import RunRow
 from engine.store.grouping import RunGroup
 from engine.store.records import ENDED
+from engine.store.texts import Text
 from engine.sweep_values import told
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""
+Words = Mapping[str, Mapping[int, Text]]
+"""Likewise."""
 SD, DIFFERENCE = " sd", " difference"
 
 
@@ -66,15 +71,25 @@ def _few(values: Mapping[str, Any]) -> str:
 
 
 def table(
-    lines: Sequence[Line], columns: Sequence[Column], numbers: Numbers, *, spread: bool = False, baselines: Mapping[str, Line] | None = None
+    lines: Sequence[Line],
+    columns: Sequence[Column],
+    numbers: Numbers,
+    *,
+    words: Words = MappingProxyType({}),
+    spread: bool = False,
+    baselines: Mapping[str, Line] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its difference to them beside it."""
-    lines = [replace(line, cells=_with_differences(line.cells, words)) for line, words in zip(lines, differing(lines), strict=True)]
-    fixed = _worth_showing(lines)
+    """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its difference to them beside it.
+
+    `words` has what is no number; a column that is always there stands where it was chosen to stand.
+    """
+    lines = [replace(line, cells=_with_differences(line.cells, said)) for line, said in zip(lines, differing(lines), strict=True)]
+    chosen = {column.written for column in columns}
+    fixed = [name for name in _worth_showing(lines) if name not in chosen]
     return pd.DataFrame(
         [
             {name: line.cells.get(name) for name in fixed if name not in _LAST}
-            | _chosen(line, columns, numbers, spread, (baselines or {}).get(line.experiment), baselines is not None)
+            | _chosen(line, columns, numbers, words, spread, (baselines or {}).get(line.experiment), baselines is not None)
             | {name: line.cells.get(name) for name in fixed if name in _LAST}
             for line in lines
         ]
@@ -94,8 +109,8 @@ def deviation(values: Sequence[float]) -> float | None:
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
 
 
-def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return how each column of the table is shown."""
+def columns_shown(columns: Sequence[Column], *, spread: bool = False) -> dict[str, Any]:
+    """Return how each column of the table is shown, which with `spread` has rows that stand for several runs."""
     shown: dict[str, Any] = {
         "run": st.column_config.LinkColumn("Run", width=64, display_text=r"run=(\d+)$", pinned=True, help="Opens the run."),
         "n": st.column_config.NumberColumn("n", width=48, help="Runs that finished: their numbers make the means. The sd is the sample's."),
@@ -111,7 +126,9 @@ def columns_shown(columns: Sequence[Column]) -> dict[str, Any]:
         "tags": st.column_config.ListColumn("Tags"),
     }
     for column in columns:
-        if not column.is_setting:
+        if column.is_words:
+            shown[column.written] = shown_as(column, of_several=spread)
+        elif not column.is_setting:
             shown[column.written] = st.column_config.NumberColumn(column.label, format="%.5g", help=column.help)
             shown[column.written + SD] = st.column_config.NumberColumn("± sd", format="%.3g", width=70, help="Standard deviation over the runs that finished.")
             shown[column.written + DIFFERENCE] = st.column_config.NumberColumn(
@@ -125,9 +142,13 @@ MOST_DIFFERING = 4
 MOST_SPANS = 12
 
 
-def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, spread: bool, baseline: Line | None, compared: bool) -> dict[str, Any]:
+def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, words: Words, spread: bool, baseline: Line | None, compared: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for column in columns:
+        if column.is_words:
+            said = words.get(column.written, {})
+            found[column.written] = value_of(column, [said[run_id] for run_id in line.run_ids if run_id in said], of_several=spread)
+            continue
         if column.is_setting:
             value = line.config.get(column.field.name)
             found[column.written] = value if isinstance(value, int | float | None) else str(value)

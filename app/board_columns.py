@@ -8,9 +8,10 @@ from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
 from engine.store import Reader
+from engine.store.texts import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
-"""Numbers of a run beside metrics and settings."""
+"""Numbers of a run beside metrics and settings; what else every run has is words."""
 SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
 """Metrics that every run has as a field of its own."""
@@ -30,6 +31,11 @@ class Column:
     @property
     def is_setting(self) -> bool:
         return self.field.source == "config"
+
+    @property
+    def is_words(self) -> bool:
+        """Whether it holds what runs are called and when they were: texts, tags, times, flags and ids, which no mean is made of."""
+        return self.field.source == "run" and self.field.name not in NUMBERS
 
     @property
     def label(self) -> str:
@@ -58,9 +64,7 @@ def read_column(text: str, names: Names) -> Column:
             raise FilterError(f"Only a metric has a value at a step; {field.written} is none. Write it without @{found[2]}.", 0, len(text))
         return Column(f"{field.name}@{int(found[2])}", field, int(found[2]))
     field = read_field(text, names)
-    if field.source == "run" and field.name not in NUMBERS:
-        raise FilterError(f"{field.name} can't be a column of its own. Columns are settings, metrics and {', '.join(NUMBERS)}.", 0, len(text))
-    return Column(text.strip(), field)
+    return Column(field.name if field.source == "run" else text.strip(), field)
 
 
 def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], list[str]]:
@@ -80,9 +84,9 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
 
 
 def choices(metrics: Sequence[str]) -> list[str]:
-    """Return what can be chosen from: of each metric its usual values, then numbers of runs, then settings."""
+    """Return what can be chosen from: of each metric its usual values, then what every run has, its numbers first, then settings."""
     values = [_written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better]
-    return [*values, *NUMBERS, *Names.usual().settings]
+    return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
@@ -106,9 +110,16 @@ def in_order(metrics: Sequence[str]) -> list[str]:
 def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, float]]:
     """Return the number of each run in each column that has numbers, by the column's text: from summaries, at a step from points."""
     ids = list(dict.fromkeys(run_ids))
-    numbers = [column for column in columns if not column.is_setting]
+    numbers = [column for column in columns if not column.is_setting and not column.is_words]
     summed = reader.values_of(ids, [column.field for column in numbers if column.step is None])
     return {column.written: summed[column.field] if column.step is None else reader.values_at(ids, column.field.name, column.step) for column in numbers}
+
+
+def told(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:
+    """Return what each run says in each column that has words, by the column's text."""
+    words = [column for column in columns if column.is_words]
+    found = reader.texts_of(list(dict.fromkeys(run_ids)), [column.field for column in words])
+    return {column.written: found[column.field] for column in words}
 
 
 def _written(name: str, of: str) -> str:

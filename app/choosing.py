@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import forms, live
 from app.diagram import diagram
-from app.links import Wish, read_link
+from app.links import ASKED, Wish, read_link
 from app.markup import as_text
 from engine.metrics import metric
 from engine.registry import Experiment, Preset, experiment, experiments
@@ -29,7 +29,7 @@ class Choice:
 
 def chosen() -> tuple[Experiment, str | None]:
     """Return what the form is about, after reading a link that was not read yet."""
-    link = tuple((name, tuple(st.query_params.get_all(name))) for name in ("experiment", "preset", "set"))
+    link = tuple((name, tuple(st.query_params.get_all(name))) for name in ASKED)
     if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         _take(read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set")))

@@ -1,19 +1,17 @@
-"""Saved views of the Compare page: a name for an address, for the whole lab; its owner alone deletes one."""
-
-from html import escape
+"""Saved views of the Compare page: a name for an address, for the whole lab; its owner alone renames or deletes one."""
 
 import streamlit as st
 
 from app import dialogs, person
 from app.asking import command
 from app.compare_view import PATH, View, query_of, with_query
-from app.markup import when
-from engine.store import Reader, SavedView, Store
+from app.saved_views import entry
+from engine.store import Reader, Store
 from engine.store.views import NAME_LENGTH
 
 PAGE = PATH.removeprefix("/")
 _NAME, _OPEN, _ORDERED, _WAITS = "compare.name", "compare.saving.open", "compare.ordered", "compare.saves"
-WHY = "It stands beside the views that you save, and you alone can delete them. You are asked once."
+WHY = "It stands beside the views that you save, and you alone can rename or delete them. You are asked once."
 
 
 def save_form(view: View) -> None:
@@ -44,7 +42,7 @@ def carry_out_waiting() -> None:
         return store.save_view(name, PAGE, query, owner=person.whoever())
 
     if command(save) is not None:
-        st.toast("Saved. It stands in the list of saved views on this page, for everyone in the lab.")
+        st.toast("Saved. It stands on the Home page and in the list of saved views on this one, for everyone in the lab.")
 
 
 def saved_views(reader: Reader, *, expanded: bool) -> None:
@@ -54,18 +52,4 @@ def saved_views(reader: Reader, *, expanded: bool) -> None:
         return
     with st.expander(f"Saved views ({len(found)})", expanded=expanded):
         for view in found:
-            with st.container(horizontal=True, vertical_alignment="center"):
-                link = f'<a href="{escape(f"{PATH}?{view.query}")}">{escape(view.name)}</a>'
-                st.html(f'{link} <span class="pl-quiet">by {escape(view.owner)}, {when(view.saved_at)}</span>', width="stretch")
-                if view.owner == person.name():
-                    st.button("Delete", key=f"compare.delete.{view.id}", on_click=_delete, args=(view,))
-
-
-def _delete(view: SavedView) -> None:
-    """Delete one view; what can't be done stands on the page."""
-    who = person.whoever()
-
-    def delete(store: Store) -> bool:
-        return store.delete_view(view.id, by=who)
-
-    command(delete)
+            entry(view)

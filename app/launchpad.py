@@ -10,9 +10,9 @@ from app import dialogs, person, queueing, sweep_takes, sweeping
 from app.choosing import FIRST, reaches
 from app.launch_options import launch_options
 from app.launching import Order, SweepOrder, order
-from app.links import as_path, changes_of, launch_query
+from app.links import LAUNCH, as_path, changes_of, launch_query
 from app.markup import as_text
-from app.parts import show_facts
+from app.parts import PAGES, show_facts
 from app.takes import caveats, taken
 from engine.config import Config
 from engine.errors import DeviceError
@@ -28,8 +28,28 @@ def first_visit() -> None:
     with st.container(border=True):
         st.subheader("Start here", anchor=False)
         st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes} {reaches(preset)}"))
-        if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit"):
-            order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
+        _first_run(found)
+
+
+def newcomer() -> None:
+    """Say on the Home page of a lab without a run what to do first."""
+    found = experiment(FIRST[0])
+    with st.container(border=True):
+        st.subheader("Start here", anchor=False)
+        st.write(
+            as_text(
+                "No run has been launched in this lab yet, so there is nothing to watch or to compare. "
+                f"Begin with the smallest one: {FIRST[1]} {found.title} needs no network, ends within half a minute, and draws its curves while it trains."
+            )
+        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            _first_run(found)
+            st.page_link(PAGES["launch"], label="Look at all experiments")
+
+
+def _first_run(found: Experiment) -> None:
+    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit"):
+        order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
 def launchpad(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]) -> None:
@@ -101,7 +121,7 @@ def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any]) ->
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Whoever opens this address finds the form filled as it is now.")
-            st.code(as_path("/", launch_query(found, preset, values)), language=None, wrap_lines=True)
+            st.code(as_path(LAUNCH, launch_query(found, preset, values)), language=None, wrap_lines=True)
         if who := person.name():
             if st.button("Change name", type="tertiary"):
                 dialogs.open_soon(person.ask, "Runs that you start from now on carry the new name.", "Save")

@@ -15,6 +15,10 @@ from engine.errors import ConfigError, UnknownName
 from engine.registry import Experiment, experiment
 
 SEPARATOR = ":"
+LAUNCH = "/launch"
+"""The path of the launch form."""
+ASKED = ("experiment", "preset", "set")
+"""What a link to it can ask for."""
 
 
 @dataclass(frozen=True)

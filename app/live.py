@@ -6,6 +6,7 @@ None of them uses a timer of Streamlit's: each asks a small route of ours, and o
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -14,7 +15,7 @@ from app import figures, kept
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
-PULSE_MS, EARLY_MS, EARLY_S = 1_000, 350, 8
+PULSE_MS, EARLY_MS, EARLY_S, HOME_MS = 1_000, 350, 8, 2_500
 
 
 def _text(*names: str) -> str:
@@ -68,6 +69,11 @@ def pulse(
 def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
     """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its frame is no longer `frame`."""
     _beat(f"standing-{run_id}", f"/api/standing?run={run_id}&section={section}", frame, active=active, version=version)
+
+
+def home_standing(since: str, frame: int, version: int) -> None:
+    """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the fragment when its frame changes."""
+    _beat("standing-home", f"/api/home?since={quote(since)}", frame, active=True, every_ms=HOME_MS, early_ms=HOME_MS, version=version)
 
 
 def _beat(key: str, url: str, token: int, *, active: bool, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS, version: int | None = None) -> None:

@@ -13,7 +13,8 @@ st.logo(str(IMAGES / "logo.svg"), size="large")
 st.html(ROOT / "app" / "browser" / "console.css")
 page = st.navigation(
     [
-        st.Page(PAGES["launch"], title="Launch", default=True),
+        st.Page(PAGES["home"], title="Home", default=True),
+        st.Page(PAGES["launch"], title="Launch"),
         st.Page(PAGES["runs"], title="Runs"),
         st.Page(PAGES["run"], title="Run"),
         st.Page(PAGES["results"], title="Results"),

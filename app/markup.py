@@ -7,8 +7,8 @@ from typing import Literal
 
 from app.durations import absolute, ago
 
-Slot = Literal["cause", "bar", "facts", "tiles", "ranks", "events"]
-"""Places on a run's page whose HTML pulse.js replaces while the run is on."""
+Slot = Literal["cause", "bar", "facts", "tiles", "ranks", "events", "home-now", "home-news", "home-machine", "home-best", "home-published"]
+"""Places on a run's page, and on the Home page, whose HTML pulse.js replaces while something is on."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -43,6 +43,11 @@ def figure_link(figure: str) -> str:
     return f'<a href="/figures?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
 
 
+def as_cell(words: str, status: str) -> str:
+    """Return words in a small frame of the colour of a status, as HTML."""
+    return f'<span class="pl-cell pl-{status}">{escape(words)}</span>'
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return a row of small label-over-value pairs; the values are HTML."""
     cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)
@@ -54,6 +59,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
     head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="pl-scroll"><table class="pl-table" aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def wide(cell: str) -> str:
+    """Return a table's cell that keeps some width on a narrow screen, where the table scrolls."""
+    return f'<div style="min-width: 12rem">{cell}</div>'
 
 
 def bar(share: float, label: str, *, is_over: bool = False) -> str:

@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-_NAMES = ("launch", "runs", "run", "sweep", "results", "compare", "scaling", "figures", "machine")
+_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "figures", "machine")
 PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
 
 
@@ -53,13 +53,18 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 def runner_banner(reader: Reader) -> None:
     """Say so where no runner is alive; the console itself starts it again, never a page."""
+    if sentence := runner_trouble(reader):
+        st.warning(sentence)
+
+
+def runner_trouble(reader: Reader) -> str:
+    """Return what is wrong with the runner, as Markdown; empty where it serves."""
     row = reader.runner()
     if row is None:
-        st.warning("No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or `python -m engine serve` starts one.")
-    elif not is_alive(row.process):
-        st.warning("The runner died, so queued runs wait. The console starts it again within a few seconds; if this stays, its log says why.")
-    elif row.stopping:
-        st.warning("The runner was asked to stop: it takes no new runs and ends once its last run has ended.")
+        return "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or `python -m engine serve` starts one."
+    if not is_alive(row.process):
+        return "The runner died, so queued runs wait. The console starts it again within a few seconds; if this stays, its log says why."
+    return "The runner was asked to stop: it takes no new runs and ends once its last run has ended." if row.stopping else ""
 
 
 def empty(sentence: str, label: str, page: str) -> None:

@@ -6,7 +6,7 @@ from html import escape
 import streamlit as st
 
 from app.durations import duration
-from app.markup import run_link, table
+from app.markup import run_link, table, wide
 from app.parts import title_of
 from engine.queue.outlook import Wait, start_in_words
 
@@ -28,17 +28,12 @@ def _row(wait: Wait) -> list[str]:
     takes = duration(wait.takes.median) if wait.takes else "–"
     starts = start_in_words(wait.starts_in_s) or "–"
     return [
-        _wide(run_link(f"{run.id}: {title_of(run)}", run.id)),
+        wide(run_link(f"{run.id}: {title_of(run)}", run.id)),
         escape(run.owner),
         run.priority,
         *(f'<span class="pl-nowrap">{escape(words)}</span>' for words in (takes, starts)),
-        _wide(escape(wait.reason)),
+        wide(escape(wait.reason)),
     ]
-
-
-def _wide(cell: str) -> str:
-    """Return a cell that keeps some width on a narrow screen, where the table scrolls."""
-    return f'<div style="min-width: 12rem">{cell}</div>'
 
 
 def waiting(total: int, held: int) -> str:

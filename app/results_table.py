@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import board, parts, results_view
 from app.board import Line
-from app.board_columns import measured
+from app.board_columns import measured, told
 from app.exporting import download
 from app.importing import import_button
 from app.marking import mark_selected
@@ -74,11 +74,12 @@ def show(reader: Reader, view: View, found: Found) -> None:
         st.warning(problem)
     lines = on_top(tops, found.lines)
     numbers = measured(reader, [run_id for line in lines for run_id in line.counted], view.columns)
-    frame = board.table(lines, view.columns, numbers, spread=view.grouped, baselines=tops if view.compared and tops else None)
+    words = told(reader, [run_id for line in lines for run_id in line.run_ids], view.columns)
+    frame = board.table(lines, view.columns, numbers, words=words, spread=view.grouped, baselines=tops if view.compared and tops else None)
     said = st.container(horizontal=True, vertical_alignment="center", gap="small")
     chosen = st.dataframe(
         frame,
-        column_config=board.columns_shown(view.columns),
+        column_config=board.columns_shown(view.columns, spread=view.grouped),
         hide_index=True,
         height=min(TALLEST, len(lines) + 1) * ROW_PX + 2,
         row_height=ROW_PX,

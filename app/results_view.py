@@ -60,7 +60,7 @@ def choose(reader: Reader) -> View:
         st.caption(as_text(note))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         search = st.text_input("Search", key="search", placeholder="name, tag, note", bind="query-params", width=CHOICE_PX)
-        of = st.multiselect("Experiment", EXPERIMENTS, key="of", bind="query-params", placeholder="all", width=CHOICE_PX)
+        of = st.multiselect("Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all", width=CHOICE_PX)
         by = st.multiselect("Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX)
         status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX)
         columns, sentences = _columns(reader)
@@ -85,6 +85,11 @@ def clear() -> None:
         st.session_state[name] = "" if name in ("search", "filter") else []
 
 
+def _experiments(reader: Reader) -> list[str]:
+    """Return the experiments to choose from: all of ours, then those of imported runs and of older versions."""
+    return [*EXPERIMENTS, *(name for name in reader.experiments() if name not in EXPERIMENTS)]
+
+
 def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
     try:
         return reader.filter(text), ""
@@ -104,13 +109,13 @@ def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
             bind="query-params",
             accept_new_options=True,
             width=420,
-            help="Settings, numbers of a run, and metrics: .last, .best, .mean, .min, .max, or at a step: write train/loss@500.",
+            help="Settings, what every run has, and metrics: .last, .best, .mean, .min, .max, or at a step: write train/loss@500.",
         )
     return board_columns.read_columns(written, reader)
 
 
 def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, list[str]]:
-    names = dict.fromkeys(["created", *(column.field.written for column in columns if column.step is None)])
+    names = dict.fromkeys(["created", *(column.field.written for column in columns if column.step is None and column.field.kind != "tags")])
     options = [sign + name for name in names for sign in ("-", "")]
     text = st.selectbox(
         "Sort by",

@@ -5,6 +5,7 @@ Each opens the store for itself, reads little, and answers an error of ours as a
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app import identity, series, standing, tail
+from app import home_standing, identity, series, standing, tail
 from app.bodies import NEVER_STORE, Bodies
 from app.latest import Latest
 from app.machine_token import machine_token
@@ -37,6 +38,7 @@ def routes() -> list[BaseRoute]:
         Route("/healthz", _answered(health)),
         Route("/api/token", _shared(token)),
         Route("/api/standing", _shared(run_standing)),
+        Route("/api/home", _shared(home)),
         Route("/api/series", _shared(run_series)),
         Route("/api/compare", _shared(comparison)),
         Route("/api/log", _answered(log)),
@@ -77,6 +79,15 @@ async def run_standing(request: Request) -> Response:
         return _unchanged(version)
     found = await _bodies.get((home.path, "standing", run_id, section, version), lambda: vars(standing.standing(home, run_id, section)))
     return found.answer(request)
+
+
+async def home(request: Request) -> Response:
+    """Return how the lab stands for a person to whom what ended later than `since` is new; where its version still is `version`, only that."""
+    where, since, version = Home.find(), _moment(request, "since"), _whole(request, "version", 0)
+    found = await run_in_threadpool(home_standing.shared, where, since)
+    if found.version == version:
+        return _unchanged(version)
+    return (await _bodies.get((where.path, "home", since, found.version), lambda: vars(found))).answer(request)
 
 
 async def run_series(request: Request) -> Response:
@@ -207,6 +218,15 @@ def _number(request: Request, field: str, default: float) -> float:
     if math.isnan(found):
         raise ConfigError([Problem(field, f"{field} must be a number, got '{text}'.")])
     return found
+
+
+def _moment(request: Request, field: str) -> str:
+    """Return a time as the store writes it."""
+    text = request.query_params.get(field, "")
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        raise ConfigError([Problem(field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'.")]) from None
 
 
 def _whole(request: Request, field: str, default: int | None = None) -> int:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import parts
 from app.durations import duration, since
-from app.links import as_path, launch_query
+from app.links import LAUNCH, as_path, launch_query
 from app.marking import marks
 from app.markup import as_text, bar, sweep_link, when
 from engine.errors import EngineError
@@ -57,7 +57,7 @@ def _clone_link(run: RunRow) -> str:
         query = launch_query(experiment(run.experiment), run.preset, run.config)
     except EngineError:
         return ""
-    return f'<a href="{escape(as_path("/", query))}" title="Fill the launch form with this run\'s settings.">Clone</a>'
+    return f'<a href="{escape(as_path(LAUNCH, query))}" title="Fill the launch form with this run\'s settings.">Clone</a>'
 
 
 def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:

@@ -70,7 +70,7 @@ def seconds(browser: BrowserContext, cold: bool) -> float:
         home = Home(Path(folder)).create()
         with console(home) as address:
             page = browser.new_page()
-            page.goto(f"{address}/?experiment=hogwild&preset=quick")
+            page.goto(f"{address}/launch?experiment=hogwild&preset=quick")
             _introduce(page)
             wait_warm(home)
             page.wait_for_timeout(2000)  # a person has looked at the form; the page is quiet

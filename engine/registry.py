@@ -11,6 +11,7 @@ from typing import Any
 from engine.analysis.scaling import Scaling
 from engine.config import Config
 from engine.errors import UnknownName
+from engine.results import ACCURACY, Result
 
 EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo", "pipeline")
 """What an experiment's sweeps are read by, beside what they measured; most have nothing."""
@@ -57,6 +58,8 @@ class Experiment:
     """The value of a metric from which a run of that config has done what it is for; drawn as a line over the metric's curve."""
     scaling: Scaling | None = None
     """The lines that a sweep along one of its fields is read against, and what is drawn a rank."""
+    result: Result = ACCURACY
+    """What its runs are ranked by."""
 
     def preset(self, name: str) -> Preset:
         """Return the preset of that name; raises UnknownName."""

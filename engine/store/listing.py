@@ -100,6 +100,10 @@ class Listing(Reading):
         """Return the names that own runs."""
         return [row["owner"] for row in self.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
 
+    def experiments(self) -> list[str]:
+        """Return the experiments that runs are of, those that no registry has among them."""
+        return [row["experiment"] for row in self.rows("SELECT DISTINCT experiment FROM runs ORDER BY experiment")]
+
     def names(self) -> Names:
         """Return the settings, metrics and experiments that the store's runs have, beside those of this version."""
         with self.snapshot():

@@ -6,14 +6,18 @@ from collections.abc import Collection
 from engine.recorder import Span
 from engine.store import samples
 from engine.store.bands import count_band
+from engine.store.bests import Bests
 from engine.store.comparing import Comparing
 from engine.store.grouping import Groups
 from engine.store.heat import count_heat
+from engine.store.looks import Looks
+from engine.store.news import News
 from engine.store.origins import Origins
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
 from engine.store.studies import Studies
+from engine.store.texts import Texts
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
@@ -29,7 +33,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Origins):
+class Reader(Queue, Groups, Comparing, Studies, Origins, Looks, News, Bests, Texts):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
@@ -133,6 +137,10 @@ class Reader(Queue, Groups, Comparing, Studies, Origins):
     def machine_samples(self) -> list[MachineSample]:
         """Return what the runner sampled of the machine over the last hour, oldest first."""
         return samples.samples(self)
+
+    def latest_machine_samples(self) -> list[MachineSample]:
+        """Return what the runner sampled at the newest moment alone."""
+        return samples.latest(self)
 
     def newest_machine_sample(self) -> str:
         """Return the moment of the newest of them, empty where there is none."""

@@ -26,6 +26,12 @@ def samples(reader: Reading) -> list[MachineSample]:
     return [MachineSample(*row) for row in reader.rows("SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name")]
 
 
+def latest(reader: Reading) -> list[MachineSample]:
+    """Return the samples of the newest moment."""
+    sql = "SELECT at, source, name, value FROM machine_samples WHERE at = (SELECT max(at) FROM machine_samples) ORDER BY source, name"
+    return [MachineSample(*row) for row in reader.rows(sql)]
+
+
 def newest(reader: Reading) -> str:
     """Return the moment of the newest sample, empty where there is none."""
     row = reader.row("SELECT max(at) AS at FROM machine_samples")

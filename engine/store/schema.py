@@ -58,7 +58,13 @@ _ORIGINS = """CREATE TABLE origins ( -- where the runs come from that another st
     imported_by TEXT NOT NULL -- and by whom
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS)
+_LOOKS = """CREATE TABLE looks ( -- when each person looked at the Home page
+    person TEXT PRIMARY KEY, -- the name that the person goes by
+    looked_at TEXT NOT NULL, -- when they last did
+    new_since TEXT NOT NULL -- from when on what ended was new to them then
+) STRICT, WITHOUT ROWID"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -197,6 +203,14 @@ def sweeps_from_elsewhere(db: Database) -> None:
     """Know a sweep of another store again when more of its runs come."""
     db.execute("ALTER TABLE sweeps ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE UNIQUE INDEX sweeps_fingerprint ON sweeps (fingerprint) WHERE fingerprint <> ''")
+
+
+@steps()
+def looks_at_the_home_page(db: Database) -> None:
+    """Say what is new to a person, and find what has ended since a moment without a look at all runs."""
+    db.execute(_LOOKS)
+    db.execute("CREATE INDEX runs_ended ON runs (ended_at, archived_by, sweep_id, status) WHERE ended_at IS NOT NULL")
+    db.execute("CREATE INDEX runs_archived ON runs (archived_by) WHERE archived_by IS NOT NULL")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

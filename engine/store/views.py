@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.errors import ConfigError, Problem
 from engine.store.clock import now
-from engine.store.connection import Connected, Writing
+from engine.store.connection import Connected, Row, Writing
 
 NAME_LENGTH, QUERY_LENGTH = 80, 4_000
 
@@ -43,10 +43,8 @@ class ViewCommands(Writing):
 
         Raises ConfigError for a name or query that is empty or too long.
         """
-        name = " ".join(name.split())
-        for field, text, most in (("name", name, NAME_LENGTH), ("query", query, QUERY_LENGTH)):
-            if not 0 < len(text) <= most:
-                raise ConfigError([Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters, got {len(text):,}.")])
+        name = _checked("name", " ".join(name.split()), NAME_LENGTH)
+        _checked("query", query, QUERY_LENGTH)
         sql = (
             "INSERT INTO views (name, owner, page, query, saved_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, page, name)"
             " DO UPDATE SET query = excluded.query, saved_at = excluded.saved_at RETURNING id"
@@ -54,13 +52,36 @@ class ViewCommands(Writing):
         with self.change() as connection:
             return int(connection.execute(sql, [name, owner, page, query, now()]).fetchone()[0])
 
+    def rename_view(self, view_id: int, name: str, *, by: str) -> bool:
+        """Give a view another name; False where it is gone. Raises ConfigError where it is somebody else's, or the name does not do or is taken."""
+        name = _checked("name", " ".join(name.split()), NAME_LENGTH)
+        with self.change() as connection:
+            row = self._own(view_id, by, "rename")
+            if row is None:
+                return False
+            sql = "SELECT 1 FROM views WHERE owner = ? AND page = ? AND name = ? AND id <> ?"
+            if connection.execute(sql, [by, row["page"], name, view_id]).fetchone():
+                raise ConfigError([Problem("name", f"You have a view of that page named '{name}' already. Choose another name, or delete that one.")])
+            connection.execute("UPDATE views SET name = ? WHERE id = ?", [name, view_id])
+            return True
+
     def delete_view(self, view_id: int, *, by: str) -> bool:
         """Delete a view; False where it is gone already. Raises ConfigError where it is somebody else's."""
         with self.change() as connection:
-            row = connection.execute("SELECT name, owner FROM views WHERE id = ?", [view_id]).fetchone()
-            if row is None:
+            if self._own(view_id, by, "delete") is None:
                 return False
-            if row["owner"] != by:
-                raise ConfigError([Problem("owner", f"The view '{row['name']}' is of {row['owner']}, who alone can delete it; you are {by}.")])
             connection.execute("DELETE FROM views WHERE id = ?", [view_id])
             return True
+
+    def _own(self, view_id: int, by: str, verb: str) -> Row | None:
+        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's."""
+        row: Row | None = self.connection.execute("SELECT name, owner, page FROM views WHERE id = ?", [view_id]).fetchone()
+        if row is not None and row["owner"] != by:
+            raise ConfigError([Problem("owner", f"The view '{row['name']}' is of {row['owner']}, who alone can {verb} it; you are {by}.")])
+        return row
+
+
+def _checked(field: str, text: str, most: int) -> str:
+    if not 0 < len(text) <= most:
+        raise ConfigError([Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters, got {len(text):,}.")])
+    return text

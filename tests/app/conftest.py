@@ -1,4 +1,6 @@
-"""What the console's tests share: a home whose store holds a run in every status."""
+"""What the console's tests share: a home whose store holds a run in every status, and a clock that stands still."""
+
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,3 +13,10 @@ from tests.app import labs
 def lab(home: Home) -> dict[Status, int]:
     """Fill the home with one run in each status; return their ids."""
     return labs.fill(home)
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock that ages are told by."""
+    moment = datetime.now(UTC)
+    monkeypatch.setattr("app.durations.now", lambda: moment)

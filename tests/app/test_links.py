@@ -67,4 +67,4 @@ def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home
             store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
     rows = [element.proto.body for element in opened("runs").get("html") if 'class="pl-row"' in element.proto.body]
     assert ["Clone" in row for row in rows] == [False, True]
-    assert 'href="/?experiment=hogwild&amp;preset=quick&amp;set=epochs:7"' in rows[1]
+    assert 'href="/launch?experiment=hogwild&amp;preset=quick&amp;set=epochs:7"' in rows[1]

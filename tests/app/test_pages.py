@@ -24,7 +24,7 @@ STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "fi
 def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     """Open a page through the frame, as a link does."""
     test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=30)
-    if page != "launch":
+    if page != "home":
         test = test.switch_page(str(PAGES[page]))
     for name, value in (query or {}).items():
         test.query_params[name] = value

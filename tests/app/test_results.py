@@ -10,9 +10,10 @@ from streamlit.testing.v1 import AppTest
 from app import board
 from app.board_columns import Column, measured, read_column, read_columns
 from engine.errors import EngineError
-from engine.filter import Names
+from engine.filter import RUN_FIELDS, Names
 from engine.home import Home
 from engine.recorder import Point
+from engine.registry import EXPERIMENTS
 from engine.runtime.processes import me
 from engine.store import Demand, Reader, Store
 from engine.store.records import Status
@@ -81,9 +82,33 @@ def test_columns_in_the_address_are_shown_in_their_order(home: Home, seeds: list
     frame = page(show=columns, filter=f"id == {seeds[1]}").dataframe[0].value
     assert [name for name in frame.columns if name in columns] == columns
     assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
-    test = page(show=["trainers", "trainer", "owner"])
-    assert "The column trainer was left out" in said(test).replace("\\", "")
-    assert "owner can't be a column of its own" in said(test).replace("\\", "")
+    assert "The column trainer was left out" in said(page(show=["trainers", "trainer"])).replace("\\", "")
+
+
+def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        store.set_note(seeds[0], "look at this", by="Ada")
+        store.tag(seeds[:2], "thesis", by="Ada")
+        store.star(seeds[:1], by="Ada")
+    every = list(RUN_FIELDS)
+    frame = page(show=["trainers", *every], filter=f"id == {seeds[0]}").dataframe[0].value
+    assert [name for name in frame.columns if name in every] == every, "each once, in the order chosen"
+    row = frame.iloc[0]
+    words = {"id": seeds[0], "experiment": "hogwild", "owner": "Bea", "status": "finished", "note": "look at this", "tags": "thesis", "duration": 20.0}
+    assert {name: row[name] for name in words} == words
+    assert (bool(row["starred"]), bool(row["archived"]), row["created"] <= row["ended"]) == (True, False, True)
+    grouped = page(group="true", show=["owner", "status", "starred", "ended", "test/accuracy.best"], filter="trainers == 2").dataframe[0].value
+    assert (grouped["owner"][0], grouped["status"][0], grouped["starred"][0]) == ("Bea, Ada", "finished", None)
+    by_owner = page(show=["owner"], sort="owner").dataframe[0].value
+    assert list(by_owner["owner"]) == sorted(by_owner["owner"])
+
+
+def test_runs_of_experiments_that_are_not_ours_can_be_chosen(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        other = finished(store, 2, 0, 50.0, experiment="imported")
+    test = page(of="imported")
+    assert rows(test) == [other]
+    assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
 
 
 def test_one_row_for_all_seeds_has_mean_and_sd_of_those_that_finished(home: Home, seeds: list[int]) -> None:
@@ -195,7 +220,8 @@ def test_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int]
     assert read_column("test/accuracy.best", names).label == "Test accuracy, best (%)"
     assert read_column("test/accuracy @ 500", names) == Column("test/accuracy@500", read_column("test/accuracy", names).field, 500)
     assert read_column("duration", names).label == "Execution (s)"
-    for wrong in ("owner", "trainers@5", "test/accuracy@-1", "a b", "tags"):
+    assert (read_column("tag", names).written, read_column("owner", names).label, read_column("owner", names).is_words) == ("tags", "Owner", True)
+    for wrong in ("owner@5", "trainers@5", "test/accuracy@-1", "a b"):
         with pytest.raises(EngineError):
             read_column(wrong, names)
     with Reader.open(home) as reader:

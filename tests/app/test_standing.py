@@ -64,7 +64,7 @@ def test_a_section_that_the_script_draws_is_drawn_at_each_news(home: Home, lab: 
 
 
 @pytest.mark.parametrize("section", TICKING)
-def test_the_page_shows_each_slot_and_figure_as_the_route_gives_it(home: Home, lab: Lab, section: str) -> None:
+def test_the_page_shows_each_slot_and_figure_as_the_route_gives_it(home: Home, lab: Lab, still: None, section: str) -> None:
     run_id = lab["failed"]  # nothing of it ticks, so both are of the same moment
     found = standing(home, run_id, section)
     page = opened("run", {"run": str(run_id), "section": section})

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_link_fills_the_form_and_a_broken_rule_stands_beside_its_field(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=trainers:99&set=nonsense:1")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=trainers:99&set=nonsense:1")
     expect(page.get_by_text("trainers must be at most 64 (allowed: 1 to 64), got 99.")).to_be_visible()
     expect(page.get_by_text("No setting is named 'nonsense'.", exact=False)).to_be_visible()
     expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
@@ -29,14 +29,14 @@ def test_a_link_fills_the_form_and_a_broken_rule_stands_beside_its_field(console
 
 
 def test_a_name_is_asked_once_and_kept_over_a_reload(console: Console, page: Page) -> None:
-    page.goto(console.address)
+    page.goto(f"{console.address}/launch")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("button", name="Save and launch").click()
     expect(page.get_by_text("A name has at least one letter")).to_be_visible()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/run?run=1")
-    page.goto(console.address)
+    page.goto(f"{console.address}/launch")
     expect(page.get_by_text("Launches as Ada.")).to_be_visible()
     assert [cookie["httpOnly"] for cookie in page.context.cookies() if cookie.get("name") == "parallab_name"] == [True]
 
@@ -72,7 +72,7 @@ def test_no_page_is_refused_anything_by_the_browser(console: Console, page: Page
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith((console.address, "data:", "blob:")) else complaints.append(request.url))
     run = f"/run?run={run_id}"
-    for address in ("/", "/runs", run, f"{run}&section=Machine", f"{run}&section=Log", f"{run}&section=Notes", "/results"):
+    for address in ("/", "/launch", "/runs", run, f"{run}&section=Machine", f"{run}&section=Log", f"{run}&section=Notes", "/results"):
         page.goto(console.address + address)
         page.get_by_role("heading").first.wait_for()
         page.wait_for_timeout(1_000)

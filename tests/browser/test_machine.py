@@ -14,7 +14,7 @@ LOOK_MS = 30_000
 
 
 def test_a_sweep_is_paused_and_let_go_on_while_the_machine_page_shows_who_holds_the_cores(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:1000&set=threads_per_rank:1")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=epochs:1000&set=threads_per_rank:1")
     launch(page, "1, 2", "Launch 2 runs")
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()

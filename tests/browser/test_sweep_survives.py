@@ -16,7 +16,7 @@ HALF_S, WHOLE_S = 600.0, 1_200.0
 
 
 def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:2&set=threads_per_rank:1")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=epochs:2&set=threads_per_rank:1")
     page.get_by_text("Run a sweep", exact=True).click()
     page.get_by_role("textbox", name="Values of trainers").fill("1, 2")
     page.get_by_role("spinbutton", name="Seeds", exact=True).fill("10")

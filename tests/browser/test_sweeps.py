@@ -10,7 +10,7 @@ RUN_MS = 120_000
 
 
 def test_a_sweep_is_launched_watched_to_its_end_and_another_one_cancelled(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:2")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=epochs:2")
     launch(page, "1, 2, 3", "Launch 3 runs")
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
@@ -31,7 +31,7 @@ def test_a_sweep_is_launched_watched_to_its_end_and_another_one_cancelled(consol
     page.wait_for_url("**/sweep?sweep=1")
     page.wait_for_function(POINTS, arg=3)
 
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:1000")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=epochs:1000")
     launch(page, "1..2", "Launch 2 runs")
     page.wait_for_url("**/sweep?sweep=2")
     expect(page.locator("a.pl-cell.pl-running").first).to_be_visible(timeout=RUN_MS)
@@ -56,7 +56,7 @@ def launch(page: Page, values: str, button: str) -> None:
 
 
 def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=pipeline&preset=quick&set=batches:3")
+    page.goto(f"{console.address}/launch?experiment=pipeline&preset=quick&set=batches:3")
     page.get_by_text("Run a sweep", exact=True).click()
     page.get_by_role("textbox", name="Values of splits").fill("1, 2, 4")
     page.get_by_role("button", name="Launch 3 runs", exact=True).click()

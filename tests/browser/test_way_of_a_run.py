@@ -32,7 +32,7 @@ def test_a_first_visit_launches_quick_hogwild_watches_it_and_finds_it_again_afte
     console.start()
     page.goto(f"{console.address}/results")
     cells = page.get_by_test_id("stDataFrame").locator("table")
-    expect(cells).to_contain_text("finished")
+    expect(cells).to_contain_text("finished", timeout=30_000)
     expect(cells).to_contain_text("Ada")
     box = page.get_by_test_id("stDataFrame").locator("canvas").first.bounding_box()
     assert box
@@ -47,7 +47,7 @@ def test_a_first_visit_launches_quick_hogwild_watches_it_and_finds_it_again_afte
 
 
 def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=hogwild&preset=quick&set=epochs:1000")
+    page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=epochs:1000")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
@@ -68,7 +68,7 @@ def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page:
     ],
 )
 def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console, page: Page, name: str, length: str) -> None:
-    page.goto(f"{console.address}/?experiment={name}&preset=quick&set={length}")
+    page.goto(f"{console.address}/launch?experiment={name}&preset=quick&set={length}")
     launch_as_ada(page)
     first = 0 if name == "sync_sgd" else 1
     page.locator(f"[data-drawn*='train/loss|{first}'][data-drawn*='train/loss|{first + 1}']").wait_for(state="attached", timeout=RUN_MS)
@@ -76,7 +76,7 @@ def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console,
 
 
 def test_reinforce_is_launched_watched_and_cancelled(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=batched_reinforce&preset=quick&set=episodes:10000")
+    page.goto(f"{console.address}/launch?experiment=batched_reinforce&preset=quick&set=episodes:10000")
     launch_as_ada(page)
     page.locator("[data-drawn*='charts/episodic_return'][data-drawn*='charts/running_length|0']").wait_for(state="attached", timeout=RUN_MS)
     expect(page.locator("[data-metric='charts/episodic_return'] .legend")).to_contain_text("Solved at 475", timeout=RUN_MS)
@@ -84,7 +84,7 @@ def test_reinforce_is_launched_watched_and_cancelled(console: Console, page: Pag
 
 
 def test_dppo_is_launched_watched_with_its_queue_and_a_drawn_episode_and_cancelled(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=dppo&preset=quick&set=stop_when_solved:false&set=total_steps:100000000&set=render_every_s:1")
+    page.goto(f"{console.address}/launch?experiment=dppo&preset=quick&set=stop_when_solved:false&set=total_steps:100000000&set=render_every_s:1")
     launch_as_ada(page)
     page.locator("[data-drawn*='charts/episodic_return'][data-drawn*='perf/queue_depth|0']").wait_for(state="attached", timeout=RUN_MS)
     page.get_by_test_id("stButtonGroup").get_by_text("Episode", exact=True).click(timeout=RUN_MS)
@@ -116,7 +116,7 @@ def cancel(page: Page) -> None:
 
 
 def test_a_pipeline_is_launched_watched_with_its_gantt_chart_and_cancelled(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/?experiment=pipeline&preset=quick&set=batches:100000")
+    page.goto(f"{console.address}/launch?experiment=pipeline&preset=quick&set=batches:100000")
     launch_as_ada(page)
     page.locator("[data-drawn*='train/loss|1'][data-drawn*='perf/bubble_share|0']").wait_for(state="attached", timeout=RUN_MS)
     page.get_by_test_id("stButtonGroup").get_by_text("Pipeline", exact=True).click(timeout=RUN_MS)

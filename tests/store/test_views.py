@@ -38,6 +38,21 @@ def test_only_its_owner_deletes_a_view_and_one_that_is_gone_is_no_error(store: S
     assert reader.views() == []
 
 
+def test_only_its_owner_renames_a_view_and_to_a_name_that_is_free(store: Store, reader: Reader) -> None:
+    view_id = store.save_view("speed", "compare", "runs=1", owner="ada")
+    store.save_view("taken", "compare", "runs=2", owner="ada")
+    for page, owner in (("results", "ada"), ("compare", "grace")):
+        store.save_view("wide", page, "v=1", owner=owner)
+    assert store.rename_view(view_id, " Speed   by trainers ", by="ada")
+    assert store.rename_view(view_id, "wide", by="ada"), "another page or person may have a view of that name"
+    assert store.rename_view(view_id, "wide", by="ada"), "its own name is free to it"
+    for name, by, words in (("x", "grace", "who alone can rename it; you are grace"), ("taken", "ada", "named 'taken' already"), (" ", "ada", "1 to 80")):
+        with pytest.raises(ConfigError, match=words):
+            store.rename_view(view_id, name, by=by)
+    assert [(view.name, view.query) for view in reader.views(page="compare", owner="ada")] == [("taken", "runs=2"), ("wide", "runs=1")]
+    assert not store.rename_view(99, "x", by="ada")
+
+
 @pytest.mark.parametrize(
     ("name", "query", "words"), [(" ", "v=1", "name of a saved view must have 1 to 80"), ("x", "r" * 4_001, "query of a saved view must have 1 to 4,000")]
 )

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.registry import Experiment, Flow, Preset
+from engine.results import Result
 from engine.rl.kinds import kind_of, rewards_that_solve
 
 
@@ -143,4 +144,5 @@ EXPERIMENT = Experiment(
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; Williams: Simple Statistical Gradient-Following "
     "Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
+    result=Result("charts/episodic_return", "mean", ("environment",)),
 )

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.registry import Experiment, Flow, Preset
+from engine.results import Result
 from engine.rl.kinds import kind_of, rewards_that_solve
 
 S = ADVANCED | {"unit": "s"}
@@ -168,4 +169,5 @@ EXPERIMENT = Experiment(
         Flow("weights", "each collector", "the newest version, before each batch"),
     ),
     source="Heess et al.: Emergence of Locomotion Behaviours in Rich Environments, 2017; Schulman et al.: Proximal Policy Optimization Algorithms, 2017",
+    result=Result("test/episodic_return", task=("environment",)),
 )

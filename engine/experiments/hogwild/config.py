@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
 from engine.registry import Experiment, Flow, Preset
+from engine.results import Result
 
 SPARSE_VALUES = 4_000_000
 """The most values that a sparse training set may have: 12 bytes each, and a fifth more for the test set."""
@@ -181,4 +182,5 @@ EXPERIMENT = Experiment(
         Flow("each trainer", "shared weights", "updates, without a lock"),
     ),
     source="Recht, Ré, Wright and Niu: Hogwild!: A Lock-Free Approach to Parallelizing Stochastic Gradient Descent, NeurIPS 2011",
+    result=Result(own_tasks=(("model", "sparse_logistic"),)),
 )

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from engine.config import RuleBroken
 from engine.registry import Experiment, Flow, Preset
+from engine.results import Result
 from engine.training.settings import ServerConfig, fits_the_data
 
 
@@ -96,4 +97,5 @@ EXPERIMENT = Experiment(
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
     "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",
     resumable=True,
+    result=Result(own_tasks=(("model", "resnet50"), ("model", "small_resnet")), nothing_to_learn=("synthetic", "resnet50", "small_resnet")),
 )

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from engine.analysis.scaling import PIPELINE
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.registry import Experiment, Flow, Preset
+from engine.results import Result
 
 LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
 """Layers that a net can be cut between: the stem, its residual blocks, the head."""
@@ -193,4 +194,5 @@ EXPERIMENT = Experiment(
     ),
     source="Huang et al.: GPipe, NeurIPS 2019; Narayanan et al.: PipeDream, SOSP 2019",
     scaling=PIPELINE,
+    result=Result("perf/samples_per_second", task=("model", "image_size"), nothing_to_learn=()),
 )

@@ -1,0 +1,50 @@
+"""Saved views, on Home and on their own page: a link each, and for its owner a box to rename or delete it."""
+
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+
+from app import person
+from app.asking import command
+from app.markup import when
+from engine.store import SavedView, Store
+from engine.store.views import NAME_LENGTH
+
+
+def entry(view: SavedView, *, with_page: bool = False) -> None:
+    """Show one view; `with_page` says of which page it is."""
+    link = f'<a href="{escape(f"/{view.page}?{view.query}")}">{escape(view.name)}</a>'
+    page = f"{escape(view.page.capitalize())}, " if with_page else ""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, {when(view.saved_at)}</span></div>', width="stretch")
+        if view.owner == person.name():
+            _change(view)
+
+
+def _change(view: SavedView) -> None:
+    with st.popover("Change", key=f"view.change.{view.id}", type="tertiary", on_change="rerun") as opened:
+        if not opened.open:
+            return
+        field = f"view.name.{view.id}"
+        st.session_state.setdefault(field, view.name)
+        st.text_input("Name of the view", key=field, max_chars=NAME_LENGTH)
+        with st.container(horizontal=True):
+            st.button("Rename", key=f"view.rename.{view.id}", type="primary", on_click=_rename, args=(view, field))
+            st.button("Delete", key=f"view.delete.{view.id}", on_click=_delete, args=(view,), help="Its link stops standing here; the runs stay as they are.")
+
+
+def _rename(view: SavedView, field: str) -> None:
+    name, who = str(st.session_state[field]), person.whoever()
+    _ordered(view, lambda store: store.rename_view(view.id, name, by=who))
+
+
+def _delete(view: SavedView) -> None:
+    who = person.whoever()
+    _ordered(view, lambda store: store.delete_view(view.id, by=who))
+
+
+def _ordered(view: SavedView, order: Callable[[Store], bool]) -> None:
+    """Give the store an order, before the page runs again, and close the box; what can't be done stands on the page."""
+    if command(order) is not None:
+        st.session_state[f"view.change.{view.id}"] = False

@@ -1,0 +1,65 @@
+"""Home: what is on, what has ended since one last looked, how busy the machine is, who is ahead, and what was reproduced."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app import home_standing, home_views, live, looking, parts, person
+from app.asking import reading
+from app.launching import carry_out_waiting
+from app.launchpad import newcomer
+from app.links import ASKED
+from app.markup import Slot, slot
+from engine.home import Home
+from engine.store import Reader
+
+if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
+    st.switch_page(parts.PAGES["launch"], query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params})
+carry_out_waiting()
+with reading(lambda: live.pulse(-1)) as first:
+    looking.look(first)
+    is_fresh = first.count() == 0
+
+
+@st.fragment
+def page() -> None:
+    """Show the lab, and again when something changes that no slot holds."""
+    with reading(lambda: live.pulse(-1)) as reader:
+        since = looking.since()
+        found = home_standing.standing(Home.find(), since)
+        parts.runner_banner(reader)
+        if reader.count():
+            lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
+        else:
+            newcomer()
+            st.subheader("Machine", anchor=False)
+            st.html(slot("home-machine", found.slots["home-machine"]))
+    live.home_standing(since, found.token, found.version)
+
+
+def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
+    """Show a lab that has runs."""
+    left, right = st.columns([5, 3], gap="large")
+    with left:
+        st.subheader("On now", anchor=False)
+        st.html(slots["home-now"])
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.subheader("New since you last looked" if person.name() else "Ended within the last day", anchor=False, width="stretch")
+            looking.news_actions()
+        st.html(slots["home-news"])
+    with right:
+        st.subheader("Machine", anchor=False)
+        st.html(slots["home-machine"])
+        st.subheader("Saved views", anchor=False)
+        home_views.show_views(reader)
+    st.subheader("Best results", anchor=False)
+    st.html(slots["home-best"])
+    st.subheader("Published figures", anchor=False)
+    st.html(slots["home-published"])
+
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Home", anchor=False, width="stretch")
+    if st.button("Launch a run", key="home.launch", type="secondary" if is_fresh else "primary"):
+        st.switch_page(parts.PAGES["launch"])
+page()

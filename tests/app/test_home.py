@@ -1,0 +1,220 @@
+"""The Home page: what it shows of a lab, what is new to whom, what ticks by our route, and where old links lead."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import home_published, home_standing
+from app.home_standing import standing
+from app.made_once import MadeOnce
+from app.markup import Slot
+from engine.home import ROOT, Home
+from engine.registry import experiment
+from engine.store import MachineSample, Reader, Store
+from engine.store.clock import now
+from engine.store.records import Status
+from tests.app import compare_labs, figure_labs, labs, sweep_labs
+from tests.app.browsing import Client
+from tests.app.test_pages import opened, said
+from tests.app.test_sweeps import html
+
+Lab = dict[Status, int]
+LONG_AGO = "2000-01-01T00:00:00.000Z"
+
+
+def slots(home: Home, since: str = LONG_AGO) -> dict[Slot, str]:
+    return dict(standing(home, since).slots)
+
+
+def as_person(name: str) -> AppTest:
+    """Open Home as somebody whose name is known."""
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=30)
+    test.session_state["person"] = name
+    return test.run()
+
+
+def test_home_is_where_the_console_opens_and_launching_is_one_click_away(home: Home, lab: Lab) -> None:
+    test = opened("home")
+    assert test.title[0].value == "Home"
+    test.button(key="home.launch").click().run()
+    assert not test.exception
+    assert test.title[0].value == "Launch"
+
+
+def test_a_link_to_the_launch_form_that_led_here_leads_there(home: Home) -> None:
+    test = opened("home", {"experiment": "hogwild", "preset": "quick", "set": ["trainers:3", "epochs:7"]})
+    assert (test.title[0].value, test.number_input(key="form.hogwild.trainers").value, test.number_input(key="form.hogwild.epochs").value) == ("Launch", 3, 7)
+
+
+def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(home: Home) -> None:
+    test = opened("home")
+    (words,) = [text.value.replace("\\", "") for text in test.markdown if "No run has been launched" in text.value]
+    assert words.count(". ") == 1 and words.endswith(".")
+    assert "Best results" not in said(test)
+    test.session_state["person"] = "Ada"
+    next(button for button in test.button if button.label == "Run quick Hogwild!").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
+
+
+def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab) -> None:
+    with Store.open(home) as store:
+        store.add_machine_samples([MachineSample(now(), "host", "cpu_percent", 93.0), MachineSample(now(), "host", "memory_mb", 2048.0)])
+    shown = html(opened("home"))
+    found = slots(home)
+    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {"running", "starting", "stopping"}
+    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-news"]} == {"finished", "failed", "lost", "cancelled"}
+    assert "4 runs have ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
+    assert "1 run waits" in found["home-now"] and "1 run waits" in found["home-machine"]
+    assert "93 %" in found["home-machine"] and "2.0 of" in found["home-machine"]
+    assert f'/run?run={lab["finished"]}"' in found["home-best"] and "95.5" in found["home-best"]
+    for name in found:
+        assert f'<div data-slot="{name}">' in shown
+    assert "<b>H</b>" not in shown, "a name is never markup"
+
+
+def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Home, lab: Lab) -> None:
+    assert "4 runs have ended" in html(as_person("Ada"))
+    assert "4 runs have ended" in html(as_person("Ada")), "a reload is the same visit"
+    hours = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE looks SET looked_at = ?", [hours])
+        connection.execute("UPDATE runs SET ended_at = '2001-01-01T00:00:00.000Z' WHERE id = ?", [lab["lost"]])
+    test = as_person("Ada")
+    assert "New since you last looked" in said(test)
+    assert "3 runs have ended in the last" in html(test) and "2 h" in html(test)
+    test.button(key="home.seen").click().run()
+    assert "Nothing has ended in the last" in html(test)
+    assert "Nothing has ended in the last" in html(as_person("Ada"))
+    stranger = opened("home")
+    assert "Ended within the last day" in said(stranger)
+    assert "3 runs have ended" in html(stranger)
+
+
+def test_a_busy_store_keeps_nobody_from_reading(home: Home, lab: Lab) -> None:
+    with Store.open(home) as store, store.change():
+        test = as_person("Ada")
+    assert not test.exception and not test.error
+    assert "4 runs have ended" in html(test)
+
+
+def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe"]}, 2, title="<i>Splits</i>")
+    for run, status in zip(runs[:3], ("finished", "finished", "failed"), strict=True):
+        sweep_labs.drive(home, run, status)
+    news = slots(home)["home-news"]
+    assert "3 runs have ended" in news and "2 finished" in news and "1 failed" in news and "1 to go" in news
+    assert f'<a href="/sweep?sweep={sweep_id}">Sweep {sweep_id}: &lt;i&gt;Splits&lt;/i&gt;</a>' in news
+    assert "/run?run=" not in news
+
+
+def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home) -> None:
+    ids = compare_labs.fill(home)
+    with Reader.open(home) as reader:
+        runs = reader.some(ids[:5])
+    best = max(runs, key=lambda run: run.last["test/accuracy"])
+    shown = slots(home)["home-best"]
+    assert f'<a href="/run?run={best.id}">{best.id}, quick</a>' in shown
+    assert f"{sum(run.config['trainers'] == best.config['trainers'] for run in runs)}, mean " in shown
+    assert f'/run?run={ids[5]}"' in shown, "the reference has a row of its own"
+    link = shown.partition('href="/results?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
+    assert link == "&status=finished&sort=-test%2Faccuracy.last"
+    table = opened("results", {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}).dataframe[0].value
+    assert table["run"][0] == f"/run?run={best.id}"
+
+
+def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    real = home_published.best_judgement
+    monkeypatch.setattr(home_published, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure))
+    assert slots(home)["home-published"].count("not launched yet") == 7 and not judged
+    sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
+    assert f"under way, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
+    for run in runs:
+        figure_labs.end(home, run, 12 / run.config["splits"] ** 0.4)
+    shown = slots(home)["home-published"]
+    assert "not reproduced" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
+    before = len(judged)
+    labs_run = compare_labs.fill(home)[0]
+    with Store.open(home) as store:
+        store.star([labs_run, runs[0].id], by="Ada")
+    assert slots(home)["home-published"] == shown
+    assert len(judged) == before
+
+
+def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(home: Home, lab: Lab) -> None:
+    with Store.open(home) as store:
+        ids = [store.save_view(name, "compare", "runs=1&v=1", owner=owner) for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))]
+    test = as_person("Ada")
+    for view_id in ids:
+        test.session_state[f"view.change.{view_id}"] = True
+    test.run()
+    shown = html(test)
+    assert shown.index("beta") < shown.index("gamma") < shown.index("alpha")
+    assert '<a href="/compare?runs=1&amp;v=1">beta</a>' in shown
+    assert {button.key for button in test.button if button.label == "Rename"} == {f"view.rename.{view_id}" for view_id in ids[1:]}
+    test.text_input(key=f"view.name.{ids[1]}").set_value("gamma").run()
+    test.button(key=f"view.rename.{ids[1]}").click().run()
+    assert "You have a view of that page named 'gamma' already" in said(test).replace("\\", "")
+    test.text_input(key=f"view.name.{ids[1]}").set_value("delta").run()
+    test.button(key=f"view.rename.{ids[1]}").click().run()
+    test.session_state[f"view.change.{ids[2]}"] = True
+    test.run().button(key=f"view.delete.{ids[2]}").click().run()
+    with Reader.open(home) as reader:
+        assert [view.name for view in reader.views()] == ["alpha", "delta"]
+
+
+def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_standing, "EVERY_S", 1e-9)
+    with Store.open(home) as store:
+        labs.drive(store, home, labs.add(store, "Ada"), "finished")
+        waits = labs.add(store, "Ada")
+    client = Client()
+    first = client.get("/api/home", params={"since": LONG_AGO}).json()
+    assert (first["slots"], first["token"]) == (slots(home), standing(home, LONG_AGO).token)
+    assert client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json() == {"version": first["version"], "unchanged": True}
+    with Store.open(home) as store:
+        labs.drive(store, home, waits, "failed")
+    news = client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json()
+    assert "2 runs have ended" in news["slots"]["home-news"]
+    assert "1 run waits" in first["slots"]["home-now"] and "waits" not in news["slots"]["home-now"]
+    assert news["token"] == first["token"], "no script runs again for it"
+    with Store.open(home) as store:
+        store.save_view("new", "compare", "v=1", owner="Ada")
+    assert client.get("/api/home", params={"since": LONG_AGO}).json()["token"] != first["token"]
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "0001-01-01T00:00:00+23:59", "9" * 50])
+def test_a_since_that_is_no_time_is_refused_with_a_sentence(home: Home, since: str) -> None:
+    answer = Client().get("/api/home", params={"since": since})
+    assert answer.status_code == 400 and "since must be a time" in answer.json()["error"]
+
+
+def test_all_who_have_it_open_share_one_answer(home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_standing, "EVERY_S", 3_600.0)
+    made: list[int] = []
+    real = home_standing._lab
+    monkeypatch.setattr(home_standing, "_lab", lambda where: made.append(1) or real(where))
+    monkeypatch.setattr(home_standing, "_labs", MadeOnce())
+    client = Client()
+    for person in range(20):
+        assert client.get("/api/home", params={"since": f"2000-01-01T00:00:{person:02}.000Z"}).status_code == 200
+    assert len(made) == 1
+
+
+def test_a_value_is_made_once_for_a_stamp_and_the_oldest_are_dropped() -> None:
+    kept: MadeOnce[int] = MadeOnce(most=2)
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    assert [kept.get("a", 1, make), kept.get("a", 1, make), kept.get("a", 2, make), kept.get("b", 1, make), kept.get("a", 2, make)] == [1, 1, 2, 3, 2]
+    kept.get("c", 1, make)
+    assert kept.get("a", 2, make) == 5, "a was the oldest of three"
+    with pytest.raises(ZeroDivisionError):
+        kept.get("d", 1, lambda: 1 // 0)
+    assert kept.get("d", 1, make) == 6
