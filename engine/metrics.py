@@ -90,6 +90,8 @@ def metric(name: str) -> Metric:
 
 def _of_museum(name: str) -> Metric | None:
     """Return what an exhibit records, of which there are too many to be a choice among metrics; None for any other name."""
+    if name == "perf/exhibits_per_second":
+        return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits shown per second, over both ways.")
     if not name.startswith("museum/"):
         return None
     from engine.museum import SIGNS
