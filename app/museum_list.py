@@ -11,7 +11,7 @@ from engine.museum.sign import Sign
 from engine.museum.visits import Museum
 from engine.registry import experiment
 
-HEADERS = ("System", "Exhibit", "Measured", "Published code", "Right way", "Invariant", "Shown by")
+HEADERS = ("Exhibit", "Measured", "Published code", "Right way", "Invariant", "Shown by")
 
 
 def exhibits(found: Museum) -> None:
@@ -21,11 +21,8 @@ def exhibits(found: Museum) -> None:
 
 def _rows(found: Museum) -> Iterator[list[str]]:
     for system in systems():
-        title = f"<strong>{escape(experiment(system).title)}</strong>"
-        for sign in SIGNS:
-            if sign.system == system:
-                yield [title, *_row(found, sign)]
-                title = ""
+        yield [f"<strong>{escape(experiment(system).title)}</strong>", *[""] * (len(HEADERS) - 1)]
+        yield from (_row(found, sign) for sign in SIGNS if sign.system == system)
 
 
 def _row(found: Museum, sign: Sign) -> list[str]:

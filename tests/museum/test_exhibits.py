@@ -1,10 +1,12 @@
 """Every exhibit shows its fault, and the invariant that our own code is held to catches it."""
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, get_args
 
 import pytest
+import torch
 
 from engine.errors import UnknownName
 from engine.experiments.fault_museum.config import ExhibitName
@@ -21,6 +23,15 @@ from engine.store.records import Event
 
 pytestmark = pytest.mark.filterwarnings("ignore:`TorchScript` support for functional optimizers:DeprecationWarning")
 NAMES = [found.name for found in SIGNS]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, as a rank of the museum does."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def shown(found: Sign, way: str, seed: int = 0) -> Outcome:
