@@ -11,7 +11,7 @@ from app.museum_picture import HEIGHT_PX, numbers, picture, points
 from engine.home import ROOT
 from engine.museum.outcome import Way
 from engine.museum.sign import Sign
-from engine.museum.source import code_of, path_of
+from engine.museum.source import code_of, module_of, path_of
 from engine.museum.visits import NAME, Visit
 from engine.registry import experiment
 from engine.store.records import RunRow
@@ -35,8 +35,9 @@ def section(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     with right:
         _words(sign, visit, way)
     with st.expander("The code that runs"):
-        st.code(code_of(sign, way), language="python")
-        st.caption(as_text(f"What the other way does not share; the whole module is {path_of(sign).relative_to(ROOT)}."))
+        whole = st.toggle("The whole module", key=f"museum.whole.{sign.name}", help="Off: what the other way does not share.")
+        st.code(module_of(sign) if whole else code_of(sign, way), language="python")
+        st.caption(as_text(str(path_of(sign).relative_to(ROOT))))
     _footer(sign, visit, coming)
 
 

@@ -59,6 +59,19 @@ def test_the_newest_run_of_an_exhibit_is_shown_with_a_switch_between_both_ways(h
     assert "<strong>7</strong>" in html_of(test)
     assert "It holds." in html_of(test)
     assert ["weights.clone()" in code.value for code in test.code] == [True]
+    assert "def invariant" not in test.code[0].value
+    test.toggle(key="museum.whole.live_reply").set_value(True).run()
+    assert "def invariant" in test.code[0].value
+
+
+def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:
+    run_id = visited(home, "live_reply", ["live_reply"])
+    test = opened("run", {"run": str(run_id)})
+    assert not test.exception
+    form = opened("launch", {"experiment": "fault_museum", "set": ["exhibit:live_reply"]})
+    assert not form.exception
+    assert not form.warning or "runner" in form.warning[0].value
+    assert "Fault museum: settings" in [heading.value for heading in form.subheader]
 
 
 def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: Home) -> None:
