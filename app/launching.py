@@ -29,6 +29,8 @@ class Order:
     config: Config
     title: str = ""
     terms: Terms = USUAL
+    stays: bool = False
+    """Whether the page that it was launched from stays, and shows what comes of it."""
 
 
 @dataclass(frozen=True)
@@ -110,4 +112,6 @@ def _launch(wanted: Wanted) -> None:
     else:
         if isinstance(wanted, SweepOrder) and wanted.figure:
             go_to_figure(wanted.figure.partition("/")[0])
+        if isinstance(wanted, Order) and wanted.stays:
+            st.rerun()
         (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)

@@ -21,6 +21,7 @@ page = st.navigation(
         st.Page(PAGES["compare"], title="Compare"),
         st.Page(PAGES["scaling"], title="Scaling"),
         st.Page(PAGES["figures"], title="Figures"),
+        st.Page(PAGES["museum"], title="Museum"),
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
     ],

@@ -99,7 +99,24 @@ METRICS = {
 
 def metric(name: str) -> Metric:
     """Return what is known of a metric; an unknown one is shown by its name."""
-    return METRICS.get(name) or Metric(name, name)
+    return METRICS.get(name) or _of_museum(name) or Metric(name, name)
+
+
+def _of_museum(name: str) -> Metric | None:
+    """Return what an exhibit records, of which there are too many to be a choice among metrics; None for any other name."""
+    if name == "perf/exhibits_per_second":
+        return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits shown per second, over both ways.")
+    if not name.startswith("museum/"):
+        return None
+    from engine.museum import SIGNS
+
+    for sign in SIGNS:
+        if name == sign.metric:
+            return Metric(name, sign.title, help=f"{sign.y}, against: {sign.x}.")
+        for number in sign.numbers:
+            if name == sign.metric_of(number):
+                return Metric(name, f"{sign.title}: {number.label}", number.unit, live=False)
+    return None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from engine.config import Config
 from engine.errors import UnknownName
 from engine.results import ACCURACY, Result
 
+UNLISTED = ("fault_museum",)
+"""Launched from a page of its own, so that it is no card, no row of the list, and no choice among experiments."""
 EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo", "pipeline")
 """What an experiment's sweeps are read by, beside what they measured; most have nothing."""
 
@@ -75,7 +77,7 @@ class Experiment:
 
 def experiment(name: str) -> Experiment:
     """Return the experiment of that name; raises UnknownName with the nearest one."""
-    if name not in EXPERIMENTS:
+    if name not in EXPERIMENTS + UNLISTED:
         raise UnknownName("experiment", name, EXPERIMENTS, field="experiment")
     found = import_module(f"engine.experiments.{name}.config").EXPERIMENT
     assert isinstance(found, Experiment)

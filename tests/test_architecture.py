@@ -13,12 +13,12 @@ from pydantic.fields import FieldInfo
 
 from engine.config import Config, bound_of, choices_of
 from engine.home import ROOT
-from engine.registry import EXPERIMENTS, experiment, experiments
+from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
 
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 METHOD_SEES = (
-    *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl"),
+    *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl", "engine.museum"),
     *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")),
 )
 TORCH_FREE = (
@@ -27,7 +27,8 @@ TORCH_FREE = (
     *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement"))),
     *("engine.upkeep.fsck", "engine.upkeep.leftovers", "engine.filter"),
     *("engine.sweep", "engine.sweep_change", "engine.sweep_draw", "engine.published", "engine.published.judging", "engine.published.launching"),
-    *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
+    *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
+    *("engine.museum", "engine.museum.source", "engine.museum.visits"),
     *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures", "engine.experiments.pipeline.schedules"),
     *(f"engine.analysis{name}" for name in ("", ".simulation", ".pipeline", ".advice", ".laws", ".breakdown", ".targets", ".speedup")),
 )
@@ -104,7 +105,7 @@ def test_only_the_store_speaks_sql() -> None:
 
 
 def test_only_data_runtime_and_methods_import_torch() -> None:
-    allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl"), *filter(is_method, modules())}
+    allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl", "engine.museum.exhibits"), *filter(is_method, modules())}
     assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
 
 
@@ -138,7 +139,7 @@ def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
 
 
 def fields() -> list[tuple[str, str, FieldInfo]]:
-    return [(found.name, name, info) for found in experiments() for name, info in found.config.model_fields.items()]
+    return [(found.name, name, info) for found in [*experiments(), *map(experiment, UNLISTED)] for name, info in found.config.model_fields.items()]
 
 
 def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
@@ -155,7 +156,7 @@ def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
 
 def test_every_experiment_folder_is_in_the_table() -> None:
     folders = {path.parent.name for path in (ROOT / "engine" / "experiments").glob("*/config.py")}
-    assert folders == set(EXPERIMENTS)
+    assert folders == set(EXPERIMENTS + UNLISTED)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -179,7 +180,7 @@ def test_every_preset_is_a_valid_config_with_a_sentence(name: str) -> None:
     assert [found.configure(preset).roles for preset in found.presets]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", EXPERIMENTS + UNLISTED)
 def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
     tree = ast.parse((ROOT / "engine" / "experiments" / name / "method.py").read_text())
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")}

@@ -9,6 +9,9 @@ from engine.cli.frame import json_option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
 from engine.registry import Experiment, experiment, experiments
 
+MOST_CHOICES = 12
+"""Of a setting with more, the table names only the first."""
+
 
 @click.command("experiments", short_help="List the experiments, or one's presets and settings.")
 @click.argument("name", required=False)
@@ -70,7 +73,7 @@ def _in_full(found: Experiment) -> str:
 def _allowed(found: Experiment, name: str) -> str:
     info = found.config.model_fields[name]
     if choices := choices_of(info):
-        return " | ".join(map(str, choices))
+        return " | ".join(map(str, choices)) if len(choices) <= MOST_CHOICES else f"{choices[0]} or one of {len(choices) - 1} names (--json)"
     if info.annotation is bool:
         return "true | false"
     ends = [("", bound_of(info, "ge")), ("above ", bound_of(info, "gt")), ("", bound_of(info, "le")), ("below ", bound_of(info, "lt"))]

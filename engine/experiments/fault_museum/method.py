@@ -1,0 +1,61 @@
+"""The fault museum: the rank `right` and the rank `wrong` go through the same exhibits and try one invariant on what each measured."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+from engine.errors import RunFailed
+from engine.experiments.fault_museum.config import FaultMuseumConfig
+from engine.museum.outcome import Broken, Exhibit, Outcome
+from engine.museum.sign import Sign
+from engine.museum.telling import BROKEN, ERROR, HELD, UNSEEN, told
+from engine.runtime.ranks import Rank, Ranks
+
+
+def run(config: FaultMuseumConfig, ranks: Ranks) -> None:
+    """Show each exhibit in one rank a way; return when both have ended. Raises RankFailed where the right way breaks an invariant."""
+    ranks.run(_show, config)
+
+
+def _show(rank: Rank, config: FaultMuseumConfig) -> None:
+    rank.ready()
+    for place, sign in enumerate(config.signs, 1):
+        exhibit = cast(Exhibit, import_module(sign.module))
+        with rank.recorder.phase("compute"):
+            outcomes = [getattr(exhibit, rank.role)(config.seed + number) for number in range(config.repetitions)]
+        for number, outcome in enumerate(outcomes, 1):
+            _record(rank, sign, outcome, number)
+        _judge(rank, sign, exhibit, outcomes)
+        rank.recorder.progress(place, len(config.signs), "exhibits")
+
+
+def _record(rank: Rank, sign: Sign, outcome: Outcome, number: int) -> None:
+    """Record the numbers of one repetition (counted from 1), and the picture of the first."""
+    rank.recorder.log({sign.metric_of(each): outcome.numbers[each.key] for each in sign.numbers}, step=number)
+    if number == 1:
+        for x, value in outcome.series.items():
+            rank.recorder.log({sign.metric: value}, step=x)
+
+
+def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[Outcome]) -> None:
+    """Try the invariant on every repetition and say what came of it, and with which error the code ended."""
+    broken = [sentence for outcome in outcomes if (sentence := _complaint(exhibit, outcome))]
+    if rank.role == "right" and broken:
+        raise RunFailed(f"The right way of {sign.name} breaks its own invariant: {broken[0]} Report it: that is a fault of ours.")
+    if errors := [outcome.error for outcome in outcomes if outcome.error]:
+        rank.say(ERROR, told(sign, errors[0]))
+    if rank.role == "right":
+        rank.say(HELD, told(sign, f"The invariant held in {len(outcomes)} of {len(outcomes)}."))
+    elif broken:
+        rank.say(BROKEN, told(sign, broken[0]))
+    else:
+        rank.say(UNSEEN, told(sign, f"The fault did not show in {len(outcomes)} of {len(outcomes)}; more repetitions may show it."))
+
+
+def _complaint(exhibit: Exhibit, outcome: Outcome) -> str:
+    """Return what the invariant says of an outcome, empty where it holds."""
+    try:
+        exhibit.invariant(outcome)
+    except Broken as broken:
+        return str(broken)
+    return ""

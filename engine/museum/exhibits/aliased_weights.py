@@ -1,0 +1,66 @@
+"""Trainers that take the global weights by assigning to `.data`, and so take their very storage."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from engine.museum.outcome import Broken, Outcome
+
+TRAINERS, ROUNDS, STEPS = 4, 3, 5
+
+
+def wrong(seed: int) -> Outcome:
+    """Point each parameter at the global one's storage."""
+
+    def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
+        mine.data = theirs.data
+
+    return _rounds(seed, start)
+
+
+def right(seed: int) -> Outcome:
+    """Copy the numbers."""
+
+    def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
+        mine.data.copy_(theirs.data)
+
+    return _rounds(seed, start)
+
+
+def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> Outcome:
+    """Train by turns, and look after each local step how far the global weights have moved, which only an average may move."""
+    torch.manual_seed(seed)
+    center, trainers = nn.Linear(16, 4), [nn.Linear(16, 4) for _ in range(TRAINERS)]
+    images, labels = torch.randn(TRAINERS, 32, 16), torch.randint(4, (TRAINERS, 32))
+    series, look, moved = {0: 0.0}, 0, 0.0
+    for _ in range(ROUNDS):
+        before = center.weight.detach().clone()
+        for trainer in trainers:
+            for mine, theirs in zip(trainer.parameters(), center.parameters(), strict=True):
+                start(mine, theirs)
+        for place, trainer in enumerate(trainers):
+            optimizer = torch.optim.SGD(trainer.parameters(), lr=0.1)
+            for _ in range(STEPS):
+                optimizer.zero_grad()
+                cross_entropy(trainer(images[place]), labels[place]).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                look += 1
+                series[look] = float((center.weight.detach() - before).norm())
+        moved = max(moved, series[look])
+        with torch.no_grad():
+            for theirs, *others in zip(center.parameters(), *(trainer.parameters() for trainer in trainers), strict=True):
+                theirs.copy_(torch.stack([other.detach() for other in others]).mean(0))
+    storages = {net.weight.untyped_storage().data_ptr() for net in (center, *trainers)}
+    return Outcome({"storages": float(len(storages)), "moved": moved}, series)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Each trainer has weights of its own, and so have all of them together."""
+    storages = outcome.numbers["storages"]
+    if storages != TRAINERS + 1:
+        raise Broken(
+            f"{storages:.0f} storage holds the weights of {TRAINERS} trainers and the global ones: there must be {TRAINERS + 1}. Who shares one trains "
+            "Hogwild!, and the average of equal weights changes nothing."
+        )

@@ -1,0 +1,77 @@
+"""A server that is called asynchronous and waits for all: no gradient is ever stale, and the slowest trainer sets the pace."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from engine.museum.crowds import crowd
+from engine.museum.outcome import Broken, Outcome
+
+TRAINERS, STEPS = 4, 20
+STEP_S, SLOW_S = 0.004, 0.016
+"""What a step takes; trainer1's is four times as long."""
+
+
+class Server:
+    """A version that counts updates, and the staleness of each gradient: updates between its fetch and its push."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.version = 0
+        self.staleness: list[int] = []
+        self.pushed_at: list[float] = []
+
+    def take(self, fetched: int) -> None:
+        """Note one gradient that was computed at version `fetched`."""
+        self.staleness.append(self.version - fetched)
+        self.pushed_at.append(time.perf_counter())
+
+
+def wrong(seed: int) -> Outcome:
+    """Collect a gradient of everyone, then update once: by its futures no thread waits, but every trainer does."""
+    server = Server()
+    everyone = threading.Barrier(TRAINERS, action=lambda: setattr(server, "version", server.version + 1))
+
+    def push(fetched: int) -> None:
+        with server.lock:
+            server.take(fetched)
+        everyone.wait()
+
+    return _trained(server, push)
+
+
+def right(seed: int) -> Outcome:
+    """Apply each gradient when it comes."""
+    server = Server()
+
+    def push(fetched: int) -> None:
+        with server.lock:
+            server.take(fetched)
+            server.version += 1
+
+    return _trained(server, push)
+
+
+def _trained(server: Server, push: Callable[[int], None]) -> Outcome:
+    began = time.perf_counter()
+
+    def train(place: int) -> None:
+        for _ in range(STEPS):
+            fetched = server.version
+            time.sleep(SLOW_S if place == 0 else STEP_S)
+            push(fetched)
+
+    crowd(TRAINERS, train)
+    half = sorted(server.pushed_at)[TRAINERS * STEPS // 2] - began
+    mean = sum(server.staleness) / len(server.staleness)
+    series = {number: float(stale) for number, stale in enumerate(server.staleness, 1)}
+    return Outcome({"staleness": mean, "half_s": half}, series)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Updates of others come between a fetch and its push."""
+    if outcome.numbers["staleness"] == 0:
+        raise Broken(
+            "No gradient was stale: where each is applied at once, N trainers must have a mean staleness near N - 1. One that is always 0 belongs to "
+            "synchronous SGD, whatever it is called."
+        )

@@ -1,0 +1,48 @@
+"""Batch-norm that sees micro-batches: the more of them, the further the gradient is from the unsplit net's."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from engine.museum.outcome import Broken, Outcome
+
+BATCH, SPLITS = 48, (1, 2, 4, 8, 16)
+
+
+def wrong(seed: int) -> Outcome:
+    """Normalize each micro-batch by its own statistics."""
+    return _split(seed, frozen=False)
+
+
+def right(seed: int) -> Outcome:
+    """Normalize by statistics that do not depend on the cut."""
+    return _split(seed, frozen=True)
+
+
+def _split(seed: int, frozen: bool) -> Outcome:
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 10 * 10, 10))
+    images, targets = torch.randn(BATCH, 3, 12, 12), torch.randn(BATCH, 10)
+    net(images)
+    if frozen:
+        net[1].eval()
+    whole = _gradient(net, images, targets, 1)
+    series = {splits: 100 * float((_gradient(net, images, targets, splits) - whole).norm() / whole.norm()) for splits in SPLITS}
+    return Outcome({"off": max(series.values()), "splits": float(SPLITS[-1])}, series)
+
+
+def _gradient(net: nn.Module, images: Tensor, targets: Tensor, splits: int) -> Tensor:
+    """Return the gradient of the batch, added up over its micro-batches."""
+    net.zero_grad()
+    for some, wanted in zip(images.tensor_split(splits), targets.tensor_split(splits), strict=True):
+        (mse_loss(net(some), wanted) * len(some) / BATCH).backward()  # type: ignore[no-untyped-call]
+    return torch.cat([parameter.grad.flatten().clone() for parameter in net.parameters() if parameter.grad is not None])
+
+
+def invariant(outcome: Outcome) -> None:
+    """The gradient is the unsplit net's, however the batch is cut."""
+    off = outcome.numbers["off"]
+    if off > 0.001:
+        raise Broken(
+            f"The gradient is up to {off:.2g} % off the unsplit net's: with batch-norm frozen it must be the same to 0.001 % for every number of splits."
+        )

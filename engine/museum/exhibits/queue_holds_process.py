@@ -1,0 +1,65 @@
+"""A process that has put something on a multiprocessing queue can't end before somebody takes it."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from engine.museum.outcome import Broken, Outcome
+from engine.runtime.processes import die_with_parent
+
+SIZES = (1, 16, 256, 1024)
+"""KB put."""
+WATCHED_S, START_S = 0.8, 20.0
+
+
+def wrong(seed: int) -> Outcome:
+    """Put each batch on a `multiprocessing.Queue`; the learner has stopped and takes none."""
+    return _ended(lambda context: context.Queue(), lambda queue, size: queue.put(bytes(1024 * size)))
+
+
+def right(seed: int) -> Outcome:
+    """Write each batch into a slot of shared memory and count it."""
+    return _ended(lambda context: torch.zeros(1 + 1024 * max(SIZES), dtype=torch.uint8).share_memory_(), _write)  # type: ignore[no-untyped-call]
+
+
+def _write(ring: torch.Tensor, size: int) -> None:
+    memory = ring.numpy()
+    memory[1 : 1 + 1024 * size] = 7
+    memory[0] += 1
+
+
+def _ended(make: Callable[[Any], Any], put: Callable[[Any, int], None]) -> Outcome:
+    """Start a collector for each size; it puts one batch and returns. Say how long its process is there after that."""
+    context, series = multiprocessing.get_context("fork"), {}
+    for size in SIZES:
+        shared, done = make(context), context.Event()
+        collector = context.Process(target=_collect, args=(os.getpid(), put, shared, size, done))
+        collector.start()
+        done.wait(START_S)
+        began = time.perf_counter()
+        collector.join(WATCHED_S)
+        series[size] = time.perf_counter() - began
+        collector.kill()
+        collector.join()
+    stuck = sum(spent >= WATCHED_S for spent in series.values())
+    return Outcome({"stuck": float(stuck), "processes": float(len(SIZES))}, series)
+
+
+def _collect(parent_pid: int, put: Callable[[Any, int], None], shared: Any, size: int, done: Any) -> None:
+    die_with_parent(parent_pid)
+    put(shared, size)
+    done.set()
+
+
+def invariant(outcome: Outcome) -> None:
+    """A collector whose work is done can end."""
+    stuck, processes = outcome.numbers["stuck"], outcome.numbers["processes"]
+    if stuck:
+        raise Broken(
+            f"{stuck:.0f} of {processes:.0f} collectors were still there {WATCHED_S:g} s after they had put their batch: a process must be able to end "
+            "whatever nobody has read yet."
+        )

@@ -1,0 +1,40 @@
+"""One seed for all observers: they all play the same episode as long as they act alike."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.museum.outcome import Broken, Outcome
+from engine.rl.kinds import make
+
+OBSERVERS, SEED, EPISODES = 4, 543, 12
+
+
+def wrong(seed: int) -> Outcome:
+    """Seed every environment with the run's seed."""
+    return _begun(lambda observer: SEED + seed)
+
+
+def right(seed: int) -> Outcome:
+    """Add the observer's number."""
+    return _begun(lambda observer: SEED + seed + observer)
+
+
+def _begun(seed_of: Callable[[int], int]) -> Outcome:
+    """Begin some episodes of CartPole in each observer; the picture is how far apart their first states are."""
+    firsts = []
+    for observer in range(1, OBSERVERS + 1):
+        environment = make("CartPole-v1")
+        firsts.append([environment.reset(seed=seed_of(observer))[0], *(environment.reset()[0] for _ in range(EPISODES - 1))])
+        environment.close()
+    states = np.asarray(firsts)
+    series = {number: float(np.ptp(states[:, number - 1], axis=0).max()) for number in range(1, EPISODES + 1)}
+    return Outcome({"different": float(len({tuple(state) for state in states[:, 0].tolist()})), "observers": float(OBSERVERS)}, series)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Every observer begins with an episode of its own."""
+    different, observers = outcome.numbers["different"], outcome.numbers["observers"]
+    if different != observers:
+        shared = "one first state" if different == 1 else f"{different:.0f} first states"
+        raise Broken(f"{observers:.0f} observers have {shared} between them: each must have a seed of its own, or N observers see no more than one.")

@@ -1,0 +1,50 @@
+"""One buffer of states for all steps: each step writes over what the backward pass of the last one still needs."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from engine.museum.outcome import Broken, Outcome
+
+OBSERVERS, STEPS, ROUNDS, STATE = 4, 8, 5, 4
+
+
+def wrong(seed: int) -> Outcome:
+    """Give the policy the buffer itself."""
+    return _rounds(seed, lambda states: states)
+
+
+def right(seed: int) -> Outcome:
+    """Give it a copy."""
+    return _rounds(seed, lambda states: states.clone())
+
+
+def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> Outcome:
+    torch.manual_seed(seed)
+    policy = nn.Linear(STATE, 2)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
+    states = torch.zeros(OBSERVERS, STATE)
+    learned, series, error = 0, {}, ""
+    for number in range(1, ROUNDS + 1):
+        chosen = []
+        for _ in range(STEPS):
+            for observer in range(OBSERVERS):
+                states[observer] = torch.randn(STATE)
+            chosen.append(policy(given(states)).log_softmax(1)[:, 0])
+        optimizer.zero_grad()
+        try:
+            (-torch.stack(chosen).sum() / OBSERVERS).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            learned += 1
+        except RuntimeError as failure:
+            error = error or f"RuntimeError: {str(failure).partition('; ')[0]}"
+        series[number] = float(learned)
+    return Outcome({"learned": float(learned), "rounds": float(ROUNDS)}, series, error)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Every round can be learned from."""
+    learned, rounds = outcome.numbers["learned"], outcome.numbers["rounds"]
+    if learned != rounds:
+        raise Broken(f"{learned:.0f} of {rounds:.0f} rounds could be learned from: what backward needs must stay as it was when the action was chosen.")

@@ -1,0 +1,66 @@
+"""Two methods compared after the same number of epochs, of which one makes four times the passes, gradients and updates."""
+
+import torch
+from torch import nn
+from torch.nn.functional import nll_loss
+
+from engine.data.datasets import load
+from engine.data.images import ImageSet
+from engine.data.nets import evaluate
+from engine.museum.outcome import Broken, Outcome
+
+TRAINERS, EPOCHS, BATCH = 4, 6, 64
+SMALL_STEP, LARGE_STEP = 0.01, 0.02
+"""Step sizes at a ratio of 1 to 2, as lr/(1 - momentum) has it in the two publications."""
+
+
+def wrong(seed: int) -> Outcome:
+    """Let each trainer of Hogwild! go through all data in an epoch, and those of the server through it together."""
+    return _compared(seed, passes_of_hogwild=TRAINERS)
+
+
+def right(seed: int) -> Outcome:
+    """Give both the same passes over the data, and one step size."""
+    return _compared(seed, passes_of_hogwild=1, step=SMALL_STEP)
+
+
+def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Outcome:
+    """Train both, epoch by epoch; the picture is how far Hogwild! is ahead. (Its trainers take turns here: what is compared is the amount of work.)"""
+    data = load("digits")
+    torch.manual_seed(seed)
+    server, hogwild = _net(), _net()
+    hogwild.load_state_dict(server.state_dict())
+    series, updates = {}, {"server": 0, "hogwild": 0}
+    for epoch in range(1, EPOCHS + 1):
+        updates["server"] += _pass(server, data, SMALL_STEP, gradients=TRAINERS)
+        updates["hogwild"] += sum(_pass(hogwild, data, step, gradients=1) for _ in range(passes_of_hogwild))
+        ahead = evaluate(hogwild, data.test_images, data.test_labels).accuracy - evaluate(server, data.test_images, data.test_labels).accuracy
+        series[epoch] = ahead
+    passes = float(passes_of_hogwild * EPOCHS)
+    return Outcome(
+        {"ahead": series[EPOCHS], "passes": passes, "passes_of_server": float(EPOCHS), "updates_ratio": updates["hogwild"] / updates["server"]}, series
+    )
+
+
+def _pass(net: nn.Module, data: ImageSet, step: float, gradients: int) -> int:
+    """Go through the data once, so many gradients averaged into an update; return the updates."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=step)
+    batches = torch.split(torch.randperm(data.size), BATCH)
+    for number in range(0, len(batches), gradients):
+        optimizer.zero_grad()
+        group = batches[number : number + gradients]
+        for chosen in group:
+            (nll_loss(net(data.train_images[chosen]), data.train_labels[chosen]) / len(group)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return -(-len(batches) // gradients)
+
+
+def _net() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1))
+
+
+def invariant(outcome: Outcome) -> None:
+    """Both were given as many passes over the data."""
+    ours, theirs = outcome.numbers["passes"], outcome.numbers["passes_of_server"]
+    if ours != theirs:
+        raise Broken(f"One method made {ours:.0f} passes over the data, the other {theirs:.0f}: accuracies must be compared at the same number of passes.")

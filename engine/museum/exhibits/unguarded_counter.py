@@ -1,0 +1,69 @@
+"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's count is lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine.museum.outcome import Broken, Outcome
+
+COLLECTORS, ROUNDS, STEPS = 4, 10, 3000
+
+COUNTS = """
+import fcntl, mmap, os, struct, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+counter, steps, guarded = mmap.mmap(file, 8), int(sys.argv[2]), sys.argv[3] == "guarded"
+for _ in sys.stdin:
+    for _ in range(steps):
+        if guarded:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        value, = struct.unpack("q", counter[:8])
+        counter[:8] = struct.pack("q", value + 1)
+        if guarded:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    print("counted", flush=True)
+"""
+
+
+def wrong(seed: int) -> Outcome:
+    """Count without a lock."""
+    return _counted("unguarded")
+
+
+def right(seed: int) -> Outcome:
+    """Count under a lock that all processes know."""
+    return _counted("guarded")
+
+
+def _counted(how: str) -> Outcome:
+    """Let four processes count their steps on one number in shared memory, round by round."""
+    with TemporaryDirectory(prefix="parallab-") as folder:
+        path = Path(folder) / "counter"
+        path.write_bytes(bytes(8))
+        command = [sys.executable, "-c", COUNTS, str(path), str(STEPS), how]
+        collectors = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(COLLECTORS)]
+        series, lost = {0: 0.0}, 0
+        try:
+            for number in range(1, ROUNDS + 1):
+                for collector in collectors:
+                    assert collector.stdin
+                    collector.stdin.write("go\n")
+                    collector.stdin.flush()
+                for collector in collectors:
+                    assert collector.stdout
+                    collector.stdout.readline()
+                taken = number * COLLECTORS * STEPS
+                lost = taken - int.from_bytes(path.read_bytes(), sys.byteorder)
+                series[taken] = float(taken - lost)
+        finally:
+            for collector in collectors:
+                collector.kill()
+                collector.communicate()
+    return Outcome({"lost": float(lost), "steps": float(ROUNDS * COLLECTORS * STEPS)}, series)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Every step is counted."""
+    lost, steps = outcome.numbers["lost"], outcome.numbers["steps"]
+    if lost:
+        raise Broken(f"{lost:,.0f} of {steps:,.0f} steps were not counted: a number that several processes raise must be raised under a lock.")

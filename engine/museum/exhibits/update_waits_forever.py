@@ -1,0 +1,79 @@
+"""An update thread that waits for the next batch, and is not told that there will be none."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from engine.museum.outcome import Broken, Outcome
+
+COLLECTORS, BATCHES, STEP_S = 2, 6, 0.02
+LOOK_S, SLOT_MS, AFTER = 0.02, 50, 10
+"""The show goes on for 10 looks, 50 ms apart, after the run is over."""
+
+
+class Board:
+    """What learner and collectors tell each other."""
+
+    def __init__(self) -> None:
+        self.full = threading.Event()
+        self.over = threading.Event()
+
+
+def wrong(seed: int) -> Outcome:
+    """Wait until a batch is there."""
+
+    def wait(board: Board) -> bool:
+        board.full.wait()
+        return True
+
+    return _watched(wait)
+
+
+def right(seed: int) -> Outcome:
+    """Wait until a batch is there or the run is over, whichever comes first."""
+
+    def wait(board: Board) -> bool:
+        while not board.full.wait(LOOK_S):
+            if board.over.is_set():
+                return False
+        return True
+
+    return _watched(wait)
+
+
+def _watched(wait: Callable[[Board], bool]) -> Outcome:
+    """Collect a few batches, then say that the run is over; the picture is how many threads are still there."""
+    board = Board()
+
+    def learn() -> None:
+        while not released.is_set() and wait(board):
+            board.full.clear()
+
+    def collect() -> None:
+        for _ in range(BATCHES):
+            time.sleep(STEP_S)
+            board.full.set()
+
+    released = threading.Event()
+    threads = [threading.Thread(target=learn, daemon=True), *(threading.Thread(target=collect, daemon=True) for _ in range(COLLECTORS))]
+    for thread in threads:
+        thread.start()
+    alive, after = [len(threads)], 0
+    while after < AFTER:
+        time.sleep(SLOT_MS / 1000)
+        alive.append(sum(thread.is_alive() for thread in threads))
+        if not any(thread.is_alive() for thread in threads[1:]):
+            board.over.set()
+            after += 1
+    released.set()
+    board.full.set()
+    return Outcome({"left": float(alive[-1]), "threads": float(len(threads))}, {SLOT_MS * slot: float(count) for slot, count in enumerate(alive)})
+
+
+def invariant(outcome: Outcome) -> None:
+    """Stopping ends everyone."""
+    left = outcome.numbers["left"]
+    if left:
+        raise Broken(
+            f"{left:.0f} thread still waits for a batch after the run was over: whoever waits must also be woken by the end, or look for it now and then."
+        )

@@ -1,0 +1,97 @@
+"""A server that waits for every trainer and asks nobody whether they are still there."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from torch.futures import Future
+
+from engine.museum.outcome import Broken, Outcome
+
+TRAINERS, BATCHES, SHORT, STEP_S = 4, 8, 3, 0.02
+"""Each trainer has 8 mini-batches, trainer1 only 3."""
+SLOT_MS, SLOTS, QUIET, MOST = 100, 10, 6, 100
+"""The show is watched for 1 s, and on while updates still come within 0.6 s of each other."""
+
+
+class Server:
+    """A batching server: the last gradient of a round answers everyone who waits."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.members = TRAINERS
+        self.updates = 0
+        self.arrived = 0
+        self.answer: Future[int] = Future()
+
+    def push(self) -> "Future[int]":
+        """Take a gradient; return what its trainer waits for."""
+        with self.lock:
+            self.arrived += 1
+            answer = self.answer
+            self.update_if_complete()
+            return answer
+
+    def leave(self) -> None:
+        """Count on one trainer less from here on."""
+        with self.lock:
+            self.members -= 1
+            self.update_if_complete()
+
+    def update_if_complete(self) -> None:
+        """Apply the round once all members' gradients are in it; call under the lock."""
+        if self.arrived and self.arrived >= self.members:
+            self.updates, self.arrived = self.updates + 1, 0
+            answer, self.answer = self.answer, Future()
+            answer.set_result(self.updates)
+
+
+def wrong(seed: int) -> Outcome:
+    """Let a trainer that has no more batches go without a word."""
+    return _watched(lambda server: None)
+
+
+def right(seed: int) -> Outcome:
+    """Let it take its leave; one that dies is parted with by the server, within `timeout_s` and by name."""
+    return _watched(lambda server: server.leave())
+
+
+def _watched(go: Callable[[Server], None]) -> Outcome:
+    server, waiting = Server(), set(range(TRAINERS))
+
+    def train(place: int) -> None:
+        for _ in range(SHORT if place == 0 else BATCHES):
+            time.sleep(STEP_S)
+            server.push().wait()
+        waiting.discard(place)
+        go(server)
+
+    threads = [threading.Thread(target=train, args=(place,), daemon=True) for place in range(TRAINERS)]
+    for thread in threads:
+        thread.start()
+    seen = [0]
+    while len(seen) <= SLOTS or (waiting and seen[-1] > seen[-QUIET] and len(seen) < MOST):
+        time.sleep(SLOT_MS / 1000)
+        seen.append(server.updates)
+    left = len(waiting)
+    _let_go(server, threads)
+    return Outcome({"updates": float(seen[-1]), "waiting": float(left)}, {SLOT_MS * slot: float(updates) for slot, updates in enumerate(seen)})
+
+
+def _let_go(server: Server, threads: list[threading.Thread]) -> None:
+    """End the show for those who would wait for ever."""
+    while any(thread.is_alive() for thread in threads):
+        with server.lock:
+            server.members = 1
+            server.update_if_complete()
+        time.sleep(0.005)
+
+
+def invariant(outcome: Outcome) -> None:
+    """Nobody waits for one who has gone."""
+    waiting = outcome.numbers["waiting"]
+    if waiting:
+        raise Broken(
+            f"{waiting:.0f} trainers still waited when the show was ended, for a gradient of one that had left: a round must shrink when a trainer leaves, "
+            "and a silent one must be parted with after timeout_s."
+        )

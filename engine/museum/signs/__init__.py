@@ -1,0 +1,1 @@
+"""The signs of the exhibits, a module for each system."""

@@ -1,0 +1,43 @@
+"""Runs of the museum as a lab's store would hold them: exhibits in every state, written through the real store."""
+
+from collections.abc import Sequence
+
+from engine.home import Home
+from engine.museum import sign
+from engine.museum.outcome import WAYS
+from engine.museum.telling import BROKEN, ERROR, HELD, UNSEEN, told
+from engine.recorder import Point
+from engine.registry import experiment
+from engine.runtime.machine import demand, machine
+from engine.runtime.processes import me
+from engine.store import RankBatch, RankRow, Store
+from engine.store.clock import now
+
+
+def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
+    """Queue a run of the museum and return its id."""
+    config = experiment("fault_museum").configure(changes={"exhibit": exhibit})
+    with Store.open(home) as store:
+        return store.add_run("fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()))
+
+
+def visited(home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, owner: str = "Ada") -> int:
+    """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the first number of each is 7 the right way and `wrong` the wrong one."""
+    run_id = queued(home, exhibit, owner)
+    with Store.open(home) as store:
+        store.claim(run_id, me(), [])
+        store.begin(run_id, me(), {"python": "3.11"})
+        store.add_ranks(run_id, [RankRow(rank, way, None, "cpu", "running", 9, now(), None) for rank, way in enumerate(WAYS)])
+        store.mark_running(run_id, 1.0)
+        for name in shown:
+            found = sign(name)
+            for rank, value in enumerate((7.0, wrong)):
+                numbers = [Point(found.metric_of(number), 1, value, 1.0) for number in found.numbers]
+                store.write(run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])])
+            store.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
+            store.add_event(run_id, BROKEN if caught else UNSEEN, "worker", told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."))
+            if caught:
+                store.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
+        if ended:
+            store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=2.0)
+    return run_id

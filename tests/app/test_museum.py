@@ -1,0 +1,119 @@
+"""The page Museum: what each exhibit is before any run, the newest run of each after it, and the buttons that launch."""
+
+from html import unescape
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.museum_picture import picture
+from engine.home import Home
+from engine.museum import SIGNS, sign, systems
+from engine.museum.visits import museum
+from engine.registry import experiment
+from engine.store import Reader
+from tests.app.museum_labs import queued, visited
+from tests.app.test_pages import opened, said
+
+
+def html_of(test: AppTest) -> str:
+    return unescape(" ".join(str(element.proto.body) for element in test.get("html")))
+
+
+def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home) -> None:
+    test = opened("museum")
+    assert not test.exception
+    assert all(found.title in html_of(test) for found in SIGNS)
+    assert html_of(test).count("nobody yet") == len(SIGNS)
+    test.session_state["person"] = "Ada"
+    test.button(key="museum.run.all").click().run()
+    assert not test.exception
+    assert test.title[0].value == "Fault museum", "the page stays"
+    assert test.button(key="museum.run.all").disabled
+    with Reader.open(home) as reader:
+        run = reader.run(1)
+    assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == ("fault_museum", "Ada", "all", "all", 2)
+
+
+@pytest.mark.parametrize("system", systems())
+def test_a_system_shows_its_exhibits_in_words_and_code_before_any_run(home: Home, system: str) -> None:
+    test = opened("museum", {"system": experiment(system).title})
+    assert not test.exception
+    own = [found for found in SIGNS if found.system == system]
+    assert [heading.value for heading in test.subheader] == [found.title for found in own]
+    assert len(test.code) == len(own)
+    assert all(found.wrong.replace("`", "") in html_of(test).replace("<code>", "").replace("</code>", "") for found in own)
+    assert said(test).count("not run yet") == len(own)
+
+
+def test_the_newest_run_of_an_exhibit_is_shown_with_a_switch_between_both_ways(home: Home) -> None:
+    visited(home, "all", [found.name for found in SIGNS], wrong=1.0, owner="Grace")
+    newest = visited(home, "live_reply", ["live_reply"], wrong=5.0, owner="Ada <b>")
+    test = opened("museum", {"exhibit": "live_reply"})
+    assert not test.exception
+    assert [code.value for code in test.code][:2] == ["TypeError: of the wrong way", "It <must> be 7."]
+    assert "<strong>5</strong>" in html_of(test)
+    assert f"run {newest}" in html_of(test)
+    assert "<b>" not in " ".join(str(element.proto.body) for element in test.get("html"))
+    assert "server.weights" in test.code[2].value
+    test.toggle(key="museum.fault.live_reply").set_value(False).run()
+    assert "<strong>7</strong>" in html_of(test)
+    assert "It holds." in html_of(test)
+    assert ["weights.clone()" in code.value for code in test.code] == [True]
+    assert "def invariant" not in test.code[0].value
+    test.toggle(key="museum.whole.live_reply").set_value(True).run()
+    assert "def invariant" in test.code[0].value
+
+
+def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:
+    run_id = visited(home, "live_reply", ["live_reply"])
+    test = opened("run", {"run": str(run_id)})
+    assert not test.exception
+    form = opened("launch", {"experiment": "fault_museum", "set": ["exhibit:live_reply"]})
+    assert not form.exception
+    assert not form.warning or "runner" in form.warning[0].value
+    assert "Fault museum: settings" in [heading.value for heading in form.subheader]
+
+
+def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: Home) -> None:
+    visited(home, "all", ["live_reply", "same_seeds"], ended=False)
+    queued(home, "mixed_returns")
+    with Reader.open(home) as reader:
+        found = museum(reader)
+    assert set(found.visits) == {"live_reply", "same_seeds"}
+    waits = found.shows("mixed_returns"), found.shows("norm_by_micro_batch")
+    assert [run.status for run in waits if run] == ["queued", "running"]
+    test = opened("museum", {"exhibit": "mixed_returns"})
+    assert "queued" in said(test)
+    assert test.button(key="museum.run.mixed_returns").disabled
+
+
+def test_a_fault_that_did_not_show_is_told_so(home: Home) -> None:
+    visited(home, "unguarded_counter", ["unguarded_counter"], wrong=0.0, caught=False)
+    test = opened("museum", {"exhibit": "unguarded_counter"})
+    assert "fault not seen" in said(test)
+    assert test.code[0].value == "The fault did not show in 1 of 1."
+
+
+def test_one_exhibit_is_run_again_and_an_unknown_one_is_a_sentence(home: Home) -> None:
+    test = opened("museum", {"exhibit": "same_seeds"})
+    test.session_state["person"] = "Ada"
+    test.button(key="museum.run.same_seeds").click().run()
+    with Reader.open(home) as reader:
+        assert reader.run(1).config["exhibit"] == "same_seeds"
+    unknown = opened("museum", {"exhibit": "same_seed"})
+    assert not unknown.exception
+    assert "No exhibit has that name" in said(unknown)
+
+
+def test_the_way_that_is_switched_on_is_drawn_strong(home: Home) -> None:
+    visited(home, "all", ["sizes_for_counts"])
+    with Reader.open(home) as reader:
+        outcomes = museum(reader).visits["sizes_for_counts"].outcomes
+    drawn, colours = picture(sign("sizes_for_counts"), outcomes, "right")
+    assert {trace.name: (list(trace.x), list(trace.y)) for trace in drawn.data} == {
+        "published code": ([1, 2, 4], [3.0, 6.0, 12.0]),
+        "right way": ([1, 2, 4], [7.0, 14.0, 28.0]),
+    }
+    assert drawn.data[1].line.width > drawn.data[0].line.width
+    assert colours == [1, 0]
+    assert drawn.layout.yaxis.range[0] < 0 < 28 < drawn.layout.yaxis.range[1]
