@@ -7,6 +7,7 @@ from engine.recorder import Span
 from engine.store import samples
 from engine.store.bands import count_band
 from engine.store.comparing import Comparing
+from engine.store.duels import Duels
 from engine.store.grouping import Groups
 from engine.store.heat import count_heat
 from engine.store.origins import Origins
@@ -29,7 +30,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Origins):
+class Reader(Queue, Groups, Comparing, Studies, Duels, Origins):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
