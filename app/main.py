@@ -19,6 +19,7 @@ page = st.navigation(
         st.Page(PAGES["results"], title="Results"),
         st.Page(PAGES["compare"], title="Compare"),
         st.Page(PAGES["scaling"], title="Scaling"),
+        st.Page(PAGES["duel"], title="Duel"),
         st.Page(PAGES["figures"], title="Figures"),
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
