@@ -1,6 +1,7 @@
 """Charts of a duel: curves within the budget with bands, values over the grid of learning rates, paired differences. Pure; the theme gives colours."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -9,7 +10,7 @@ import plotly.graph_objects as go
 from app.compare_colours import look
 from app.compare_curves import GroupLine, Picture, of_groups
 from engine.analysis.aligning import Member, aligned, member
-from engine.analysis.bands import line
+from engine.analysis.bands import Line, line
 from engine.analysis.tuning import Spent
 from engine.duel.contest import Duel
 from engine.duel.evidence import Evidence, Tried
@@ -28,12 +29,15 @@ _TITLES = {
 
 
 def lines(found: Evidence, against: str) -> list[GroupLine]:
-    """Return each strategy's judged runs as a line with the bootstrap's band, from all their tests within the budget, against it or against time."""
+    """Return each strategy's judged runs as a line with the bootstrap's band, from all their tests within the budget, against it or against time.
+
+    The line begins where all of them have been tested: before, it would jump with each one that joins.
+    """
     drawn = []
     for place, one in enumerate(found.duel.strategies):
         there = [each for each in found.of("judging", place) if each.run and each.at]
         members = aligned([_member(each, found.duel, against) for each in there])
-        drawn.append(GroupLine(one.name, [each.run.id for each in there if each.run], members, line(members.values, "mean", "boot")))
+        drawn.append(GroupLine(one.name, [each.run.id for each in there if each.run], members, _of_all(line(members.values, "mean", "boot"), len(there))))
     return drawn
 
 
@@ -140,6 +144,12 @@ def _member(each: Tried, duel: Duel, against: str) -> Member:
     if own and each.complete and kept and kept[-1].spent < amount:
         x, y = [*x, _scaled(duel, amount)], [*y, y[-1]]
     return member(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+
+
+def _of_all(found: Line, members: int) -> Line:
+    """Return a line with gaps where not every member is there."""
+    there = found.count == members
+    return replace(found, **{name: np.where(there, getattr(found, name), np.nan) for name in ("centre", "low", "high")})
 
 
 def _scaled(duel: Duel, spent: float) -> float:

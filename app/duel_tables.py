@@ -149,7 +149,7 @@ def _mean_at(own: Sequence[Tried], won: bool) -> str:
     if failed := [each for each in own if each.run and each.run.status == "failed" and not each.complete]:
         return f"failed ({', '.join(run_link(f'run {each.run.id}', each.run.id) for each in failed if each.run)})"
     if not values:
-        return "–"
+        return "not tested" if any(each.complete for each in own) else "–"
     told_mean = number(fmean(values)) + (f" ({len(values)} of {len(own)})" if len(values) < len(own) else "")
     return f"<strong>{told_mean}, taken</strong>" if won else told_mean
 

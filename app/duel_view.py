@@ -183,7 +183,8 @@ def _judged(found: Outcome) -> None:
 def _what_was_cut(evidence: Evidence, beyond: int) -> str:
     whole = amount_in_words(evidence.duel.budget.kind, evidence.duel.budget.amount)
     cut = f"{beyond} {'run was' if beyond == 1 else 'runs were'} tested past {whole} too; that is cut off and counts nowhere. " if beyond else ""
-    return f"{cut}Mean over seeds with the bootstrap's 95 % band; a value holds until the next test, and the last one to the budget's end."
+    band = "Mean over seeds with the bootstrap's 95 % band, from where every run has been tested"
+    return f"{cut}{band}; a value holds until the next test, and the last one to the budget's end."
 
 
 def _tuning(found: Outcome) -> None:

@@ -85,9 +85,9 @@ def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, un
     winner = next((name for name in names if all(stands[name, other] == "ahead" for other in names if other != name)), None)
     if winner:
         leads = [_lead(winner, each, unit) for each in found if winner in (each.first, each.second)]
-        return f"{winner} is ahead of {_joined(leads)}."
+        return f"{winner} is ahead of {joined(leads)}."
     if all(each.outcome == "level" for each in found):
-        return f"They are level: {_joined(names)} differ by less than {_number(margin)}{unit}, which counts as none."
+        return f"They are level: {joined(names)} differ by less than {_number(margin)}{unit}, which counts as none."
     return " ".join(_partly(names, stands, found, unit))
 
 
@@ -149,7 +149,7 @@ def _partly(names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], fou
     yield f"Who is ahead of {'both' if len(names) == 2 else 'all'} can't be told."
     for name in names:
         if leads := [_lead(name, each, unit) for each in found if name in (each.first, each.second) and _leads(name, each, stands)]:
-            yield f"{name} is ahead of {_joined(leads)}."
+            yield f"{name} is ahead of {joined(leads)}."
     level = [f"{each.first} and {each.second}" for each in found if each.outcome == "level"]
     if level:
         yield f"Level: {'; '.join(level)}."
@@ -167,7 +167,8 @@ def _sign(found: Interval) -> int:
     return 1 if found.low > 0 else -1 if found.high < 0 else 0
 
 
-def _joined(words: Sequence[str]) -> str:
+def joined(words: Sequence[str]) -> str:
+    """Return words as a sentence has them: `A, B and C`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 

@@ -1,10 +1,10 @@
 """What a duel came to: values by strategy and seed, paired differences, the verdict, time to the target, and what to know when reading it. Torch-free."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from engine.analysis.duel import Difference, Reached, differences, reached, usual_target, verdict
+from engine.analysis.duel import Difference, Reached, differences, joined, reached, usual_target, verdict
 from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import Evidence, Tried
 from engine.duel.tuned import Tuned, is_missing, tuned
@@ -72,7 +72,7 @@ def amount_in_words(kind: str, amount: float) -> str:
     """Return an amount of a budget, such as `12 passes` or `3.5 MB`."""
     if kind == "bytes":
         return f"{amount / 1e6:,.4g} MB"
-    told = f"{amount:,.0f}" if amount >= 1_000 else f"{amount:.4g}"
+    told = f"{amount:,.0f}" if amount >= 1_000 or amount == round(amount) else f"{amount:.3g}"
     singular = {"passes": "pass"}.get(kind, kind[:-1])
     return f"{told} {singular if amount == 1 else kind}"
 
@@ -100,16 +100,22 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
 
 
 def _of_tuning(found: Evidence) -> Iterator[str]:
-    for one, choice in zip(found.duel.strategies, tuned(found).choices, strict=True):
-        if choice and choice.edge:
-            yield (
-                f"{one.name} won with the {choice.edge} learning rate of the grid ({choice.rate:g}): a better one may lie beyond. "
-                f"Launch another duel with {'smaller' if choice.edge == 'least' else 'larger'} ones."
-            )
-        if choice and choice.level:
-            yield f"{one.name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} while tuning; the least was taken."
+    chosen = [(one.name, choice) for one, choice in zip(found.duel.strategies, tuned(found).choices, strict=True) if choice]
+    for edge, beyond in (("least", "smaller"), ("largest", "larger")):
+        if names := [name for name, choice in chosen if choice.edge == edge]:
+            rate = (min if edge == "least" else max)(found.duel.rates)
+            cure = f"a better one may lie beyond. Launch another duel with {beyond} ones."
+            yield f"{joined(names)} won with the {edge} learning rate of the grid ({rate:g}): {cure}"
+    for name, choice in chosen:
+        if choice.level:
+            yield f"{name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} while tuning; the least was taken."
     for place, one in enumerate(found.duel.strategies):
-        failed = sorted({each.rate for each in found.of("tuning", place) if each.run and each.run.status == "failed" and not each.complete})
-        if failed:
-            which, are = ", ".join(f"{rate:g}" for rate in failed), "it is" if len(failed) == 1 else "they are"
-            yield f"{one.name} failed at learning rate {which} while tuning, so {are} out of the running."
+        own = found.of("tuning", place)
+        if failed := _rates(each for each in own if each.run and each.run.status == "failed" and not each.complete):
+            yield f"{one.name} failed at learning rate {failed} while tuning, which is out of the running."
+        if untested := _rates(each for each in own if each.complete and each.at is None):
+            yield f"{one.name} was not tested within the budget at learning rate {untested} while tuning, which is out of the running. Give a larger budget."
+
+
+def _rates(some: Iterable[Tried]) -> str:
+    return ", ".join(f"{rate:g}" for rate in sorted({each.rate for each in some}))

@@ -60,13 +60,23 @@ def test_a_rate_that_failed_is_out_and_a_strategy_without_one_stops_the_duel(hom
     own = [each.run.id for each in labs.gathered(home, duel_id).of("tuning", 0) if each.run]
     found = labs.drive(home, duel_id, "tuning", ends={own[2]: "failed"})
     assert tuned(found).rates == (0.03, 0.03)
-    assert "Hogwild! failed at learning rate 0.1 while tuning, so it is out of the running." in outcome(found).cautions
+    assert "Hogwild! failed at learning rate 0.1 while tuning, which is out of the running." in outcome(found).cautions
     other = labs.launched(home)
     ids = [each.run.id for each in labs.gathered(home, other).of("tuning", 0) if each.run]
     found = labs.drive(home, other, "tuning", ends=dict.fromkeys(ids, "failed"))
     assert not labs.continued(home, other)
     (said,) = tuned(found).obstacles
     assert said == f"No learning rate of Hogwild! is in the running: 3 of 3 runs failed (run {ids[0]}: It failed.). Launch another duel with smaller rates."
+
+
+def test_a_rate_that_was_not_tested_in_time_is_out_and_said_to_be(home: Home) -> None:
+    duel_id = labs.launched(home, "hogwild", "reference", amount=1.5)
+    found = labs.drive(home, duel_id, "tuning", lambda name, rate, seed, share: 90 + rate, beyond=2.0)
+    assert [each.at is None for each in found.of("tuning")] == [True] * 3 + [False] * 3, "Hogwild! is tested every 2 passes"
+    assert not labs.continued(home, duel_id)
+    told = outcome(found)
+    assert "Hogwild! was not tested within the budget at learning rate 0.01, 0.03, 0.1 while tuning" in " ".join(told.cautions)
+    assert told.tuned.obstacles[0].endswith("no run was tested within the budget. Launch another duel with a larger budget.")
 
 
 def test_a_lost_run_halts_the_duel_until_it_was_tried_again(home: Home) -> None:
