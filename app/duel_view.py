@@ -60,7 +60,7 @@ def _heading(found: Outcome) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         word, colour = _state(found)
         st.badge(word, color=colour)
-    done, planned = sum(each.complete for each in evidence.cells), len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds)
+    done, planned = sum(each.done for each in evidence.cells), len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds)
     if evidence.active:
         st.html(bar(sum(_share(found, place) for place in range(len(evidence.cells))) / planned, f"Progress of duel {stored.id}"))
     shared = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in duel.shared.items() if value is not None)
@@ -73,7 +73,7 @@ def _heading(found: Outcome) -> None:
             ("Seeds", f"{duel.seeds} judged, {duel.tuning_seeds} {'other' if duel.tuning_seeds == 1 else 'others'} for tuning"),
             ("Owner", escape(stored.owner)),
             ("Launched", when(stored.created_at)),
-            ("Runs done", f"{done} of {planned}"),
+            ("Runs ended", f"{done} of {planned}"),
             *([("Timed", "one at a time, nothing beside it")] if duel.exclusive else []),
         ]
     )

@@ -10,6 +10,7 @@ from engine.analysis.duel import Difference
 from engine.cli.answers import number, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.launching import STORE_TIMEOUT_S
+from engine.cli.sweeping import SweepWords
 from engine.config import read_settings
 from engine.duel.catalogue import read_shared, read_strategy
 from engine.duel.contest import METRICS, SHARED, Budget, Duel, from_json
@@ -25,13 +26,9 @@ from engine.store import Reader, StoredDuel
 no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
 
 
-@click.group("duel", short_help="Compare strategies on one budget, each with a learning rate tuned alike.")
+@click.group("duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a learning rate tuned alike.")
 def duel_command() -> None:
-    """Launch a duel, list those that there are, or tell one.
-
-    Every strategy starts from the same weights with the same seeds. First each is tuned over one grid of learning rates, then the runner launches the
-    runs that are judged, with other seeds.
-    """
+    """Launch a duel, list those that there are, or tell one."""
 
 
 @duel_command.command("launch")
@@ -64,6 +61,9 @@ def launch_command(
     no_runner: bool,
 ) -> None:
     """Queue the runs of a duel that tune, and return at once; the runner goes on by itself.
+
+    Every strategy starts from the same weights with the same seeds. First each is tuned over one grid of learning rates, then the runner queues the runs
+    that are judged, with other seeds. For duels that are there: `duel list`, `duel show ID`, `duel retry ID`; each explains itself with --help.
 
     A strategy is a ready one, maybe with settings of its own and a name: `hogwild`, `hogwild:trainers=2`, `"Two trainers=hogwild:trainers=2; lock=true"`.
     Ready are reference, parameter_server, async_sgd, async_scaled, sync_sgd, sync_gradients, hogwild and hogwild_locked.
@@ -171,11 +171,11 @@ def _described(found: Outcome) -> dict[str, Any]:
 
 def _in_full(found: Outcome) -> str:
     stored, duel = found.evidence.stored, found.evidence.duel
-    ended = {stage: sum(each.complete for each in found.evidence.of(stage)) for stage in ("tuning", "judging")}
+    ended = {stage: sum(each.done for each in found.evidence.of(stage)) for stage in ("tuning", "judging")}
     lines = [
         f"Duel {stored.id}{f': {stored.name}' if stored.name else ''}, by {stored.owner}",
         f"Budget: {amount_in_words(duel.budget.kind, duel.budget.amount)}, judged by {duel.metric}.",
-        f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs done. Judging: {ended['judging']} of {len(duel.strategies) * duel.seeds}.",
+        f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. Judging: {ended['judging']} of {len(duel.strategies) * duel.seeds}.",
         *found.tuned.obstacles,
         found.verdict or "There is no verdict before a judged run has ended.",
         "",

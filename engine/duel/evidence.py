@@ -44,6 +44,11 @@ class Tried:
         return self.at.value if self.complete and self.at else None
 
     @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not, or has nothing more to say."""
+        return self.run is not None and not self.on
+
+    @property
     def on(self) -> bool:
         """Whether it waits or runs."""
         return self.run is not None and self.run.status not in ENDED and not self.complete

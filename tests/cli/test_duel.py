@@ -15,7 +15,7 @@ def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> N
     lines = parallab("duel", "list").stdout.splitlines()
     assert "4 passes" in lines[2] and "Hogwild!, Mine" in lines[2] and "tuning" in lines[2]
     told = parallab("duel", "show", "2").stdout
-    assert "Hogwild! is ahead of Parameter server by 2.9" in told and "Tuning: 6 of 6 runs done. Judging: 10 of 10." in told
+    assert "Hogwild! is ahead of Parameter server by 2.9" in told and "Tuning: 6 of 6 runs ended. Judging: 10 of 10." in told
     found = json.loads(parallab("duel", "show", "2", "--json").stdout)
     assert found["learning_rates"] == {"Hogwild!": 0.1, "Parameter server": 0.03}
     assert [each["outcome"] for each in found["differences"]] == ["ahead"]
