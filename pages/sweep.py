@@ -5,6 +5,7 @@ import streamlit as st
 from app import live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
+from app.markup import duel_link
 from app.scaling_view import scaling, to_a_target
 from app.studying import of_sweep
 from app.sweep_chart import results
@@ -26,6 +27,8 @@ def page(sweep_id: int) -> None:
         if "queued" in sweep.statuses:
             parts.runner_banner(reader)
         heading(sweep, runs)
+        if duel := reader.duel_of_sweep(sweep_id):
+            st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
         st.subheader("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")

@@ -91,6 +91,11 @@ class Duels(Sweeps):
         row = self.row(f"SELECT max(version) AS version FROM runs WHERE sweep_id IN ({_OF})", [duel_id])
         return int(row["version"] or 0) if row else 0
 
+    def duel_of_sweep(self, sweep_id: int) -> int | None:
+        """Return the duel that a sweep carries out, None where there is none."""
+        row = self.row("SELECT duel_id FROM duel_sweeps WHERE sweep_id = ?", [sweep_id])
+        return int(row["duel_id"]) if row else None
+
     def duel_plans_of(self, run_ids: Collection[int]) -> dict[int, tuple[int, Mapping[str, Any]]]:
         """Return the duel's id and plan of those of some runs that belong to one."""
         sql = (

@@ -82,6 +82,11 @@ def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> N
     assert not other.exception
 
 
+def test_a_sweep_of_a_duel_links_to_it(home: Home) -> None:
+    labs.launched(home)
+    assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
+
+
 def test_lost_runs_halt_a_duel_and_one_click_tries_them_again(home: Home) -> None:
     duel_id = labs.launched(home)
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
