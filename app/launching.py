@@ -8,8 +8,10 @@ import streamlit as st
 
 from app import dialogs, person
 from app.markup import as_text
-from app.parts import go_to_figure, go_to_run, go_to_sweep
+from app.parts import go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
+from engine.duel.contest import Duel
+from engine.duel.launching import launch_duel
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
@@ -65,7 +67,15 @@ class Repetition:
     run_id: int
 
 
-Wanted = Order | SweepOrder | Resumption | Repetition
+@dataclass(frozen=True)
+class DuelOrder:
+    """One launch of a duel."""
+
+    duel: Duel
+    title: str = ""
+
+
+Wanted = Order | SweepOrder | DuelOrder | Resumption | Repetition
 
 
 def order(wanted: Wanted) -> None:
@@ -103,6 +113,8 @@ def _launch(wanted: Wanted) -> None:
                 terms=wanted.terms,
                 figure=wanted.figure,
             )
+        elif isinstance(wanted, DuelOrder):
+            found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
         elif isinstance(wanted, Order):
             found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title, terms=wanted.terms)
         else:
@@ -114,4 +126,6 @@ def _launch(wanted: Wanted) -> None:
             go_to_figure(wanted.figure.partition("/")[0])
         if isinstance(wanted, Order) and wanted.stays:
             st.rerun()
+        if isinstance(wanted, DuelOrder):
+            go_to_duel(found)
         (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)

@@ -53,16 +53,18 @@ def pulse(
     *,
     run_id: int | None = None,
     sweep_id: int | None = None,
+    duel_id: int | None = None,
     of_machine: bool = False,
     active: bool = True,
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
-    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, of the sweep, of the machine, or of the whole store).
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, the sweep, the duel, the machine, or the whole store).
 
     An inactive pulse asks nothing: give `active=False` once nothing can change any more.
     """
     of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else "?machine=1" if of_machine else ""
+    of = f"?duel={duel_id}" if duel_id is not None else of
     _beat(f"pulse-{of}", f"/api/token{of}", token, active=active, every_ms=every_ms, early_ms=early_ms)
 
 

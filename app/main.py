@@ -20,6 +20,7 @@ page = st.navigation(
         st.Page(PAGES["results"], title="Results"),
         st.Page(PAGES["compare"], title="Compare"),
         st.Page(PAGES["scaling"], title="Scaling"),
+        st.Page(PAGES["duel"], title="Duel"),
         st.Page(PAGES["figures"], title="Figures"),
         st.Page(PAGES["museum"], title="Museum"),
         st.Page(PAGES["machine"], title="Machine"),

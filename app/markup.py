@@ -32,6 +32,11 @@ def sweep_link(words: str, sweep_id: int) -> str:
     return f'<a href="/sweep?sweep={sweep_id}">{escape(words)}</a>'
 
 
+def duel_link(words: str, duel_id: int) -> str:
+    """Return a link to a duel as HTML."""
+    return f'<a href="/duel?duel={duel_id}">{escape(words)}</a>'
+
+
 def slot(name: Slot, content: str) -> str:
     """Return HTML as a slot: what it holds can be replaced without a script run."""
     return f'<div data-slot="{name}">{content}</div>'

@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "figures", "museum", "machine")
+_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine")
 PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
 
 
@@ -87,6 +87,11 @@ def go_to_sweep(sweep_id: int) -> None:
 def go_to_figure(name: str) -> None:
     """Go to a published figure by itself."""
     st.switch_page(PAGES["figures"], query_params={"figure": name})
+
+
+def go_to_duel(duel_id: int) -> None:
+    """Go to the page of one duel."""
+    st.switch_page(PAGES["duel"], query_params={"duel": str(duel_id)})
 
 
 def page_address(path: str) -> str:

@@ -60,12 +60,15 @@ def health(request: Request) -> Response:
 
 
 async def token(request: Request) -> Response:
-    """Return the change token of one run, of one sweep, of the machine, or of the whole store."""
+    """Return the change token of one run, of one sweep, of one duel, of the machine, or of the whole store."""
     if "machine" in request.query_params:
         found = await run_in_threadpool(_read, machine_token)
     elif "sweep" in request.query_params:
         sweep_id = _whole(request, "sweep")
         found = await run_in_threadpool(_read, lambda reader: reader.sweep_token(sweep_id))
+    elif "duel" in request.query_params:
+        duel_id = _whole(request, "duel")
+        found = await run_in_threadpool(_read, lambda reader: reader.duel_token(duel_id))
     else:
         found = _latest.token(Home.find(), _whole(request, "run") if "run" in request.query_params else None)
     return JSONResponse({"token": found}, headers=NEVER_STORE)

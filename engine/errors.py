@@ -14,6 +14,7 @@ EngineError
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
 │   ├── NoSuchSweep       no sweep has that id
+│   ├── NoSuchDuel        no duel has that id
 │   └── WrongStatus       the status of a run, or of all runs of a sweep, does not allow that command
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
@@ -102,6 +103,10 @@ class NoSuchRun(StoreError):
 
 class NoSuchSweep(StoreError):
     """No sweep has that id."""
+
+
+class NoSuchDuel(StoreError):
+    """No duel has that id."""
 
 
 class WrongStatus(StoreError):

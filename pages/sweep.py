@@ -5,6 +5,7 @@ import streamlit as st
 from app import kept, live, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
+from app.markup import duel_link
 from app.scaling_view import scaling
 from app.staleness_view import staleness
 from app.studying import of_sweep
@@ -29,6 +30,8 @@ def page(sweep_id: int) -> None:
         if "queued" in sweep.statuses:
             parts.runner_banner(reader)
         heading(sweep, runs)
+        if duel := reader.duel_of_sweep(sweep_id):
+            st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
         st.subheader("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -26,6 +26,7 @@ TORCH_FREE = (
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
     *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement"))),
     *("engine.upkeep.fsck", "engine.upkeep.leftovers", "engine.filter"),
+    *("engine.duel", *(f"engine.duel.{name}" for name in ("contest", "launching", "outcome", "outlay", "unlike")), "engine.runtime.referee"),
     *("engine.sweep", "engine.sweep_change", "engine.sweep_draw", "engine.published", "engine.published.judging", "engine.published.launching"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
     *("engine.museum", "engine.museum.source", "engine.museum.visits"),

@@ -11,6 +11,7 @@ COMMANDS = {
     "submit": "engine.cli.launching:submit_command",
     "sweep": "engine.cli.sweeping:sweep_command",
     "figures": "engine.cli.figures:figures_command",
+    "duel": "engine.cli.duel:duel_command",
     "resume": "engine.cli.launching:resume_command",
     "retry": "engine.cli.launching:retry_command",
     "list": "engine.cli.runs:list_command",

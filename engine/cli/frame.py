@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine.errors import EngineError, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
+from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.terms import PRIORITIES, Priority, Terms
 
@@ -51,7 +51,7 @@ def login_name() -> str:
 
 def code_of(error: EngineError) -> int:
     """Return the exit code that an error ends a command with."""
-    if isinstance(error, StoreError) and not isinstance(error, NoSuchRun | NoSuchSweep | WrongStatus):
+    if isinstance(error, StoreError) and not isinstance(error, NoSuchRun | NoSuchSweep | NoSuchDuel | WrongStatus):
         return NO_STORE
     if isinstance(error, RunnerError):
         return NO_RUNNER

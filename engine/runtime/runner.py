@@ -24,6 +24,7 @@ from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
 from engine.runtime.placement import Placement
 from engine.runtime.processes import is_alive, me
+from engine.runtime.referee import Referee
 from engine.runtime.sampling import Sampler
 from engine.runtime.slots import free_cores
 from engine.store import Reader, Store
@@ -132,10 +133,12 @@ class Runner:
     gpus: Gpus = field(default_factory=NvmlGpus)
     sampler: Sampler = field(default_factory=Sampler)
     endings: Endings = field(init=False)
+    referee: Referee = field(init=False)
 
     def __post_init__(self) -> None:
         self.placement = Placement(self.home, self.store, self.launcher, self.machine, self.gpus)
         self.endings = Endings(self.store, self.launcher)
+        self.referee = Referee(self.home, self.store)
 
     def until_stopped(self) -> None:
         """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
@@ -164,6 +167,7 @@ class Runner:
         self._beat()
         self.sampler.look(self.store)
         holders = self.endings.holders()
+        self.referee.look(holders)
         if self.stopping:
             return bool(holders or self.endings.watched)
         holders += self.placement.claim(holders)

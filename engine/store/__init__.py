@@ -2,6 +2,7 @@
 
 from engine.store.comparing import Column, Recorded
 from engine.store.curves import Stretch
+from engine.store.duels import NewDuelRun, StoredDuel
 from engine.store.queue import QueuedRun
 from engine.store.reading import Reader
 from engine.store.records import (
@@ -40,6 +41,7 @@ __all__ = [
     "Event",
     "Heat",
     "MachineSample",
+    "NewDuelRun",
     "NewRun",
     "ProcessIdentity",
     "QueuedRun",
@@ -56,6 +58,7 @@ __all__ = [
     "Series",
     "Status",
     "Store",
+    "StoredDuel",
     "Stretch",
     "Summary",
     "Surroundings",

@@ -8,6 +8,7 @@ from engine.store import samples
 from engine.store.bands import count_band
 from engine.store.bests import Bests
 from engine.store.comparing import Comparing
+from engine.store.duels import Duels
 from engine.store.grouping import Groups
 from engine.store.heat import count_heat
 from engine.store.looks import Looks
@@ -33,7 +34,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Origins, Looks, News, Bests, Texts):
+class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

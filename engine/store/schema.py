@@ -64,7 +64,24 @@ _LOOKS = """CREATE TABLE looks ( -- when each person looked at the Home page
     new_since TEXT NOT NULL -- from when on what ended was new to them then
 ) STRICT, WITHOUT ROWID"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS)
+_DUELS = """CREATE TABLE duels ( -- strategies compared on one budget
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL, -- what its owner calls it, may be empty
+    owner TEXT NOT NULL, -- who launched it
+    created_at TEXT NOT NULL, -- when
+    plan TEXT NOT NULL, -- all that makes it, as JSON
+    stage TEXT NOT NULL CHECK (stage IN ('tuning', 'judging')) -- how far it was launched
+) STRICT"""
+
+_DUEL_SWEEPS = """CREATE TABLE duel_sweeps ( -- the sweeps that carry a duel out
+    sweep_id INTEGER PRIMARY KEY REFERENCES sweeps (id) ON DELETE CASCADE, -- the sweep
+    duel_id INTEGER NOT NULL REFERENCES duels (id) ON DELETE CASCADE, -- the duel
+    strategy INTEGER NOT NULL, -- the place of its strategy in the duel's plan, from 0
+    stage TEXT NOT NULL CHECK (stage IN ('tuning', 'judging')), -- what its runs are for
+    UNIQUE (duel_id, stage, strategy)
+) STRICT"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -211,6 +228,14 @@ def looks_at_the_home_page(db: Database) -> None:
     db.execute(_LOOKS)
     db.execute("CREATE INDEX runs_ended ON runs (ended_at, archived_by, sweep_id, status) WHERE ended_at IS NOT NULL")
     db.execute("CREATE INDEX runs_archived ON runs (archived_by) WHERE archived_by IS NOT NULL")
+
+
+@steps()
+def duels(db: Database) -> None:
+    """Keep duels, and find those that are to go on."""
+    db.execute(_DUELS)
+    db.execute(_DUEL_SWEEPS)
+    db.execute("CREATE INDEX duels_tuning ON duels (id) WHERE stage = 'tuning'")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from engine.errors import WrongStatus
 from engine.recorder import Point
 from engine.store.clock import now
+from engine.store.duels import DuelCommands
 from engine.store.lineage import take_over
 from engine.store.looks import LookCommands
 from engine.store.marks import MarkCommands
@@ -18,7 +19,7 @@ from engine.store.rows import RUN, as_run
 from engine.store.views import ViewCommands
 
 
-class Store(Recoveries, MarkCommands, ViewCommands, LookCommands):
+class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:

@@ -1,0 +1,58 @@
+"""Which learning rate a strategy goes on with: the best mean over the tuning seeds of what was reached within the budget. Torch-free and pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+Better = Literal["max", "min"]
+Edge = Literal["", "least", "largest"]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One test of a run: how much of the budget was spent when it stood, and what it gave."""
+
+    spent: float
+    time_s: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The learning rate that won, and the mean of each that was in the running."""
+
+    rate: float
+    means: Mapping[float, float]
+    edge: Edge
+    """Whether it stands at an end of the grid, so that a better one may lie beyond."""
+    level: tuple[float, ...] = ()
+    """Other rates with exactly the same mean; the least of all was taken."""
+
+
+def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:
+    """Return the last test within a budget, None where there is none."""
+    return max((test for test in tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent, default=None)
+
+
+def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]], better: Better) -> Choice | None:
+    """Return the rate with the best mean; None where none is in the running.
+
+    `values` has one value a tuning seed for each rate; a rate that lacks one (its run failed), or has one that is no number, is out of the running.
+    """
+    means = {
+        rate: sum(known) / len(known)
+        for rate in rates
+        if (found := values.get(rate)) and len(known := [value for value in found if value is not None and isfinite(value)]) == len(found)
+    }
+    if not means:
+        return None
+    best = (max if better == "max" else min)(means.values())
+    level = [rate for rate in rates if means.get(rate) == best]
+    return Choice(level[0], means, _edge(level[0], rates), tuple(level[1:]))
+
+
+def _edge(rate: float, rates: Sequence[float]) -> Edge:
+    if len(rates) < 2:
+        return ""
+    return "least" if rate == min(rates) else "largest" if rate == max(rates) else ""

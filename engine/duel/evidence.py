@@ -1,0 +1,126 @@
+"""What the runs of a duel say: each planned run with its tests, and whether it spent the whole budget. Torch-free."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import nan
+
+from engine.analysis.tuning import Spent, at_budget
+from engine.config import Config
+from engine.duel.contest import Duel, Strategy, from_json
+from engine.duel.pace import Pace, pace
+from engine.registry import experiment
+from engine.store import Reader, StoredDuel, Tested
+from engine.store.duels import RATE, STAGES, Stage
+from engine.store.records import ENDED, RunRow
+from engine.store.sweeps import SEED
+
+AT_ONCE = 20
+"""Runs whose tests are read by one question: each has at most some thousand."""
+_NEVER = (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One planned run and what became of it."""
+
+    strategy: int
+    stage: Stage
+    rate: float
+    seed: int
+    run: RunRow | None = None
+    """The try that counts: the newest that spent the budget, else the newest; None where it is gone."""
+    tests: tuple[Spent, ...] = ()
+    at: Spent | None = None
+    """Its last test within the budget."""
+    complete: bool = False
+    """Whether all that it did within the budget is there: it finished, or was ended past it."""
+    spent: float = 0.0
+    """How much of the budget it is known to have spent."""
+
+    @property
+    def value(self) -> float | None:
+        """What it reached within the budget; None while that is not known, or never will be."""
+        return self.at.value if self.complete and self.at else None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not, or has nothing more to say."""
+        return self.run is not None and not self.on
+
+    @property
+    def on(self) -> bool:
+        """Whether it waits or runs."""
+        return self.run is not None and self.run.status not in ENDED and not self.complete
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A duel with every planned run."""
+
+    stored: StoredDuel
+    duel: Duel
+    cells: tuple[Tried, ...]
+    token: int = 0
+    runs: Mapping[int, Sequence[RunRow]] = field(default_factory=dict)
+    """All runs of each sweep, other tries and what was added by hand among them."""
+
+    def of(self, stage: Stage, strategy: int | None = None) -> list[Tried]:
+        """Return the planned runs of a stage, of one strategy or all."""
+        return [each for each in self.cells if each.stage == stage and strategy in (None, each.strategy)]
+
+    @property
+    def active(self) -> bool:
+        """Whether a run of it can still change."""
+        return any(run.status not in ENDED for runs in self.runs.values() for run in runs)
+
+
+def gather(reader: Reader, duel_id: int) -> Evidence:
+    """Return what there is of a duel at one moment; raises NoSuchDuel."""
+    with reader.snapshot():
+        stored, token, runs = reader.duel(duel_id), reader.duel_token(duel_id), reader.duel_runs(duel_id)
+        duel = from_json(stored.plan)
+        ids = [run.id for own in runs.values() for run in own if run.status != "queued"]
+        tested: dict[int, list[Tested]] = {}
+        for start in range(0, len(ids), AT_ONCE):
+            for point in reader.tested(ids[start : start + AT_ONCE], [duel.metric]):
+                tested.setdefault(point.run_id, []).append(point)
+        furthest = reader.furthest(ids)
+    sweeps = {(part.stage, part.strategy): part.sweep_id for part in stored.parts}
+    cells = []
+    for stage, place in product(STAGES[: 1 + (stored.stage == "judging")], range(len(duel.strategies))):
+        one, own = duel.strategies[place], runs.get(sweeps.get((stage, place), 0), [])
+        for seed in duel.tuning if stage == "tuning" else duel.judging:
+            for rate in duel.rates if stage == "tuning" else (own[0].config[RATE] if own else nan,):
+                tries = [_tried(duel, one, place, stage, run, tested.get(run.id, ()), furthest.get(run.id, _NEVER)) for run in own if _is(run, rate, seed)]
+                newest = tries[-1] if tries else Tried(place, stage, rate, seed)
+                cells.append(next((each for each in reversed(tries) if each.complete), newest))
+    return Evidence(stored, duel, tuple(cells), token, runs)
+
+
+def _is(run: RunRow, rate: float, seed: int) -> bool:
+    return bool(run.config[RATE] == rate and run.config[SEED] == seed)
+
+
+def _tried(duel: Duel, one: Strategy, place: int, stage: Stage, run: RunRow, tested: Sequence[Tested], furthest: tuple[float, float]) -> Tried:
+    kind, amount = duel.budget.kind, duel.budget.amount
+    found = _pace_of(one, run)
+    tests = tuple(Spent(found.spent(kind, test.step, test.time_s, test.passes), test.time_s, test.value) for test in tested)
+    spent = _spent(found, duel, furthest, tests)
+    complete = run.status == "finished" or spent >= amount * (1 - 1e-9)
+    return Tried(place, stage, run.config[RATE], run.config[SEED], run, tests, at_budget(tests, amount), complete, spent)
+
+
+def _pace_of(one: Strategy, run: RunRow) -> Pace:
+    """Return the pace of a run's own config, as it was stored; settings that this version no longer knows are passed over."""
+    known: type[Config] = experiment(one.experiment).config
+    return pace(one.experiment, known.model_construct(**run.config))
+
+
+def _spent(found: Pace, duel: Duel, furthest: tuple[float, float], tests: Sequence[Spent]) -> float:
+    time_s, passes = furthest
+    tested = max((test.spent for test in tests), default=0.0)
+    if duel.budget.kind == "seconds":
+        return max(tested, time_s)
+    each = {"updates": found.updates, "bytes": found.bytes}.get(duel.budget.kind, 1.0) or 0.0
+    return max(tested, passes * each)

@@ -1,0 +1,180 @@
+"""Duels as the store keeps them: a plan as JSON, and the sweeps that carry it out, one a strategy and stage; their questions and commands."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.errors import NoSuchDuel
+from engine.store.clock import now
+from engine.store.connection import Row
+from engine.store.records import RunRow, Status
+from engine.store.rows import RUN_ROW, as_terms
+from engine.store.sweep_commands import NewRun, SweepCommands
+from engine.store.sweeps import SEED, Sweeps
+from engine.terms import USUAL, Terms
+
+Stage = Literal["tuning", "judging"]
+STAGES: tuple[Stage, ...] = ("tuning", "judging")
+RATE = "learning_rate"
+_OF = "SELECT sweep_id FROM duel_sweeps WHERE duel_id = ?"
+_SAME = "id name owner created_at stage"
+_FURTHEST = (
+    "SELECT metrics.run_id, max(points.time_s), max(points.passes) FROM metrics"
+    " JOIN points ON points.metric_id = metrics.id AND points.id = (SELECT id FROM points WHERE metric_id = metrics.id ORDER BY id DESC LIMIT 1)"
+    " WHERE metrics.run_id IN (SELECT value FROM json_each(?)) AND metrics.name = 'train/loss' GROUP BY metrics.run_id"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sweep of a duel: a strategy, by its place, in one stage."""
+
+    strategy: int
+    stage: Stage
+    sweep_id: int
+
+
+@dataclass(frozen=True)
+class StoredDuel:
+    """A duel with the sweeps that were launched for it so far."""
+
+    id: int
+    name: str
+    owner: str
+    created_at: str
+    plan: Mapping[str, Any]
+    """The duel as JSON; `engine.duel.contest` reads it."""
+    stage: Stage
+    """How far it was launched."""
+    parts: tuple[Part, ...]
+    statuses: Mapping[Status, int]
+    """How many of its runs have each status."""
+
+
+@dataclass(frozen=True)
+class NewDuelRun:
+    """One run of a duel before it has a number; its strategy by name and place."""
+
+    strategy: int
+    strategy_name: str
+    experiment: str
+    run: NewRun
+
+
+class Duels(Sweeps):
+    """The questions about duels."""
+
+    def duel(self, duel_id: int) -> StoredDuel:
+        """Return one duel; raises NoSuchDuel."""
+        with self.snapshot():
+            if row := self.row("SELECT * FROM duels WHERE id = ?", [duel_id]):
+                return self._with_parts([row])[0]
+        raise _no_such_duel(duel_id)
+
+    def duels(self, *, limit: int = 50, stage: Stage | None = None) -> list[StoredDuel]:
+        """Return duels newest first, on request only those that were launched as far as `stage`."""
+        with self.snapshot():
+            which, values = ("WHERE stage = ? ", [stage]) if stage else ("", [])
+            return self._with_parts(self.rows(f"SELECT * FROM duels {which}ORDER BY id DESC LIMIT ?", [*values, limit]))
+
+    def duel_runs(self, duel_id: int) -> dict[int, list[RunRow]]:
+        """Return the runs of each sweep of a duel, oldest first."""
+        found: dict[int, list[RunRow]] = {}
+        with self.snapshot():
+            for run in self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({_OF}) ORDER BY runs.id", [duel_id])):
+                found.setdefault(run.sweep_id or 0, []).append(run)
+        return found
+
+    def duel_token(self, duel_id: int) -> int:
+        """Return the highest change token of a duel's runs; 0 where it has none."""
+        row = self.row(f"SELECT max(version) AS version FROM runs WHERE sweep_id IN ({_OF})", [duel_id])
+        return int(row["version"] or 0) if row else 0
+
+    def duel_of_sweep(self, sweep_id: int) -> int | None:
+        """Return the duel that a sweep carries out, None where there is none."""
+        row = self.row("SELECT duel_id FROM duel_sweeps WHERE sweep_id = ?", [sweep_id])
+        return int(row["duel_id"]) if row else None
+
+    def duel_plans_of(self, run_ids: Collection[int]) -> dict[int, tuple[int, Mapping[str, Any]]]:
+        """Return the duel's id and plan of those of some runs that belong to one."""
+        sql = (
+            "SELECT runs.id, duels.id, duels.plan FROM runs JOIN duel_sweeps USING (sweep_id) JOIN duels ON duels.id = duel_sweeps.duel_id"
+            " WHERE runs.id IN (SELECT value FROM json_each(?))"
+        )
+        return {row[0]: (row[1], json.loads(row[2])) for row in self.rows(sql, [json.dumps(list(run_ids))])}
+
+    def furthest(self, run_ids: Collection[int]) -> dict[int, tuple[float, float]]:
+        """Return how far each run's training was recorded: seconds since all ranks were ready, and passes over the data (0 where unknown)."""
+        return {row[0]: (row[1], row[2] or 0.0) for row in self.rows(_FURTHEST, [json.dumps(list(run_ids))])}
+
+    def _with_parts(self, rows: Sequence[Row]) -> list[StoredDuel]:
+        parts: dict[int, list[Part]] = {row["id"]: [] for row in rows}
+        sql = "SELECT * FROM duel_sweeps WHERE duel_id IN (SELECT value FROM json_each(?)) ORDER BY stage DESC, strategy"
+        for row in self.rows(sql, [json.dumps(list(parts))]):
+            parts[row["duel_id"]].append(Part(row["strategy"], row["stage"], row["sweep_id"]))
+        counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
+        sql = (
+            "SELECT duel_id, status, count(*) AS n FROM runs JOIN duel_sweeps USING (sweep_id)"
+            " WHERE duel_id IN (SELECT value FROM json_each(?)) GROUP BY duel_id, status"
+        )
+        for row in self.rows(sql, [json.dumps(list(parts))]):
+            counts[row["duel_id"]][row["status"]] = row["n"]
+        return [
+            StoredDuel(**{name: row[name] for name in _SAME.split()}, plan=json.loads(row["plan"]), parts=tuple(parts[row["id"]]), statuses=counts[row["id"]])
+            for row in rows
+        ]
+
+
+class DuelCommands(SweepCommands):
+    """The commands about duels; each is one transaction."""
+
+    def add_duel(self, plan: Mapping[str, Any], runs: Sequence[NewDuelRun], *, owner: str, name: str, exclusive: bool, terms: Terms) -> int:
+        """Keep a duel and queue the runs that tune, in their order; return its id."""
+        with self.change() as connection:
+            sql = "INSERT INTO duels (name, owner, created_at, plan, stage) VALUES (?, ?, ?, ?, 'tuning')"
+            duel_id = connection.execute(sql, [name, owner, now(), json.dumps(plan)]).lastrowid
+            assert duel_id is not None
+            self._add_stage(duel_id, "tuning", runs, owner, exclusive, terms)
+        return duel_id
+
+    def judge_duel(self, duel_id: int, runs: Sequence[NewDuelRun], *, exclusive: bool) -> bool:
+        """Queue the runs that are judged, in their order and on the terms of those that tuned; False, and nothing written, where that was done already.
+
+        Raises NoSuchDuel.
+        """
+        with self.change() as connection:
+            row = self.row("SELECT * FROM duels WHERE id = ?", [duel_id])
+            if row is None:
+                raise _no_such_duel(duel_id)
+            if row["stage"] != "tuning":
+                return False
+            first = self.row(f"SELECT * FROM runs WHERE sweep_id IN ({_OF}) ORDER BY id LIMIT 1", [duel_id])
+            terms = as_terms(first) if first else USUAL
+            connection.execute("UPDATE duels SET stage = 'judging' WHERE id = ?", [duel_id])
+            self._add_stage(duel_id, "judging", runs, row["owner"], exclusive, terms)
+        return True
+
+    def _add_stage(self, duel_id: int, stage: Stage, runs: Sequence[NewDuelRun], owner: str, exclusive: bool, terms: Terms) -> None:
+        """Make a sweep for each strategy and queue all runs in the order given, so that strategies take turns; inside a change."""
+        sweeps: dict[int, int] = {}
+        for each in runs:
+            if each.strategy not in sweeps:
+                sweeps[each.strategy] = self._sweep_of_duel(duel_id, stage, each, [one.run for one in runs if one.strategy == each.strategy], owner, exclusive)
+            name = f"Duel {duel_id}, {stage}: {each.run.name}"
+            sweep_id = sweeps[each.strategy]
+            self._queue(each.experiment, each.run.config, owner=owner, demand=each.run.demand, preset=None, name=name, sweep_id=sweep_id, terms=terms)
+
+    def _sweep_of_duel(self, duel_id: int, stage: Stage, one: NewDuelRun, runs: Sequence[NewRun], owner: str, exclusive: bool) -> int:
+        grid = {field: list(dict.fromkeys(run.config[field] for run in runs)) for field in (RATE, SEED)}
+        sql = "INSERT INTO sweeps (experiment, name, owner, grid, created_at, exclusive) VALUES (?, ?, ?, ?, ?, ?)"
+        values = [one.experiment, f"Duel {duel_id}, {stage}: {one.strategy_name}", owner, json.dumps(grid), now(), exclusive]
+        sweep_id = self.connection.execute(sql, values).lastrowid
+        assert sweep_id is not None
+        sql = "INSERT INTO duel_sweeps (sweep_id, duel_id, strategy, stage) VALUES (?, ?, ?, ?)"
+        self.connection.execute(sql, [sweep_id, duel_id, one.strategy, stage])
+        return sweep_id
+
+
+def _no_such_duel(duel_id: int) -> NoSuchDuel:
+    return NoSuchDuel(f"No duel has the id {duel_id}. The Duel page and the duel command show which there are.")

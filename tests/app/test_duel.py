@@ -1,0 +1,137 @@
+"""The Duel page: the form with what it takes, a launch, and what a duel in every state shows."""
+
+from html import unescape
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import duel_pictures, duel_tables
+from engine.duel.outcome import outcome
+from engine.home import Home
+from engine.store import Reader, Store
+from tests.app import duel_labs as labs
+from tests.app.test_pages import opened, said
+
+
+def words(test: AppTest) -> str:
+    shown = " ".join(str(element.proto.body) for kind in ("html", "badge") for element in test.get(kind) if hasattr(element.proto, "body"))
+    return unescape(f"{said(test)} {shown}".replace("\\", ""))
+
+
+def page(duel_id: int) -> AppTest:
+    test = opened("duel", {"duel": str(duel_id)})
+    assert not test.exception
+    assert not test.error
+    return test
+
+
+def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
+    test = opened("duel")
+    assert "Runs that tune12" in words(test).replace("</small><span>", "") and "None yet." in words(test)
+    assert "No like run of Hogwild!, Parameter server has finished on this machine yet" in words(test)
+    test.session_state["person"] = "Ada"
+    test.number_input(key="duel.amount.passes").set_value(9.0)
+    test.text_input(key="duel.rates").set_value("0.02, 0.1")
+    test.text_area(key="duel.own").set_value("Locked=hogwild: lock=true")
+    test.text_input(key="duel.name").set_value("Who is first?").run()
+    assert "Hogwild! at 8, being tested every 2; Locked at 8" in words(test) and "A budget of 8 passes meets all at a test." in words(test)
+    test.button(key="duel.launch").click().run()
+    assert not test.exception
+    found = labs.gathered(home, 1)
+    assert (found.stored.owner, found.stored.name, found.duel.budget.amount, found.duel.rates) == ("Ada", "Who is first?", 9.0, (0.02, 0.1))
+    assert [one.name for one in found.duel.strategies] == ["Hogwild!", "Parameter server", "Locked"]
+    assert len(found.of("tuning")) == 12
+    assert "Who is first?" in words(opened("duel"))
+
+
+def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) -> None:
+    test = opened("duel")
+    test.text_input(key="duel.rates").set_value("0.1, fast")
+    test.run()
+    assert "Learning rates are numbers apart by commas, such as 0.01, 0.03, got '0.1, fast'." in test.error[0].value.replace("\\", "")
+    assert test.button(key="duel.launch").disabled
+    test.text_input(key="duel.rates").set_value("0.1")
+    test.multiselect(key="duel.strategies").set_value(["hogwild"]).run()
+    assert "A duel has 2 to 6 strategies, got 1." in test.error[0].value.replace("\\", "")
+    test.multiselect(key="duel.strategies").set_value(["hogwild", "sync_sgd"])
+    test.segmented_control(key="duel.kind").set_value("bytes").run()
+    assert "Hogwild!: nothing travels between its processes" in test.error[0].value.replace("\\", "")
+
+
+def test_a_duel_that_tunes_shows_its_runs_and_how_far_they_are(home: Home) -> None:
+    duel_id = labs.launched(home)
+    shown = words(page(duel_id))
+    assert "tuning, 6 runs left" in shown and "There is no verdict before a judged run of each strategy has ended." in shown
+    assert shown.count('class="pl-cell pl-queued"') == 6
+    assert any(button.key == "duel-cancel" for button in page(duel_id).button)
+
+
+def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> None:
+    labs.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
+    shown = words(page(1))
+    assert "Hogwild! is ahead of Parameter server by 2.94 points (2.89 to 2.98) and Synchronous SGD, weights by 0.372 points" in shown
+    assert "Hogwild! won with the largest learning rate of the grid (0.1): a better one may lie beyond." in shown
+    assert "10 runs were tested past 8 passes too; that is cut off and counts nowhere." in shown
+    assert shown.count(", taken</strong>") == 3, "the learning rate of each"
+    assert "8 passes" in shown and "Reached 89 %" in shown
+    assert "each trainer the whole set, in an order of its own" in shown
+    assert not any(button.key == "duel-cancel" for button in page(1).button)
+    other = page(1)
+    other.segmented_control(key="against").set_value("seconds").run()
+    assert not other.exception
+
+
+def test_a_sweep_of_a_duel_links_to_it(home: Home) -> None:
+    labs.launched(home)
+    assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
+
+
+def test_lost_runs_halt_a_duel_and_one_click_tries_them_again(home: Home) -> None:
+    duel_id = labs.launched(home)
+    ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
+    labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
+    test = page(duel_id)
+    assert "can't go on" in words(test) and "2 of 6 runs that tune said nothing (cancelled, lost)" in words(test)
+    test.button(key="duel-retry").click().run()
+    assert not test.exception
+    with Reader.open(home) as reader:
+        assert reader.count() == 8 and reader.count_queued() == 2
+    assert "tuning, 2 runs left" in words(page(duel_id))
+
+
+def test_a_tuned_duel_says_that_the_runner_is_to_go_on(home: Home) -> None:
+    duel_id = labs.launched(home)
+    labs.drive(home, duel_id, "tuning")
+    shown = words(page(duel_id))
+    assert "tuned, the runner queues what is judged" in shown and "No runner serves this lab" in shown
+    assert labs.continued(home, duel_id)
+    assert "judging, 10 runs left" in words(page(duel_id))
+
+
+def test_deleted_runs_are_told(home: Home) -> None:
+    labs.whole(home, seeds=6)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
+    shown = words(page(1))
+    assert "1 of 6 judged runs of Hogwild! said nothing (lost, cancelled or deleted); their pairs are left out." in shown
+    assert "deleted" in shown
+
+
+def test_a_link_to_no_duel_is_a_sentence(home: Home) -> None:
+    assert "No duel has the id 99." in opened("duel", {"duel": "99"}).error[0].value.replace("\\", "")
+    assert "A link to a duel ends in its number" in words(opened("duel", {"duel": "<b>"}))
+
+
+@pytest.mark.parametrize("kind", ["passes", "updates", "seconds", "bytes"])
+def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
+    names, amount = (("async_sgd", "sync_gradients"), {"passes": 8.0, "updates": 300.0, "seconds": 8.0, "bytes": 64e6}[kind])
+    reach = lambda name, rate, seed, share: 90 + min(share, 1.5) + seed % 700 / 1000  # noqa: E731
+    found = labs.whole(home, *names, kind=kind, amount=amount, reaches=reach)
+    picture = duel_pictures.curves(found, duel_pictures.lines(found, kind), kind)
+    end = amount / 1e6 if kind == "bytes" else amount
+    xs = [float(x) for trace in picture.figure.data for x in trace.x if x == x]
+    assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure.data)
+    told = outcome(found)
+    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), "a mean is of all seeds or of none"
+    assert len(duel_tables.values_to_save(told).rows) == 2 * (3 + 5) and len(duel_tables.pairs_to_save(told).rows) == 1

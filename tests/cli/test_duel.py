@@ -1,0 +1,33 @@
+"""Duels on the command line: launched, listed, told."""
+
+import json
+
+from engine.home import Home
+from tests.app import duel_labs as labs
+from tests.cli.conftest import Parallab
+
+
+def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> None:
+    words = ("launch", "hogwild", "Mine=parameter_server: late=drop", "--budget", "passes=4", "--set", "dataset=digits", "--set", "trainers=2")
+    launched = parallab("duel", *words, "--tuning-seeds", "1", "--no-runner", "--json")
+    assert json.loads(launched.stdout) == {"id": 1, "runs": 6}, launched.stderr
+    labs.whole(home, amount=4)
+    lines = parallab("duel", "list").stdout.splitlines()
+    assert "4 passes" in lines[2] and "Hogwild!, Mine" in lines[2] and "tuning" in lines[2]
+    told = parallab("duel", "show", "2").stdout
+    assert "Hogwild! is ahead of Parameter server by 2.9" in told and "Tuning: 6 of 6 runs ended. Judging: 10 of 10." in told
+    found = json.loads(parallab("duel", "show", "2", "--json").stdout)
+    assert found["learning_rates"] == {"Hogwild!": 0.1, "Parameter server": 0.03}
+    assert [each["outcome"] for each in found["differences"]] == ["ahead"]
+    assert "0 runs are queued again" in parallab("duel", "retry", "2").stdout
+
+
+def test_a_wrong_word_is_a_sentence(home: Home, parallab: Parallab) -> None:
+    for words, said in (
+        (("launch", "hogwild", "sync_sgd", "--budget", "days=3"), "got 'days=3'"),
+        (("launch", "hogwild", "sync_sgd", "--budget", "bytes=3e6"), "nothing travels between its processes"),
+        (("launch", "hogwyld", "sync_sgd", "--budget", "passes=3"), "Did you mean 'hogwild'?"),
+        (("show", "9"), "No duel has the id 9."),
+    ):
+        ended = parallab("duel", *words)
+        assert ended.returncode == 2 and said in ended.stderr, ended
