@@ -19,6 +19,7 @@ from engine.store import Reader
 HEIGHT_PX = 420
 KINDS, EACH = "Kinds of ranks", "Every rank"
 MOST_BARS = 80
+MEANS = "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time."
 
 
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
@@ -34,11 +35,11 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         drawn = bars(found.timings, phases, each_rank=False)
     figure, colours = stacked(found, drawn)
     live.figure(f"time-{key}-{way}", figure, alt=f"Seconds of ranks by phase, against {found.field}", height=HEIGHT_PX, colours=colours)
-    st.caption("Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time.")
+    st.caption(MEANS)
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words(sentences)
+    kept.words([MEANS, *sentences])
     st.html(_table(found, drawn))
     kept.table("Where the time went", lambda: time_table(found, drawn))
 
