@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.figures import PATTERNS, phase_colours
 from app.markup import as_text, number, table
 from app.scaling_tables import SHARES, time_table
@@ -39,9 +39,9 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words([MEANS, *sentences])
+    noting.words([MEANS, *sentences])
     st.html(_table(found, drawn))
-    kept.table("Where the time went", lambda: time_table(found, drawn))
+    noting.table("Where the time went", lambda: time_table(found, drawn))
 
 
 def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import figures, kept
+from app import figures, noting
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
@@ -86,7 +86,7 @@ def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequ
 
     A zoom is kept until the layout's `uirevision` changes.
     """
-    kept.chart(alt, picture, height=height, colours=colours)
+    noting.chart(alt, picture, height=height, colours=colours)
     shown(key, figures.shown(picture, alt=alt, height=height, colours=colours))
 
 
@@ -97,7 +97,7 @@ def shown(key: str, content: Mapping[str, Any]) -> None:
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
     """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
-    kept.legend(entries)
+    noting.legend(entries)
     _legend(key=key, data=list(entries))
 
 

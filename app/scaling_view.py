@@ -6,7 +6,7 @@ from math import isfinite
 
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.markup import as_text, number, table
 from app.scaling_pictures import HEIGHT_PX, MEASURES, picture
 from app.scaling_tables import laws_table, sizes_table, targets_table
@@ -44,12 +44,12 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
     sentences = (*_findings(found, laws), *refused, *_cautions(found, lines))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words(sentences)
+    noting.words(sentences)
     if laws:
         st.html(_laws_table(laws))
-        kept.table("Fitted laws", lambda: laws_table(laws))
+        noting.table("Fitted laws", lambda: laws_table(laws))
     st.html(_sizes_table(found, lines))
-    kept.table("By size", lambda: sizes_table(found, lines))
+    noting.table("By size", lambda: sizes_table(found, lines))
 
 
 def _laws(found: Study) -> tuple[Fitted, list[str]]:
@@ -157,5 +157,5 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader) -> None:
         for each in sorted(reached, key=lambda each: ([str(value) for value in each.line], each.count))
     ]
     st.html(table(headers, rows, caption="Time to the target"))
-    kept.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached))
+    noting.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached))
     st.caption("Time is steps times seconds a step, counted as the metric's curve is: by updates of whoever tests. A method can win by either.")

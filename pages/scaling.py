@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import kept, parts
+from app import noting, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.compare_view import ids_text
@@ -52,8 +52,8 @@ with reading() as reader:
     if isinstance(found, str):
         st.write(found)
         st.stop()
-    with kept.keeping() as shown:
-        kept.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
+    with noting.keeping() as shown:
+        noting.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
         if view == VIEWS[1]:
             where_time_went(found, reader, "chosen")
         else:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import kept, live, parts
+from app import live, noting, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.scaling_view import scaling, to_a_target
@@ -33,8 +33,8 @@ def page(sweep_id: int) -> None:
             view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
             leaving = st.container(width="content")
         found = of_sweep(sweep, runs, reader) if view != VIEWS[0] else ""
-        with kept.keeping() as shown:
-            kept.facts("The sweep", said_of(sweep, runs))
+        with noting.keeping() as shown:
+            noting.facts("The sweep", said_of(sweep, runs))
             if view == VIEWS[0]:
                 results(sweep, runs, reader)
             elif isinstance(found, str):
