@@ -98,7 +98,8 @@ def heading(text: str) -> None:
 
 def facts(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Say which names and values are shown; empty values are left out."""
-    _hold(Facts(title, [(name, value) for name, value in pairs if value]))
+    if there := [(name, value) for name, value in pairs if value]:
+        _hold(Facts(title, there))
 
 
 def legend(entries: Iterable[Mapping[str, str | int]]) -> None:

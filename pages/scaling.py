@@ -49,17 +49,16 @@ with reading() as reader:
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
         leaving = st.container(width="content")
     found = of_runs(finished, reader, along, line)
-    if isinstance(found, str):
-        st.write(found)
-        st.stop()
     with noting.keeping() as shown:
-        noting.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
-        if view == VIEWS[1]:
+        noting.facts("Shown", [("Along", along or ""), ("Lines", line or "")])
+        if isinstance(found, str):
+            st.write(found)
+            noting.words([found])
+        elif view == VIEWS[1]:
             where_time_went(found, reader, "chosen")
         else:
             scaling(found, finished, "chosen")
             to_a_target(found, finished, reader)
-    with leaving:
-        timed = {timing.run_id for timing in found.timings}
-        own = [run for run in finished if run.id in timed]
-        view_downloads("scaling", f"{view}: runs {ids_text(list(timed))}", here("/scaling"), shown, own, key="scaling")
+    if finished:
+        with leaving:
+            view_downloads("scaling", f"{view}: runs {ids_text([run.id for run in finished])}", here("/scaling"), shown, finished, key="scaling")

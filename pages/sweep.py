@@ -39,6 +39,7 @@ def page(sweep_id: int) -> None:
                 results(sweep, runs, reader)
             elif isinstance(found, str):
                 st.write(found)
+                noting.words([found])
             elif view == VIEWS[1]:
                 scaling(found, runs, str(sweep_id))
                 to_a_target(found, runs, reader)
