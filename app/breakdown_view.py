@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.figures import PATTERNS, phase_colours
 from app.markup import as_text, number, table
 from app.scaling_tables import SHARES, time_table
@@ -19,6 +19,7 @@ from engine.store import Reader
 HEIGHT_PX = 420
 KINDS, EACH = "Kinds of ranks", "Every rank"
 MOST_BARS = 80
+MEANS = "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time."
 
 
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
@@ -34,13 +35,13 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         drawn = bars(found.timings, phases, each_rank=False)
     figure, colours = stacked(found, drawn)
     live.figure(f"time-{key}-{way}", figure, alt=f"Seconds of ranks by phase, against {found.field}", height=HEIGHT_PX, colours=colours)
-    st.caption("Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time.")
+    st.caption(MEANS)
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words(sentences)
+    noting.words([MEANS, *sentences])
     st.html(_table(found, drawn))
-    kept.table("Where the time went", lambda: time_table(found, drawn))
+    noting.table("Where the time went", lambda: time_table(found, drawn))
 
 
 def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:

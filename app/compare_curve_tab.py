@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app import compare_curves, compare_points, compare_zoom, kept, live
+from app import compare_curves, compare_points, compare_zoom, live, noting
 from app.compare_groups import explained, lines_of, lonely
 from app.compare_parts import Compared, log_toggle, table_of, tell_lacking
 from app.compare_state import key_of, one_of, several_of
@@ -47,7 +47,7 @@ def curves(reader: Reader, found: Compared, view: View) -> View:
     shown = view.metrics or tuple(known[:FIRST])
     for sentence in shared(found.runs, shown, view):
         st.caption(as_text(sentence))
-    kept.words(shared(found.runs, shown, view))
+    noting.words(shared(found.runs, shown, view))
     columns = st.columns(min(2, len(shown)), gap="medium")
     for at, name in enumerate(shown):
         with columns[at % len(columns)]:
@@ -97,7 +97,7 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
         said.append(f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted in no mean.")
     if said := list(filter(None, said)):
         st.caption(as_text(" ".join(said)))
-        kept.words(said)
+        noting.words(said)
     tell_lacking(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} against {along}")
     table_of(name, chart.frame, f"{known.label} against {along}")
 

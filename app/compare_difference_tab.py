@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import kept
+from app import noting
 from app.compare_parts import Compared
 from app.compare_state import key_of
 from app.compare_tables import differences_frame, differences_table
@@ -24,8 +24,8 @@ def differences(reader: Reader, found: Compared, view: View) -> View:
         equal = sum(not row.differs for row in rows)
         if shown:
             st.html(differences_table(shown, found.runs, f"{title} of the runs"))
-            kept.table(f"{title} of the runs", differences_frame(shown, found.runs))
+            noting.table(f"{title} of the runs", differences_frame(shown, found.runs))
         said = f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs" if rows else "Nothing was written down"
         st.caption(f"{said}{'' if same or not equal else ', and hidden'}.")
-        kept.words([f"{title}: {said}."])
+        noting.words([f"{title}: {said}."])
     return replace(view, same=same)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from app import compare_numbers, kept, live
+from app import compare_numbers, live, noting
 from app.compare_groups import RunGroup, lonely
 from app.compare_parts import MOST_NAMED, Compared, log_toggle, table_of, tell_lacking
 from app.compare_state import one_of, several_of
@@ -40,7 +40,7 @@ def bars(found: Compared, view: View) -> View:
     tell_lacking(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     if found.groups and (sentence := lonely(found.groups, view.band)):
         st.caption(as_text(sentence))
-        kept.words([sentence])
+        noting.words([sentence])
     table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))
     return view
 
@@ -86,7 +86,7 @@ def parallel(found: Compared, view: View) -> View:
     live.figure("compare-parallel", picture, alt=f"{', '.join(map(label, chosen))} of each run", height=compare_numbers.PARALLEL_PX, colours=colours)
     said = f"A line is a run; the stronger its colour, the higher its {label(last)}."
     st.caption(as_text(said))
-    kept.words([said])
+    noting.words([said])
     tell_lacking(found, [dot.run_id for dot in dots if dot.share is None], label(last))
     table_of("parallel", lambda: _values(found, chosen))
     return view

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.compare_colours import Look, look, looks
 from app.compare_groups import BANDS, STATISTICS, RunGroup, groups_of
 from app.compare_runs import names
@@ -52,12 +52,12 @@ def tell_lacking(found: Compared, ids: Sequence[int], what: str) -> None:
         some = ", ".join(map(str, ids[:MOST_NAMED])) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
         said = f"Without {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
         st.caption(as_text(said))
-        kept.words([said])
+        noting.words([said])
 
 
 def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
     """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its own holds what its chart does."""
-    kept.table(title or "Values of the runs", frame, charted=bool(title))
+    noting.table(title or "Values of the runs", frame, charted=bool(title))
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(frame(), hide_index=True, height=320, alt=f"The numbers of the chart {name}")

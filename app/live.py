@@ -11,7 +11,7 @@ from urllib.parse import quote
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import figures, kept
+from app import figures, noting
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
@@ -95,7 +95,7 @@ def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequ
     A zoom is kept until the layout's `uirevision` changes. `zoom` is the address of a route of ours that gives the traces finer, from one end of the
     stretch in sight to the other.
     """
-    kept.chart(alt, picture, height=height, colours=colours)
+    noting.chart(alt, picture, height=height, colours=colours)
     content = figures.shown(picture, alt=alt, height=height, colours=colours)
     shown(key, content | {"zoom": zoom} if zoom else content)
 
@@ -107,7 +107,7 @@ def shown(key: str, content: Mapping[str, Any]) -> None:
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
     """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
-    kept.legend(entries)
+    noting.legend(entries)
     _legend(key=key, data=list(entries))
 
 

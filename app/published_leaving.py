@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app.durations import absolute
-from app.kept import Kept
+from app.noting import Noted
 from app.repeating import figure_again
 from app.view_downloads import here, view_downloads
 from app.view_report import Environments
@@ -32,7 +32,7 @@ def said_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
     ]
 
 
-def leave(found: Figure, judged: Judgement | None, runs: Sequence[RunRow], shown: Kept) -> None:
+def leave(found: Figure, judged: Judgement | None, runs: Sequence[RunRow], shown: Noted) -> None:
     """Show the button that opens the choices, for a figure of which there is anything to show."""
     if judged is None:
         if found.published:

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from app import kept
+from app import noting
 from app.markup import as_text, table
 from engine.published.judging import Judgement
 from engine.published.rules import Check
@@ -28,12 +28,12 @@ def reasons(judged: Judgement) -> None:
     for sentence in sentences:
         st.warning(as_text(sentence))
     st.caption(as_text(_verdict(judged)))
-    kept.words([_verdict(judged), *sentences])
+    noting.words([_verdict(judged), *sentences])
     if judged.verdict is None:
         return
     checks = _shown(judged)
     st.html(table(RULES, [_row(check) for check in checks], caption=f"Rules of {judged.figure.title}"))
-    kept.table("Rules", Table(RULES, [(check.rule, check.kind, check.outcome, check.numbers) for check in checks]))
+    noting.table("Rules", Table(RULES, [(check.rule, check.kind, check.outcome, check.numbers) for check in checks]))
 
 
 def _verdict(judged: Judgement) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import kept, launching, live
+from app import launching, live, noting
 from app.asking import reading
 from app.forms import label_of
 from app.markup import as_text, sweep_link, when
@@ -49,8 +49,8 @@ def section(name: str) -> None:
     with top:
         leaving = _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")
-    with kept.keeping() as shown:
-        kept.facts("The figure", said_of(found, judged))
+    with noting.keeping() as shown:
+        noting.facts("The figure", said_of(found, judged))
         with left:
             _picture(found, judged)
         with right:
@@ -106,10 +106,10 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
     live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
     if name == EXECUTION and found.published:
         st.caption(ALONE)
-        kept.words([ALONE])
+        noting.words([ALONE])
     with st.expander("Numbers"):
         st.html(numbers(found, readings, name))
-    kept.table("Numbers", points(found, readings, name))
+    noting.table("Numbers", points(found, readings, name))
 
 
 def _about(found: Figure, judged: Judgement | None) -> None:

@@ -6,7 +6,7 @@ from math import isfinite
 
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.markup import as_text, number, table
 from app.scaling_pictures import HEIGHT_PX, MEASURES, picture
 from app.scaling_tables import laws_table, sizes_table
@@ -41,12 +41,12 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
     sentences = (*_findings(found, laws), *refused, *_cautions(found, lines))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words(sentences)
+    noting.words(sentences)
     if laws:
         st.html(_laws_table(laws))
-        kept.table("Fitted laws", lambda: laws_table(laws))
+        noting.table("Fitted laws", lambda: laws_table(laws))
     st.html(_sizes_table(found, lines))
-    kept.table("By size", lambda: sizes_table(found, lines))
+    noting.table("By size", lambda: sizes_table(found, lines))
 
 
 def _laws(found: Study) -> tuple[Fitted, list[str]]:

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.markup import as_text, number, run_link, table
 from app.scaling_view import with_interval
 from app.staleness_pictures import HEIGHT_PX, against_expected, result_along, spread
@@ -48,10 +48,10 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
         _result_section(lines, by_line, result, key)
     for sentence in cautions(finished, found, told):
         st.caption(as_text(sentence))
-        kept.words([sentence])
+        noting.words([sentence])
     st.html(_sizes_table(by_line, result))
-    kept.table("Staleness by size", sizes_frame(by_line, result))
-    kept.table("Staleness of each run", runs_frame(lines, counts, result))
+    noting.table("Staleness by size", sizes_frame(by_line, result))
+    noting.table("Staleness of each run", runs_frame(lines, counts, result))
     with st.expander(f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"):
         st.html(_runs_table(lines, counts, result))
 
@@ -80,7 +80,7 @@ def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], key: str)
         live.figure(f"staleness-spread-{key}", spread(columns), alt="Share of gradients by staleness, in each size", height=HEIGHT_PX)
     for sentence in sentences[:MOST_COLUMNS]:
         st.markdown(as_text(sentence))
-    kept.words(sentences[:MOST_COLUMNS])
+    noting.words(sentences[:MOST_COLUMNS])
     if (more := sum(map(len, by_line.values())) - len(columns)) > 0:
         st.caption(f"The first {len(columns)} sizes are shown; {more} more stand in the table.")
 
@@ -115,7 +115,7 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: s
         words = price_in_words(each, name) if isinstance(each, Price) else f"What {known.label.lower()} pays for staleness is not told. {each}"
         said = f"{line}: {words}" if line else words
         st.markdown(as_text(said))
-        kept.words([said])
+        noting.words([said])
 
 
 def _sizes_table(by_line: Mapping[str, Sequence[Size]], result: str) -> str:

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.forms import label_of
 from app.markup import as_text, number, table
 from app.sweep_figures import HEIGHT_PX, chart
@@ -47,10 +47,10 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
     sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
     for sentence in sentences:
         st.caption(as_text(sentence))
-    kept.words(sentences)
+    noting.words(sentences)
     rows = _rows(sweep, runs, groups, name, lines, by_rank)
     st.html(_table(rows, name, len(sweep.fields) + by_rank))
-    kept.table(metric(name).label, rows)
+    noting.table(metric(name).label, rows)
 
 
 def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:

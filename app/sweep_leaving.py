@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app.durations import absolute
-from app.kept import Kept
+from app.noting import Noted
 from app.repeating import sweep_again
 from app.sweep_heading import name_of
 from app.sweep_numbers import experiment_of
@@ -34,7 +34,7 @@ def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
     ]
 
 
-def leave(sweep: Sweep, runs: Sequence[RunRow], shown: Kept, view: str) -> None:
+def leave(sweep: Sweep, runs: Sequence[RunRow], shown: Noted, view: str) -> None:
     """Show the button that opens the choices."""
 
     def again(environments: Environments) -> Iterator[str]:

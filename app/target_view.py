@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 import streamlit as st
 
-from app import kept, live
+from app import live, noting
 from app.compare_points import UPDATES, clocks
 from app.markup import as_text, table
 from app.scaling_tables import targets_table
@@ -52,9 +52,9 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
             sentences.append(f"{title}: {said}" if title else said)
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    kept.words(sentences)
+    noting.words(sentences)
     st.html(_table(found, reached, unit))
-    kept.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached, unit))
+    noting.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached, unit))
     counted = "Updates are the model's, of all ranks together." if unit == "update" else "Steps are those of whoever tests: nothing tells these runs' updates."
     st.caption(f"Time is {unit}s times seconds of one. A method can win by needing fewer, or by taking less time for one. {counted}")
 

@@ -7,17 +7,17 @@ import streamlit as st
 
 from app import parts, person
 from app.exporting import download
-from app.kept import Kept
+from app.noting import Noted
 from app.view_report import Again, Seen, runs_table, view_report
 from engine.store.records import ENDED, RunRow
 
 
-def view_downloads(name: str, title: str, address: str, kept: Kept, runs: Sequence[RunRow], *, key: str, again: Again | None = None) -> None:
+def view_downloads(name: str, title: str, address: str, noted: Noted, runs: Sequence[RunRow], *, key: str, again: Again | None = None) -> None:
     """Show the button that opens the choices; `address` is the view's path with its query, `name` begins the files' names."""
     by = person.whoever()
-    seen = Seen(title, parts.page_address(address), kept, tuple(runs), again)
+    seen = Seen(title, parts.page_address(address), noted, tuple(runs), again)
     ended = [run.id for run in runs if run.status in ENDED]
-    download(name, key=key, report=lambda: view_report(seen, by), tables={**kept.tables, "The runs": lambda: runs_table(runs)}, runs=ended)
+    download(name, key=key, report=lambda: view_report(seen, by), tables={**noted.tables, "The runs": lambda: runs_table(runs)}, runs=ended)
 
 
 def here(path: str, **asked: str) -> str:

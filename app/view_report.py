@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.durations import absolute
-from app.kept import Kept
+from app.noting import Noted
 from app.parts import title_of
 from app.repeating import runs_again
 from app.report import Commands, Facts, Grid, Heading, Link, Part, report
@@ -29,7 +29,7 @@ class Seen:
     title: str
     address: str
     """The permalink, whole where the browser told its half."""
-    kept: Kept
+    noted: Noted
     runs: tuple[RunRow, ...]
     again: Again | None = None
     """The lines that launch it again from the environments of its runs; None: run by run."""
@@ -44,7 +44,7 @@ def view_report(seen: Seen, by: str) -> bytes:
 
 def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     yield Link("This view in the console:", seen.address)
-    yield from seen.kept.parts()
+    yield from seen.noted.parts()
     if not seen.runs:
         return
     yield Heading("Runs")

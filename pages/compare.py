@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import compare_number_tabs, compare_state, kept, live, parts
+from app import compare_number_tabs, compare_state, live, noting, parts
 from app.asking import reading
 from app.compare_choosing import choice, chooser, unknown
 from app.compare_curve_tab import curves
@@ -31,7 +31,7 @@ def page() -> None:
         view, wrong = choice(view)
         adding, saving, leaving = (st.container(width="content") for _ in range(3))
     told = st.container()
-    with reading(lambda: live.pulse(-1)) as reader, kept.keeping() as shown:
+    with reading(lambda: live.pulse(-1)) as reader, noting.keeping() as shown:
         with reader.snapshot():
             token, found = reader.token(), chosen(reader, view)
             if found.runs:
@@ -64,7 +64,7 @@ def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
     key = compare_state.key_of("tab", view.tab)
     tab = st.segmented_control("Shown as", list(TABS), key=key, required=True, format_func=lambda name: TABS[name], label_visibility="collapsed", wrap=True)
     view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
-    kept.facts("Shown", said_of(view))
+    noting.facts("Shown", said_of(view))
     if view.tab in ("curves", "scatter"):
         legend(shown)
     if view.tab == "curves":

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import kept, parts
+from app import noting, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.compare_view import ids_text
@@ -53,20 +53,18 @@ with reading() as reader:
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
         leaving = st.container(width="content")
     found = of_runs(finished, reader, along, line) if view != VIEWS[2] else ""
-    with kept.keeping() as shown:
+    with noting.keeping() as shown:
+        noting.facts("Shown", [("Along", along or ""), ("Lines", line or "")])
         if view == VIEWS[2]:
             staleness(finished, reader, "chosen", [line] if line else [])
         elif isinstance(found, str):
             st.write(found)
-            st.stop()
+            noting.words([found])
+        elif view == VIEWS[1]:
+            where_time_went(found, reader, "chosen")
         else:
-            kept.facts("Shown", [("Along", found.field), ("Lines", ", ".join(found.lines))])
-            if view == VIEWS[1]:
-                where_time_went(found, reader, "chosen")
-            else:
-                scaling(found, finished, "chosen")
-                to_a_target(found, finished, reader, "chosen")
-    with leaving:
-        timed = {run.id for run in finished} if isinstance(found, str) else {timing.run_id for timing in found.timings}
-        own = [run for run in finished if run.id in timed]
-        view_downloads("scaling", f"{view}: runs {ids_text(list(timed))}", here("/scaling"), shown, own, key="scaling")
+            scaling(found, finished, "chosen")
+            to_a_target(found, finished, reader, "chosen")
+    if finished:
+        with leaving:
+            view_downloads("scaling", f"{view}: runs {ids_text([run.id for run in finished])}", here("/scaling"), shown, finished, key="scaling")

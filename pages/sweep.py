@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import kept, live, parts
+from app import live, noting, parts
 from app.asking import reading
 from app.breakdown_view import where_time_went
 from app.markup import duel_link
@@ -38,14 +38,15 @@ def page(sweep_id: int) -> None:
             view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
             leaving = st.container(width="content")
         found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
-        with kept.keeping() as shown:
-            kept.facts("The sweep", said_of(sweep, runs))
+        with noting.keeping() as shown:
+            noting.facts("The sweep", said_of(sweep, runs))
             if view == VIEWS[0]:
                 results(sweep, runs, reader)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):
                 st.write(found)
+                noting.words([found])
             elif view == VIEWS[1]:
                 scaling(found, runs, str(sweep_id))
                 to_a_target(found, runs, reader, str(sweep_id))

@@ -143,7 +143,7 @@ def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, o
 def test_nothing_is_made_before_it_is_asked_for(home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_labs.fill(home)
     made: list[str] = []
-    monkeypatch.setattr("app.kept.of_frame", lambda frame: made.append("table"))
+    monkeypatch.setattr("app.noting.of_frame", lambda frame: made.append("table"))
     page("compare", runs="1-6", tab="bars")
     assert offered and not made
 

@@ -31,7 +31,7 @@ class _Rows:
         return found if isinstance(found, Table) else of_frame(found)
 
 
-class Kept:
+class Noted:
     """What one view showed, in its order."""
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class Kept:
         return [Grid(each.title, each.made()) if isinstance(each, _Rows) else each for each in self._held if not (isinstance(each, _Rows) and each.charted)]
 
 
-_here: ContextVar[Kept | None] = ContextVar("kept", default=None)
+_here: ContextVar[Noted | None] = ContextVar("noting", default=None)
 
 
 @contextmanager
-def keeping() -> Iterator[Kept]:
+def keeping() -> Iterator[Noted]:
     """Keep what is drawn within the block."""
-    found = Kept()
+    found = Noted()
     before = _here.set(found)
     try:
         yield found
@@ -98,7 +98,8 @@ def heading(text: str) -> None:
 
 def facts(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Say which names and values are shown; empty values are left out."""
-    _hold(Facts(title, [(name, value) for name, value in pairs if value]))
+    if there := [(name, value) for name, value in pairs if value]:
+        _hold(Facts(title, there))
 
 
 def legend(entries: Iterable[Mapping[str, str | int]]) -> None:

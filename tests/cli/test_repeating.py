@@ -1,0 +1,55 @@
+"""The commands that a report gives launch the same again."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.repeating import run_line, sweep_again
+from engine.home import Home
+from engine.registry import experiment
+from engine.store import Reader, Sweep
+from engine.store.records import RunRow
+from engine.sweep import launch_sweep
+from engine.sweep_draw import Draw
+from tests.cli.conftest import Parallab
+
+SETTINGS = {"learning_rate": 0.025, "seed": 3}
+
+
+def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
+    with Reader.open(home) as reader:
+        return reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"grid": {"trainers": [1, 2], "lock": [True, False]}, "seeds": 2, "exclusive": True, "stop_after": 3, "title": "It's <b>x</b>; y"},
+        {"grid": {}, "seeds": 1, "draw": Draw(3, 7, {"learning_rate": "log:0.001..0.1", "trainers": "1..4"})},
+    ],
+    ids=["grid", "draw"],
+)
+def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, asked: Mapping[str, Any]) -> None:
+    base = {**experiment("hogwild").preset("quick").settings, **SETTINGS}
+    more = {name: value for name, value in asked.items() if name not in ("grid", "seeds")}
+    launch_sweep(home, "hogwild", base, asked["grid"], asked["seeds"], owner="Ada", preset="quick", **more)
+    old, runs = sweep(home, 1)
+    commit, line = sweep_again(old, runs, {runs[-1].id: {"git_commit": "0123456789ab+changes"}})
+    assert commit == "git checkout 0123456789ab"
+    assert parallab(*shlex.split(line)[3:], "--no-runner").returncode == 0
+    new, again = sweep(home, 2)
+    assert [getattr(new, name) for name in PLAN] == [getattr(old, name) for name in PLAN]
+    assert [(run.config, run.preset, run.name) for run in again] == [(run.config, run.preset, run.name) for run in runs]
+
+
+PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw")
+
+
+def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> None:
+    launch_sweep(home, "pipeline", {**experiment("pipeline").preset("quick").settings, "cut": "3"}, {"splits": [4]}, owner="Ada", preset="quick")
+    _, (run,) = sweep(home, 1)
+    assert parallab("submit", *shlex.split(run_line(run))[4:], "--no-runner").returncode == 0
+    with Reader.open(home) as reader:
+        assert reader.run(2).config == run.config
