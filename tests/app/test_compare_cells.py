@@ -15,7 +15,7 @@ from engine.store import RankBatch, Reader, Store
 from tests.app import compare_labs
 from tests.app.compare_labs import LOSS
 
-LENGTH = 12_000
+LENGTH = 2_400
 
 
 def write(store: Store, rank: int, run_id: int, time_of: Callable[[int], float], value_of: Callable[[int], float], passes: float | None = 500.0) -> None:
@@ -24,14 +24,15 @@ def write(store: Store, rank: int, run_id: int, time_of: Callable[[int], float],
 
 
 @pytest.fixture
-def ids(home: Home) -> list[int]:
+def ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A run of two ranks with a pause and a stretch that is not finite, one of one rank that begins later, one that recorded nothing."""
     compare_points.forget()
+    monkeypatch.setattr(compare_cells, "LONG", 1_000)
     with Store.open(home) as store:
         first, second, bare = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
         for rank in (0, 1):
-            write(store, rank, first, lambda step: step / 20 + 30 * (step > 6_000), lambda step: math.nan if 2_000 <= step < 2_100 else math.sin(step / 90))
-        write(store, 0, second, lambda step: 3 + step / 25, lambda step: math.cos(step / 70) + step / 1e4)
+            write(store, rank, first, lambda step: step / 4 + 30 * (step > 1_200), lambda step: math.nan if 400 <= step < 420 else math.sin(step / 20))
+        write(store, 0, second, lambda step: 3 + step / 5, lambda step: math.cos(step / 15) + step / 1e4)
     return [first, second, bare]
 
 
@@ -69,8 +70,8 @@ def test_a_logarithmic_axis_has_the_same_cells(home: Home, ids: list[int], which
 def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_points(home: Home, ids: list[int]) -> None:
     with Store.open(home) as store:
         back, few, nowhere = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
-        write(store, 0, back, lambda step: abs(step - 6_000) / 20, float)
-        write(store, 0, few, lambda step: float(step // 1_000), float)
+        write(store, 0, back, lambda step: abs(step - 1_200) / 20, float)
+        write(store, 0, few, lambda step: float(step // 200), float)
         write(store, 0, nowhere, float, float, passes=None)
     assert both(home, [back], "time")[0] is None and both(home, [back], "step")[0] is not None
     added, plain = both(home, [few], "time")
