@@ -20,6 +20,8 @@ from engine.metrics import metric
 CURVES_PX, TUNING_PX, ROW_PX, FRAME_PX = 380, 320, 46, 96
 SECONDS = "seconds"
 _GREY = 7
+_MARK = "rgba(128,128,128,0.9)"
+"""The budget's end and zero: seen on both themes."""
 _TITLES = {
     "seconds": "Seconds since all ranks were ready",
     "passes": "Passes over the training data, by all trainers",
@@ -51,7 +53,7 @@ def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture
         height=CURVES_PX, hovermode="closest", showlegend=True, xaxis=xaxis, yaxis={"title": _titled(found.duel.metric)}, uirevision=against
     )
     if end:
-        picture.figure.add_vline(x=end, line={"width": 1, "dash": "dot"})
+        picture.figure.add_vline(x=end, line={"width": 1.5, "dash": "dot", "color": _MARK})
     return picture
 
 
@@ -126,7 +128,7 @@ def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
     )
     colours += [_GREY, 0]
     margin, height = found.evidence.duel.margin, FRAME_PX + ROW_PX * max(2, len(shown))
-    figure.add_vline(x=0, line={"width": 1})
+    figure.add_vline(x=0, line={"width": 1.5, "color": _MARK})
     if margin:
         figure.add_vrect(x0=-margin, x1=margin, line_width=0, fillcolor="rgba(128,128,128,0.16)", layer="below")
     title = f"Difference in {metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if (unit := unit_of(found.evidence.duel.metric)) else ''}"
