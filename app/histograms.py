@@ -38,7 +38,7 @@ def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
 
 def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> None:
     heat, said = _heat(run, known, reader), words(known, counts)
-    st.subheader(as_text(known.label), anchor=False, help=as_text(known.help) or None)
+    st.header(as_text(known.label), anchor=False, help=as_text(known.help) or None)
     st.markdown(as_text(said))
     columns = st.columns(2 if heat else 1, gap="large")
     with columns[0]:

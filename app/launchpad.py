@@ -26,7 +26,7 @@ def first_visit() -> None:
     found = experiment(FIRST[0])
     preset = found.preset(FIRST[1])
     with st.container(border=True):
-        st.subheader("Start here", anchor=False)
+        st.header("Start here", anchor=False)
         st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes} {reaches(preset)}"))
         if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit"):
             order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
@@ -35,7 +35,7 @@ def first_visit() -> None:
 def launchpad(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]) -> None:
     """Show what the run, or each run of a sweep, will take and the button that launches it."""
     with st.container(border=True):
-        st.subheader("What it takes", anchor=False)
+        st.header("What it takes", anchor=False)
         takes = st.container()
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"

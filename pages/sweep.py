@@ -26,7 +26,7 @@ def page(sweep_id: int) -> None:
         if "queued" in sweep.statuses:
             parts.runner_banner(reader)
         heading(sweep, runs)
-        st.subheader("Runs", anchor=False)
+        st.header("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
         found = of_sweep(sweep, runs, reader) if view != VIEWS[0] else ""

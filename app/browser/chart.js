@@ -152,13 +152,13 @@ function merge(curves, part, anew) {
 function addPanel(box, panels, metric) {
   const node = document.createElement("section");
   node.className = "pl-panel";
-  const title = document.createElement("h4");
+  const title = document.createElement("h2");
   const caption = document.createElement("span");
   caption.className = "pl-caption";
   const plot = document.createElement("div");
   plot.className = "pl-plot";
   plot.dataset.metric = metric.name;
-  plot.setAttribute("role", "img");
+  plot.setAttribute("role", "figure");
   node.append(title, caption, plot);
   box.append(node);
   const panel = { node, title, caption, plot };

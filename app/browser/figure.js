@@ -22,7 +22,7 @@ function begin(element) {
     const { data, layout } = state.data.figure;
     const coloured = data.map((trace, index) => paint(trace, state.data.colours?.[index], theme));
     node.style.height = `${state.data.height}px`;
-    node.setAttribute("role", "img");
+    node.setAttribute("role", "figure");
     node.setAttribute("aria-label", state.data.alt);
     state.config ??= configOf(fileName(state.data.alt));
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
