@@ -17,11 +17,11 @@ PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
 UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
 
 
-def shown(picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> dict[str, Any]:
+def shown(picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), table: bool = False) -> dict[str, Any]:
     """Return a figure as figure.js takes it, without plotly's own theme; `colours` gives each trace its place in the palette, or a shade."""
     plain: Mapping[str, Any] = picture.to_plotly_json()
     layout = {name: value for name, value in plain["layout"].items() if name != "template"}
-    return {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours)}
+    return {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours), "table": table}
 
 
 def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> go.Figure:

@@ -44,11 +44,18 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
     with columns[0]:
         st.markdown("**By rank**")
         height = strips_height(len(counts))
-        live.figure(f"histogram-{run.id}-{known.name}", strips(known, counts), alt=f"{known.label} by rank. {said}", height=height, colours=range(len(counts)))
+        live.figure(
+            f"histogram-{run.id}-{known.name}",
+            strips(known, counts),
+            alt=f"{known.label} by rank. {said}",
+            height=height,
+            colours=range(len(counts)),
+            table=True,
+        )
     if heat:
         with columns[1]:
             st.markdown("**Over time, all ranks**")
-            live.figure(f"heat-{run.id}-{known.name}", heat_map(known, heat), alt=f"{known.label} over time. {said}", height=HEAT_PX)
+            live.figure(f"heat-{run.id}-{known.name}", heat_map(known, heat), alt=f"{known.label} over time. {said}", height=HEAT_PX, table=True)
 
 
 def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:

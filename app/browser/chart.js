@@ -112,6 +112,7 @@ function begin(element) {
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
       panel.config ??= configOf(fileName(`run ${chart.data.run} ${metric.name}`));
       await Plotly.react(panel.plot, traces, themedLayout(theme, layout), panel.config);
+      panel.fold.refresh();
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
@@ -159,9 +160,10 @@ function addPanel(box, panels, metric) {
   plot.className = "pl-plot";
   plot.dataset.metric = metric.name;
   plot.setAttribute("role", "figure");
-  node.append(title, caption, plot);
+  const fold = tableFold(plot);
+  node.append(title, caption, plot, fold);
   box.append(node);
-  const panel = { node, title, caption, plot };
+  const panel = { node, title, caption, plot, fold };
   panel.resizing = new ResizeObserver(() => plot.data && window.Plotly.Plots.resize(plot));
   panel.resizing.observe(node);
   panels.set(metric.name, panel);

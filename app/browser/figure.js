@@ -8,7 +8,7 @@ export default function ({ data, parentElement }) {
 
 function begin(element) {
   const node = element.querySelector(".pl-figure");
-  const state = { data: null, told: "" };
+  const state = { data: null, told: "", fold: null };
   state.take = (data) => {
     const told = JSON.stringify(data);
     if (told !== state.told) {
@@ -26,6 +26,8 @@ function begin(element) {
     node.setAttribute("aria-label", state.data.alt);
     state.config ??= configOf(fileName(state.data.alt));
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
+    if (state.data.table && !state.fold) node.after((state.fold = tableFold(node)));
+    state.fold?.refresh();
   };
   const told = ({ detail }) => {
     const news = detail[state.data.key];
