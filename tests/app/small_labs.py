@@ -75,7 +75,7 @@ def finish(home: Home, run: RunRow, *, work: int, time_s: float, tests: Mapping[
     trainers = [rank for rank, role in enumerate(roles) if role.startswith("trainer")]
     noise = np.random.default_rng(run.id).normal(0, 0.06, (len(roles), STEPS))
     if tests is None:
-        tests = {share * 3.0: 97.2 * (1 - math.exp(-5 * share)) - len(trainers) / 8 + float(noise[0, at]) for at, share in enumerate((0.25, 0.5, 0.75, 1.0))}
+        tests = {share * 3.0: 97.2 * (1 - math.exp(-(6 - len(trainers) / 3) * share)) + float(noise[0, at]) for at, share in enumerate((0.25, 0.5, 0.75, 1.0))}
     with Store.open(home) as store:
         store.claim(run.id, me(), [])
         store.begin(run.id, me(), dict(ABOUT))
@@ -96,7 +96,7 @@ def _of_rank(rank: int, trains: bool, noise: list[float], trainers: int, time_s:
     waits = 0.04 * (trainers - 1)
     phases = {"compute": time_s * (0.8 - waits), "update": time_s * 0.12, "wait": time_s * waits, "evaluate": time_s * 0.03, "other": time_s * 0.05}
     at = [(step, step / STEPS * time_s, step / STEPS * 3) for step in range(STEPS)]
-    points = [Point("train/loss", step, 2.2 * math.exp(-step / 14) + 0.12 + abs(noise[step]), seconds, passes) for step, seconds, passes in at]
+    points = [Point("train/loss", step, 2.2 * math.exp(-step / (9 + 2 * trainers)) + 0.12 + abs(noise[step]), seconds, passes) for step, seconds, passes in at]
     if not staleness:
         return RankBatch(rank, points, phases, last_step=STEPS)
     points += [Point("perf/staleness", step, float((step * (rank + 3)) % (trainers + 1)), seconds, passes) for step, seconds, passes in at]
@@ -116,11 +116,11 @@ def _runs(home: Home, sweep: int) -> list[RunRow]:
 
 
 def _hour() -> list[MachineSample]:
-    """Return an hour of samples, one each half minute."""
+    """Return nearly an hour of samples, one each 28 s."""
     end = datetime.now(UTC)
     found = []
     for at in range(120):
-        moment = (end - timedelta(seconds=30 * (119 - at))).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = (end - timedelta(seconds=28 * (119 - at))).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         busy = 85.0 if 40 < at < 80 else 12.0
         found += [
             MachineSample(moment, "host", "cpu_percent", busy + 9 * math.sin(at)),

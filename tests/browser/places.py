@@ -25,8 +25,7 @@ GO = """(path) => {
   const app = document.querySelector('[data-testid=stApp]');
   window.arrived = false;
   const look = new MutationObserver(() => {
-    if (app.dataset.testScriptState === 'notRunning') return;
-    window.arrived = true;
+    window.arrived = true; // a script run began, or has already ended
     look.disconnect();
   });
   look.observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
