@@ -6,6 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from app.compare_colours import DASHES
 from app.durations import moment
 from engine.metrics import PHASES
 from engine.store.records import MachineSample
@@ -67,7 +68,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> g
     figure = go.Figure()
     chosen = sorted((sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at))
     begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
-    for source, group in groupby(chosen, key=lambda sample: sample.source):
+    for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         kept = list(group)
         kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
         scale = 1 / 1024 if name == "memory_mb" else 1.0
@@ -76,6 +77,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> g
             y=[sample.value * scale for sample in kept],
             name=source,
             mode="lines" if len(kept) > 1 else "markers",
+            line={"dash": DASHES[place % len(DASHES)]},
             hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
         )
     figure.update_layout(height=220, xaxis_title="Seconds", showlegend=len(figure.data) > 1, yaxis_rangemode="tozero")
