@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from app.compare_view import TABS
 from app.parts import PAGES
@@ -20,6 +20,7 @@ SETTLED = """(scheme) => {
     && [...document.querySelectorAll('.pl-figure')].every((node) => node._fullData && node.getAttribute('aria-label'))
     && document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity);
 }"""
+PATIENCE_MS = 8_000
 Scheme = Literal["light", "dark"]
 GO = """(path) => {
   const app = document.querySelector('[data-testid=stApp]');
@@ -128,6 +129,11 @@ def go(page: Page, address: str, place: Place, *, anew: bool = False) -> None:
     else:
         page.keyboard.press("Escape")  # what the last place had opened
         page.evaluate(GO, place.path)
+        try:
+            page.wait_for_function(SETTLED, arg="light", timeout=PATIENCE_MS)
+            page.get_by_text(place.seen).first.wait_for(timeout=PATIENCE_MS)
+        except TimeoutError:  # a rerun that was under way can swallow a change of address
+            page.goto(address + place.path)
     settle(page)
     page.get_by_text(place.seen).first.wait_for()
     settle(page)
