@@ -1,7 +1,7 @@
 # Parallab's few commands; `make` alone lists them. Any Python from 3.11 on will do: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-long fault-matrix check format bench clean
+.PHONY: help install install-dev run stop test test-long fault-matrix tour check format bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,6 +30,9 @@ test-long: install-dev ## Run the tests that state a rate, a share of time or a 
 
 fault-matrix: install-dev ## Kill and stop every process at every moment of a run, and write docs/fault-matrix.md
 	@PARALLAB_WRITE_DOCS=1 $(BIN)/python -m pytest -m "long or not long" tests/faults/test_matrix.py
+
+tour: install-dev ## Walk the tour of docs/tour.md in Chromium, and take its pictures anew
+	@PARALLAB_WRITE_DOCS=1 $(BIN)/python -m pytest tests/browser/test_tour.py
 
 check: install-dev ## Check format, lint, types and the architecture
 	@$(BIN)/ruff format --check .

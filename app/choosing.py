@@ -97,7 +97,7 @@ def _card(one: Experiment, is_current: bool, wide: bool) -> None:
     with picture:
         live.drawing(f"diagram-{one.name}", diagram(one.flows))
     with words:
-        st.subheader(one.title, anchor=False)
+        st.header(one.title, anchor=False)
         st.write(as_text(one.sentence))
         st.caption(as_text(one.source))
         label = "Chosen" if is_current else f"Choose {one.title}"

@@ -19,7 +19,7 @@ def differences(reader: Reader, found: Compared, view: View) -> View:
     environments = reader.environments([run.id for run in found.runs])
     without = [{name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs]
     for title, rows in (("Config", apart.rows([run.config for run in found.runs])), ("Environment", apart.rows(without))):
-        st.subheader(title, anchor=False)
+        st.header(title, anchor=False)
         shown = [row for row in rows if row.differs or same]
         equal = sum(not row.differs for row in rows)
         if shown:

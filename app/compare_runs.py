@@ -65,4 +65,6 @@ def _differences(run: RunRow, apart: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1].rstrip()}…"
+    """Return a name that is too long without its middle: runs of one sweep differ at the end."""
+    start = LONGEST_NAME // 3
+    return text if len(text) <= LONGEST_NAME else f"{text[:start].rstrip()}…{text[start + 1 - LONGEST_NAME :].lstrip()}"

@@ -33,7 +33,7 @@ def form() -> None:
     with left:
         duel, problems = _asked()
     with right:
-        st.subheader("What it takes", anchor=False)
+        st.header("What it takes", anchor=False)
         _offer(duel, problems)
     if duel:
         with st.expander("What is unlike", expanded=False):

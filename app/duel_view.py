@@ -153,7 +153,7 @@ def _judged(found: Outcome) -> None:
     evidence, kind = found.evidence, found.evidence.duel.budget.kind
     if not any(each.at for each in evidence.of("judging")):
         return
-    st.subheader("Within the budget", anchor=False)
+    st.header("Within the budget", anchor=False)
     against: str = kind
     if kind != duel_pictures.SECONDS:
         choices = (kind, duel_pictures.SECONDS)
@@ -173,7 +173,7 @@ def _judged(found: Outcome) -> None:
             )
     st.html(duel_tables.reached_table(found))
     if any(each.found for each in found.found):
-        st.subheader("Differences, seed by seed", anchor=False)
+        st.header("Differences, seed by seed", anchor=False)
         figure, colours, height = duel_pictures.pairs(found)
         live.figure("duel-pairs", figure, alt="Paired differences with their intervals", height=height, colours=colours)
         st.caption(as_text(f"Above 0 the first of a pair has the higher {label.lower()}. The grey stretch counts as no difference."))
@@ -190,7 +190,7 @@ def _what_was_cut(evidence: Evidence, beyond: int) -> str:
 def _tuning(found: Outcome) -> None:
     if not found.evidence.of("tuning"):
         return
-    st.subheader("Tuning", anchor=False)
+    st.header("Tuning", anchor=False)
     if any(each.value is not None for each in found.evidence.of("tuning")):
         figure, colours = duel_pictures.tuning(found)
         live.figure("duel-tuning", figure, alt="What was reached at each learning rate", height=duel_pictures.TUNING_PX, colours=colours)
@@ -199,7 +199,7 @@ def _tuning(found: Outcome) -> None:
 
 
 def _unlike(duel: Duel) -> None:
-    st.subheader("What is unlike", anchor=False)
+    st.header("What is unlike", anchor=False)
     st.caption("First weights and seeds are the same. This is what no budget evens out.")
     try:
         st.html(duel_tables.facts_table(facts(duel)))
@@ -208,7 +208,7 @@ def _unlike(duel: Duel) -> None:
 
 
 def _runs(found: Outcome) -> None:
-    st.subheader("Runs", anchor=False)
+    st.header("Runs", anchor=False)
     if found.evidence.of("judging"):
         st.html(duel_tables.runs_table(found, "judging"))
     with st.expander("Runs that tune", expanded=not found.evidence.of("judging")):

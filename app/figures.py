@@ -6,6 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from app.compare_colours import DASHES
 from app.durations import moment
 from engine.metrics import PHASES
 from engine.store.records import MachineSample
@@ -17,11 +18,11 @@ PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
 UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
 
 
-def shown(picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> dict[str, Any]:
+def shown(picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), table: bool = False) -> dict[str, Any]:
     """Return a figure as figure.js takes it, without plotly's own theme; `colours` gives each trace its place in the palette, or a shade."""
     plain: Mapping[str, Any] = picture.to_plotly_json()
     layout = {name: value for name, value in plain["layout"].items() if name != "template"}
-    return {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours)}
+    return {"figure": {"data": list(plain["data"]), "layout": layout}, "alt": alt, "height": height, "colours": list(colours), "table": table}
 
 
 def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> go.Figure:
@@ -67,7 +68,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> g
     figure = go.Figure()
     chosen = sorted((sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at))
     begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
-    for source, group in groupby(chosen, key=lambda sample: sample.source):
+    for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         kept = list(group)
         kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
         scale = 1 / 1024 if name == "memory_mb" else 1.0
@@ -76,6 +77,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> g
             y=[sample.value * scale for sample in kept],
             name=source,
             mode="lines" if len(kept) > 1 else "markers",
+            line={"dash": DASHES[place % len(DASHES)]},
             hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
         )
     figure.update_layout(height=220, xaxis_title="Seconds", showlegend=len(figure.data) > 1, yaxis_rangemode="tozero")

@@ -39,7 +39,7 @@ def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
 
 def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> None:
     heat, said = _heat(run, known, reader), words(known, counts)
-    st.subheader(as_text(known.label), anchor=False, help=as_text(known.help) or None)
+    st.header(as_text(known.label), anchor=False, help=as_text(known.help) or None)
     st.markdown(as_text(said))
     if beside := _expected(run, known, counts):
         st.markdown(as_text(beside))
@@ -47,7 +47,13 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
     with columns[0]:
         st.markdown("**By rank**")
         height = strips_height(len(counts))
-        live.figure(f"histogram-{run.id}-{known.name}", strips(known, counts), alt=f"{known.label} by rank. {said}", height=height, colours=range(len(counts)))
+        live.figure(
+            f"histogram-{run.id}-{known.name}",
+            strips(known, counts),
+            alt=f"{known.label} by rank. {said}",
+            height=height,
+            colours=range(len(counts)),
+        )
     if heat:
         with columns[1]:
             st.markdown("**Over time, all ranks**")

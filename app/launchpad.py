@@ -26,7 +26,7 @@ def first_visit() -> None:
     found = experiment(FIRST[0])
     preset = found.preset(FIRST[1])
     with st.container(border=True):
-        st.subheader("Start here", anchor=False)
+        st.header("Start here", anchor=False)
         st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes} {reaches(preset)}"))
         _first_run(found)
 
@@ -35,7 +35,7 @@ def newcomer() -> None:
     """Say on the Home page of a lab without a run what to do first."""
     found = experiment(FIRST[0])
     with st.container(border=True):
-        st.subheader("Start here", anchor=False)
+        st.header("Start here", anchor=False)
         st.write(
             as_text(
                 "No run has been launched in this lab yet, so there is nothing to watch or to compare. "
@@ -55,7 +55,7 @@ def _first_run(found: Experiment) -> None:
 def launchpad(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]) -> None:
     """Show what the run, or each run of a sweep, will take and the button that launches it."""
     with st.container(border=True):
-        st.subheader("What it takes", anchor=False)
+        st.header("What it takes", anchor=False)
         takes = st.container()
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"

@@ -30,7 +30,7 @@ def section(found: Sequence[Leftover]) -> None:
     """Show what is left over, with the buttons that look again and clean up, and what the last cleaning did."""
     ours = [one for one in found if one.is_ours]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader("Left over", anchor=False, width="stretch")
+        st.header("Left over", anchor=False, width="stretch")
         st.button("Look again", help="Processes, folders and shared memory are looked through when the page is opened, and by this button.")
         if ours and st.button("Clean up", key="clean-up", help="Asks first, and says what it would do."):
             dialogs.open_soon(ask_clean, ours)

@@ -27,14 +27,14 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "save.js", "band.js", "zoom.js", "chart.js"),
+    js=_text("plotly.js", "save.js", "table.js", "band.js", "zoom.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
     "parallab_figure",
     html='<div class="pl-figure"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "paint.js", "save.js", "stretch.js", "figure.js"),
+    js=_text("plotly.js", "paint.js", "save.js", "stretch.js", "table.js", "figure.js"),
     isolate_styles=False,
 )
 _log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)
@@ -89,14 +89,16 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
     _chart(key=f"curves-{run_id}", data=data)
 
 
-def figure(key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), zoom: str = "") -> None:
+def figure(
+    key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), table: bool = False, zoom: str = ""
+) -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
 
-    A zoom is kept until the layout's `uirevision` changes. `zoom` is the address of a route of ours that gives the traces finer, from one end of the
-    stretch in sight to the other.
+    `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's `uirevision` changes; `zoom` is the
+    address of a route of ours that gives the traces finer, from one end of the stretch in sight to the other.
     """
     noting.chart(alt, picture, height=height, colours=colours)
-    content = figures.shown(picture, alt=alt, height=height, colours=colours)
+    content = figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
     shown(key, content | {"zoom": zoom} if zoom else content)
 
 

@@ -53,7 +53,7 @@ def hours(samples: Sequence[MachineSample], here: Machine) -> None:
             with column:
                 st.markdown(f"**{SHOWN[kind]}**")
                 picture = hour(samples, kind, now(), most.get(kind))
-                live.figure(f"hour-{kind}", picture, alt=f"{SHOWN[kind]} over the last hour", height=HEIGHT_PX, colours=range(len(picture.data)))
+                live.figure(f"hour-{kind}", picture, alt=f"{SHOWN[kind]} over the last hour", height=HEIGHT_PX, colours=range(len(picture.data)), table=True)
 
 
 def runner(reader: Reader) -> None:

@@ -6,6 +6,7 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
+from app.compare_colours import DASHES
 from app.durations import moment
 from engine.store.records import MachineSample
 
@@ -35,7 +36,7 @@ def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float
     figure = go.Figure()
     chosen = sorted((sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at))
     scale = 1 / 1024 if kind.endswith("memory_mb") else 1.0
-    for source, group in groupby(chosen, key=lambda sample: sample.source):
+    for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         xs: list[float | None] = []
         ys: list[float | None] = []
         for sample in group:
@@ -44,7 +45,14 @@ def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float
                 xs, ys = [*xs, None], [*ys, None]
             xs.append(minutes)
             ys.append(sample.value * scale)
-        figure.add_scatter(x=xs, y=ys, name=source, mode="lines" if len(xs) > 1 else "markers", hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>")
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            name=source,
+            mode="lines" if len(xs) > 1 else "markers",
+            line={"dash": DASHES[place % len(DASHES)]},
+            hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
+        )
     ticks = list(range(-HOUR_MIN, 1, 15))
     figure.update_layout(
         height=HEIGHT_PX,

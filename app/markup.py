@@ -61,7 +61,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
     """Return a table that scrolls sideways on a narrow screen; the cells are HTML."""
-    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    head = "".join(f'<th scope="col">{escape(header)}</th>' if header else "<td></td>" for header in headers)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="pl-scroll"><table class="pl-table" aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 

@@ -22,7 +22,7 @@ def section(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     key = f"museum.fault.{sign.name}"
     st.session_state.setdefault(key, True)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.subheader(sign.title, anchor=sign.name.replace("_", "-"), width="content")
+        st.header(sign.title, anchor=sign.name.replace("_", "-"), width="content")
         _badges(visit, coming)
         way: Way = "wrong" if st.toggle("As published", key=key, help="On: the published code. Off: the right way.") else "right"
     st.html(f'<p class="pl-said"><small>{escape(sign.source)}</small></p>')

@@ -110,7 +110,7 @@ def _chart(run: Run, drawn: Batch, measured: Batch, says: str = "") -> None:
     what = f"{drawn.stages} stages, {drawn.splits} micro-batch{'' if drawn.splits == 1 else 'es'}, {drawn.window_s * 1e3:,.4g} ms."
     st.caption(f"Batch {drawn.number + 1}: {what} {says}")
     alt = f"Gantt chart of batch {drawn.number + 1}: {what}"
-    live.figure(f"gantt-{run.id}", _picture(drawn, measured.window_s), alt=alt, height=gantt_height(drawn.stages), colours=gantt_colours(drawn))
+    live.figure(f"gantt-{run.id}", _picture(drawn, measured.window_s), alt=alt, height=gantt_height(drawn.stages), colours=gantt_colours(drawn), table=True)
 
 
 @lru_cache(maxsize=16)

@@ -78,7 +78,7 @@ def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
 def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
     """Show the title and what is known in a word; return the place beside them."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.subheader(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
+        st.header(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
         if judged and judged.sweep.active:
             st.badge(f"{'paused' if judged.sweep.paused else 'under way'}, {judged.sweep.ended} of {judged.sweep.total} runs ended", color="blue")
         if judged and judged.verdict:

@@ -127,4 +127,6 @@ def with_interval(found: Interval | None) -> str:
     """Return a mean with half the width of its interval, a dash where there is none."""
     if found is None:
         return "–"
-    return f"{number(found.mean)} ± {number(found.high - found.mean, 2)}" if isfinite(found.high) else number(found.mean)
+    half = found.high - found.mean
+    half = 0.0 if half < 1e-9 * abs(found.mean) else half  # what sums of equal numbers leave behind
+    return f"{number(found.mean)} ± {number(half, 2)}" if isfinite(found.high) else number(found.mean)

@@ -71,7 +71,9 @@ def phases(run: Run, reader: Reader) -> Figures:
     picture = figures.phases(seconds, {row.rank: row.role for row in reader.ranks(run.id)})
     colours = figures.phase_colours(figures.phases_shown(seconds))
     return {
-        f"phases-{run.id}": figures.shown(picture, alt="Seconds of each rank by phase", height=figures.phases_height(len(seconds)), colours=colours),
+        f"phases-{run.id}": figures.shown(
+            picture, alt="Seconds of each rank by phase", height=figures.phases_height(len(seconds)), colours=colours, table=True
+        ),
     }
 
 
@@ -81,7 +83,7 @@ def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
     for name in figures.machine_names(samples):
         picture = figures.machine(samples, run.started_at, name)
         alt = f"{figures.machine_label(name)} over the run"
-        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture.data)))
+        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture.data)), table=True)
     return found
 
 

@@ -33,7 +33,7 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     names = choices(runs)
     if not names or not found.timings:
         return
-    st.subheader("Time to a target", anchor=False)
+    st.header("Time to a target", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Metric", names, key="target-metric", format_func=lambda name: metric(name).label, bind="query-params", width=260) or names[0]
         usual = usual_target(runs, name)

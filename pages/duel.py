@@ -24,7 +24,7 @@ else:
         parts.runner_banner(reader)
         newest = reader.duels(limit=NEWEST)
     form()
-    st.subheader("Duels so far", anchor=False)
+    st.header("Duels so far", anchor=False)
     if not newest:
         st.text("None yet. The first one stands here as soon as it is launched.")
     for one in newest:

@@ -32,7 +32,7 @@ def page() -> None:
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()
-            st.subheader("Machine", anchor=False)
+            st.header("Machine", anchor=False)
             st.html(slot("home-machine", found.slots["home-machine"]))
     live.home_standing(since, found.token, found.version)
 
@@ -41,20 +41,20 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
     """Show a lab that has runs."""
     left, right = st.columns([5, 3], gap="large")
     with left:
-        st.subheader("On now", anchor=False)
+        st.header("On now", anchor=False)
         st.html(slots["home-now"])
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.subheader("New since you last looked" if person.name() else "Ended within the last day", anchor=False, width="stretch")
+            st.header("New since you last looked" if person.name() else "Ended within the last day", anchor=False, width="stretch")
             looking.news_actions()
         st.html(slots["home-news"])
     with right:
-        st.subheader("Machine", anchor=False)
+        st.header("Machine", anchor=False)
         st.html(slots["home-machine"])
-        st.subheader("Saved views", anchor=False)
+        st.header("Saved views", anchor=False)
         home_views.show_views(reader)
-    st.subheader("Best results", anchor=False)
+    st.header("Best results", anchor=False)
     st.html(slots["home-best"])
-    st.subheader("Published figures", anchor=False)
+    st.header("Published figures", anchor=False)
     st.html(slots["home-published"])
 
 

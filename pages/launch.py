@@ -22,7 +22,7 @@ choosing.cards(experiment.name)
 
 left, right = st.columns([2, 1], gap="large")
 with left:
-    st.subheader(f"{experiment.title}: settings", anchor=False)
+    st.header(f"{experiment.title}: settings", anchor=False)
     choosing.presets(experiment, preset)
     values = forms.values_of(experiment)
     config, problems = forms.check(experiment, values)

@@ -21,19 +21,19 @@ def page() -> None:
     with reading(lambda: live.pulse(-1, of_machine=True)) as reader:
         token, samples, here = machine_token(reader), reader.machine_samples(), this_machine()
         parts.runner_banner(reader)
-        st.subheader("Slots", anchor=False)
+        st.header("Slots", anchor=False)
         machine.slots(reader, here, samples)
-        st.subheader("The last hour", anchor=False)
+        st.header("The last hour", anchor=False)
         machine.hours(samples, here)
-        st.subheader("Runner", anchor=False)
+        st.header("Runner", anchor=False)
         machine.runner(reader)
-        st.subheader("Room", anchor=False)
+        st.header("Room", anchor=False)
         machine.room(Home.find())
     live.pulse(token, of_machine=True, every_ms=EVERY_MS)
 
 
 page()
-st.subheader("Log of the runner", anchor=False)
+st.header("Log of the runner", anchor=False)
 live.log_view(None, list(LAB_LOGS), active=True)
 with reading() as reader:
     leftovers.section(found(Home.find(), reader))

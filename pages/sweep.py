@@ -32,7 +32,7 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duel_of_sweep(sweep_id):
             st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
-        st.subheader("Runs", anchor=False)
+        st.header("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):
             view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")

@@ -112,6 +112,7 @@ function begin(element) {
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
       panel.config ??= configOf(fileName(`run ${chart.data.run} ${metric.name}`));
       await Plotly.react(panel.plot, traces, themedLayout(theme, layout), panel.config);
+      panel.fold.refresh();
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
@@ -152,16 +153,17 @@ function merge(curves, part, anew) {
 function addPanel(box, panels, metric) {
   const node = document.createElement("section");
   node.className = "pl-panel";
-  const title = document.createElement("h4");
+  const title = document.createElement("h2");
   const caption = document.createElement("span");
   caption.className = "pl-caption";
   const plot = document.createElement("div");
   plot.className = "pl-plot";
   plot.dataset.metric = metric.name;
-  plot.setAttribute("role", "img");
-  node.append(title, caption, plot);
+  plot.setAttribute("role", "figure");
+  const fold = tableFold(plot);
+  node.append(title, caption, plot, fold);
   box.append(node);
-  const panel = { node, title, caption, plot };
+  const panel = { node, title, caption, plot, fold };
   panel.resizing = new ResizeObserver(() => plot.data && window.Plotly.Plots.resize(plot));
   panel.resizing.observe(node);
   panels.set(metric.name, panel);

@@ -8,7 +8,7 @@ export default function ({ data, parentElement }) {
 
 function begin(element) {
   const node = element.querySelector(".pl-figure");
-  const state = { data: null, told: "", finer: null, stretch: null };
+  const state = { data: null, told: "", finer: null, stretch: null, fold: null };
   state.take = (data) => {
     const told = JSON.stringify(data);
     if (told !== state.told) {
@@ -24,11 +24,13 @@ function begin(element) {
     const { figure, colours } = state.finer ?? state.data;
     const coloured = figure.data.map((trace, index) => paint(trace, colours?.[index], theme));
     node.style.height = `${state.data.height}px`;
-    node.setAttribute("role", "img");
+    node.setAttribute("role", "figure");
     node.setAttribute("aria-label", state.data.alt);
     state.config ??= configOf(fileName(state.data.alt));
     await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
     if (state.data.zoom) state.stretch ??= watchStretch(node, state);
+    if (state.data.table && !state.fold) node.after((state.fold = tableFold(node)));
+    state.fold?.refresh();
   };
   const told = ({ detail }) => {
     const news = detail[state.data.key];

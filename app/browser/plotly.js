@@ -19,7 +19,7 @@ function themeOf(element) {
   const style = getComputedStyle(element);
   const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
   return {
-    text: read("--st-text-color", "#17212b"),
+    text: read("--st-text-color", "#0d1720"),
     faint: read("--st-border-color", "#d5dde3"),
     ground: read("--st-background-color", "#ffffff"),
     raised: read("--st-secondary-background-color", "#f3f6f8"),

@@ -76,7 +76,7 @@ def _chart(part: Chart, number: int) -> str:
     caption = f"<figcaption>{escape(part.caption)}</figcaption>" if part.caption else ""
     return (
         f'<section><h3>{escape(part.title)}</h3><figure data-chart="{number}">{caption}'
-        f'<div class="plot" role="img" aria-label="{escape(part.title)}" style="height:{part.height}px"></div>'
+        f'<div class="plot" role="figure" aria-label="{escape(part.title)}" style="height:{part.height}px"></div>'
         f'<script type="application/json">{_data(told)}</script><details><summary>Numbers</summary><div class="numbers"></div></details></figure></section>'
     )
 

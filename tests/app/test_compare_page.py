@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import compare_state
+from app.compare_runs import LONGEST_NAME, names
 from app.compare_view import TABS
 from engine.home import Home
 from engine.store import Demand, Reader, Store
@@ -211,3 +212,12 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_ended_ones_do_not(home: H
     opened_at(runs="1,2")
     opened_at(runs=f"1,{on}")
     assert asked == [False, True]
+
+
+def test_runs_of_one_sweep_are_told_apart_by_the_ends_of_their_long_names(home: Home, ids: list[int]) -> None:
+    with Store.open(home) as store, Reader.open(home) as reader:
+        for run_id in ids[:2]:
+            store.rename(run_id, f"Does Hogwild! pay on the machine of our whole lab?: trainers 2, seed {run_id}", by="Ada")
+        found = names(reader.some(ids[:2]))
+    assert [name.endswith(f"trainers 2, seed {run_id}") for run_id, name in found.items()] == [True, True]
+    assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}

@@ -20,6 +20,7 @@ def test_machine_samples_are_drawn_by_source_against_the_runs_seconds() -> None:
     samples = [MachineSample(f"2026-01-01T00:00:0{second}.000Z", source, "cpu_percent", 50.0 + second) for source in ("host", "gpu0") for second in (1, 2)]
     figure = figures.machine(samples, "2026-01-01T00:00:00.000Z", "cpu_percent")
     assert [(trace.name, list(trace.x)) for trace in figure.data] == [("gpu0", [1.0, 2.0]), ("host", [1.0, 2.0])]
+    assert len({trace.line.dash for trace in figure.data}) == 2
 
 
 def test_a_long_record_of_the_machine_is_thinned() -> None:

@@ -76,6 +76,7 @@ def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked()
         ("gpu0", 5, [2.0] * 4),
         ("gpu1", 5, [4.0] * 4),
     ]
+    assert len({trace.line.dash for trace in picture.data}) == 2
     assert [place for place, x in enumerate(picture.data[0].x) if x is None] == [2]
     assert -40.1 < picture.data[0].x[0] < -39.9
     assert hour(found, "cpu_percent", now(), 100.0).layout.yaxis.range == (0, 100)

@@ -39,7 +39,7 @@ def test_a_system_shows_its_exhibits_in_words_and_code_before_any_run(home: Home
     test = opened("museum", {"system": experiment(system).title})
     assert not test.exception
     own = [found for found in SIGNS if found.system == system]
-    assert [heading.value for heading in test.subheader] == [found.title for found in own]
+    assert [heading.value for heading in test.header] == [found.title for found in own]
     assert len(test.code) == len(own)
     assert all(found.wrong.replace("`", "") in html_of(test).replace("<code>", "").replace("</code>", "") for found in own)
     assert said(test).count("not run yet") == len(own)
@@ -71,7 +71,7 @@ def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:
     form = opened("launch", {"experiment": "fault_museum", "set": ["exhibit:live_reply"]})
     assert not form.exception
     assert not form.warning or "runner" in form.warning[0].value
-    assert "Fault museum: settings" in [heading.value for heading in form.subheader]
+    assert "Fault museum: settings" in [heading.value for heading in form.header]
 
 
 def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: Home) -> None:

@@ -33,7 +33,7 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
 
 def said(test: AppTest) -> str:
     """Return all plain words on the page."""
-    kinds = (test.title, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.text)
+    kinds = (test.title, test.header, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.text)
     return " ".join(str(element.value) for kind in kinds for element in kind)
 
 
@@ -123,7 +123,7 @@ def test_another_experiment_brings_its_own_form(home: Home) -> None:
     test = opened("launch")
     test.button(key="choose-reference").click().run()
     assert not test.exception
-    assert "Reference: settings" in [heading.value for heading in test.subheader]
+    assert "Reference: settings" in [heading.value for heading in test.header]
 
 
 def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home) -> None:

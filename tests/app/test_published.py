@@ -30,7 +30,7 @@ def page(name: str) -> AppTest:
 def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
     test = opened("figures")
     assert not test.exception
-    assert [each.value.replace("\\", "") for each in test.subheader] == [found.title for found in FIGURES]
+    assert [each.value.replace("\\", "") for each in test.header] == [found.title for found in FIGURES]
     assert words(test).count("not launched yet") == len(FIGURES)
     assert "No like run has finished on this machine yet" in words(test)
     labels = {button.key: button.label for button in test.button}

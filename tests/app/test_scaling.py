@@ -10,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 from app.breakdown_view import stacked
 from app.numbers_of_runs import read_run_ids
 from app.scaling_pictures import MEASURES, picture
+from app.scaling_view import with_interval
 from app.studying import of_sweep
 from engine.analysis.breakdown import bars
+from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.laws import SCALABILITY
 from engine.analysis.speedup import sizes
 from engine.errors import ConfigError
@@ -223,3 +225,9 @@ def test_numbers_of_runs_are_read_as_written() -> None:
     assert read_run_ids("3, 5-7, 3", 10) == read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
     with pytest.raises(ConfigError):
         read_run_ids("1..11", 10)
+
+
+def test_equal_numbers_have_an_interval_of_zero_not_of_what_rounding_left() -> None:
+    assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 ± 0"
+    assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 ± 0"
+    assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 ± 0.25"

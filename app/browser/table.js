@@ -1,0 +1,38 @@
+// The numbers of a chart as a table beneath it, made when it is opened: for whoever can't see the drawing, or wants a value exactly.
+
+const MOST_SHOWN = 500;
+
+function tableFold(plot) {
+  const fold = document.createElement("details");
+  const [title, said, scroll] = ["summary", "p", "div"].map((kind) => document.createElement(kind));
+  fold.className = "pl-numbers";
+  title.textContent = "Table";
+  said.className = "pl-note";
+  Object.assign(scroll, { className: "pl-scroll", tabIndex: 0 });
+  scroll.setAttribute("role", "region");
+  fold.append(title, said, scroll);
+  fold.refresh = () => {
+    if (!fold.open || !plot._fullData) return;
+    const [names, ...rows] = numbersOf(plot);
+    const label = `Numbers of: ${plot.getAttribute("aria-label")}`;
+    said.textContent = rows.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${rows.length.toLocaleString("en")} rows; the chart's bar saves all as CSV.` : "";
+    scroll.setAttribute("aria-label", label);
+    scroll.replaceChildren(tableOf(names, rows.slice(0, MOST_SHOWN), label));
+  };
+  fold.addEventListener("toggle", fold.refresh);
+  return fold;
+}
+
+function tableOf(names, rows, label) {
+  const table = document.createElement("table");
+  table.className = "pl-table";
+  table.setAttribute("aria-label", label);
+  const [head, body] = [table.createTHead(), table.createTBody()];
+  const line = head.insertRow();
+  for (const name of names) line.append(Object.assign(document.createElement("th"), { scope: "col", textContent: name }));
+  for (const row of rows) {
+    const line = body.insertRow();
+    for (const value of row) line.insertCell().textContent = typeof value === "number" ? Number(value.toPrecision(6)).toString() : (value ?? "");
+  }
+  return table;
+}

@@ -1,0 +1,142 @@
+"""The places of the console: where each page stands and what opens on it. A further page is a further line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from playwright.sync_api import Page, TimeoutError
+
+from app.compare_view import TABS
+from app.parts import PAGES
+from tests.app.small_labs import Lab
+
+LAUNCH = "/launch" if "home" in PAGES else "/"
+"""The page of the bare address has no other one."""
+
+SETTLED = """(scheme) => {
+  const app = document.querySelector('[data-testid=stApp]');
+  return window.arrived !== false && app?.dataset.testScriptState === 'notRunning' && getComputedStyle(app).colorScheme === scheme
+    && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')
+    && [...document.querySelectorAll('.pl-figure')].every((node) => node._fullData && node.getAttribute('aria-label'))
+    && document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity);
+}"""
+PATIENCE_MS = 8_000
+Scheme = Literal["light", "dark"]
+GO = """(path) => {
+  const app = document.querySelector('[data-testid=stApp]');
+  window.arrived = false;
+  const look = new MutationObserver(() => {
+    window.arrived = true; // a script run began, or has already ended
+    look.disconnect();
+  });
+  look.observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
+  history.pushState({}, '', path);
+  window.dispatchEvent(new PopStateEvent('popstate'));
+}"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state of the console that a person can come to: its address, what is done there, and what is seen then."""
+
+    name: str
+    path: str
+    seen: str
+    do: Callable[[Page], None] | None = None
+
+
+def press(name: str, seen: str = "") -> Callable[[Page], None]:
+    """Return what presses the first button of that name."""
+
+    def act(page: Page) -> None:
+        page.get_by_role("button", name=name, exact=True).first.click()
+        if seen:
+            page.get_by_text(seen).first.wait_for()
+
+    return act
+
+
+EMPTY = (
+    Place("launch, empty", LAUNCH, "Start here"),
+    Place("runs, empty", "/runs", "No run has been launched yet."),
+    Place("run, empty", "/run", "No run has been launched yet."),
+    Place("results, empty", "/results", "the results of every run will stand here"),
+    Place("compare, empty", "/compare", "there is nothing to compare"),
+    Place("scaling, empty", "/scaling", "No runs are chosen yet."),
+    Place("figures, empty", "/figures", "not launched yet"),
+    Place("machine, empty", "/machine", "Nothing is left over"),
+    Place("sweep, empty", "/sweep", "No sweep has been launched yet."),
+)
+"""Each page before anything was launched."""
+
+
+def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
+    """Return each page at work, as one comes to it; one of the lab's runs is on."""
+    return (
+        Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Hogwild!: settings"),
+        Place("runs", "/runs", "Does Hogwild! pay"),
+        Place("run", f"/run?run={running}", "running"),
+        Place("results", "/results", "Tick rows to mark them"),
+        Place("compare", f"/compare?runs={lab.runs}&group=trainers", "The 12 runs compared"),
+        Place("scaling", f"/scaling?runs={lab.runs}", "Off by"),
+        Place("a figure", "/figures?figure=sync_sgd", "trend only"),
+        Place("machine", "/machine", "The last hour"),
+        Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
+    )
+
+
+def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
+    """Return what else there is on the pages: sections, tabs, dialogs, what was written wrong."""
+    run, compare = f"/run?run={lab.stale}", f"/compare?runs={lab.runs}"
+    form = f"{LAUNCH}?experiment=hogwild&preset=quick"
+    sections = ("Histograms", "Machine", "Log", "Events", "Config", "Environment", "Notes")
+    return (
+        Place("launch, a rule broken", f"{form}&set=trainers:99", "trainers must be at most 64"),
+        Place("launch, name asked", form, "Hogwild!: settings", press("Launch", "Your name")),
+        Place("runs, cancel asked", "/runs", "Does Hogwild! pay", press("Cancel", "Let it go on")),
+        Place("run, queued", f"/run?run={queued}", "queued"),
+        Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),
+        *(Place(f"run, {section}", f"{run}&section={section}", "How old do gradients get?") for section in sections),
+        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"),
+        Place("run, marks", run, "How old do gradients get?", press("Marks", "Pin as baseline")),
+        Place("results, grouped", "/results?group=true", "configs"),
+        Place("results, wrong filter", "/results?filter=trainers+%3E", "The table is back"),
+        Place("results, columns", "/results", "Tick rows", press("Columns")),
+        Place("compare, no run", "/compare", "No run is chosen."),
+        *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "The 12 runs compared") for tab in TABS),
+        Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
+        Place("figures", "/figures", "Published figures"),
+        Place("sweeps", "/sweep", "Does Hogwild! pay"),
+        Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Finished runs", press("Extend")),
+    )
+
+
+def settle(page: Page, scheme: Scheme = "light") -> None:
+    """Wait until the page has been drawn whole in the theme that its browser asks for, and nothing fades in or out any more."""
+    page.wait_for_function(SETTLED, arg=scheme)
+
+
+def turn(page: Page, scheme: Scheme) -> None:
+    """Have the browser ask for the light or the dark theme."""
+    page.emulate_media(color_scheme=scheme)
+    settle(page, scheme)
+
+
+def go(page: Page, address: str, place: Place, *, anew: bool = False) -> None:
+    """Go to a place, as a link of ours does it or (`anew`) by its address, and do there what is to be done."""
+    if anew or not page.url.startswith(address):
+        page.goto(address + place.path)
+    else:
+        page.keyboard.press("Escape")  # what the last place had opened
+        page.evaluate(GO, place.path)
+        try:
+            page.wait_for_function(SETTLED, arg="light", timeout=PATIENCE_MS)
+            page.get_by_text(place.seen).first.wait_for(timeout=PATIENCE_MS)
+        except TimeoutError:  # a rerun that was under way can swallow a change of address
+            page.goto(address + place.path)
+    settle(page)
+    page.get_by_text(place.seen).first.wait_for()
+    settle(page)
+    if place.do:
+        place.do(page)
+        settle(page)
