@@ -7,11 +7,9 @@ from typing import Literal
 from playwright.sync_api import Page, TimeoutError
 
 from app.compare_view import TABS
-from app.parts import PAGES
 from tests.app.small_labs import Lab
 
-LAUNCH = "/launch" if "home" in PAGES else "/"
-"""The page of the bare address has no other one."""
+LAUNCH = "/launch"
 
 SETTLED = """(scheme) => {
   const app = document.querySelector('[data-testid=stApp]');
@@ -57,13 +55,16 @@ def press(name: str, seen: str = "") -> Callable[[Page], None]:
 
 
 EMPTY = (
+    Place("home, empty", "/", "No run has been launched"),
     Place("launch, empty", LAUNCH, "Start here"),
     Place("runs, empty", "/runs", "No run has been launched yet."),
     Place("run, empty", "/run", "No run has been launched yet."),
     Place("results, empty", "/results", "the results of every run will stand here"),
     Place("compare, empty", "/compare", "there is nothing to compare"),
     Place("scaling, empty", "/scaling", "No runs are chosen yet."),
+    Place("duel, empty", "/duel", "None yet."),
     Place("figures, empty", "/figures", "not launched yet"),
+    Place("museum, empty", "/museum", "Run all exhibits"),
     Place("machine, empty", "/machine", "Nothing is left over"),
     Place("sweep, empty", "/sweep", "No sweep has been launched yet."),
 )
@@ -73,13 +74,17 @@ EMPTY = (
 def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
     """Return each page at work, as one comes to it; one of the lab's runs is on."""
     return (
+        Place("home", "/", "Losses by trainers"),
         Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Hogwild!: settings"),
         Place("runs", "/runs", "Does Hogwild! pay"),
         Place("run", f"/run?run={running}", "running"),
         Place("results", "/results", "Tick rows to mark them"),
         Place("compare", f"/compare?runs={lab.runs}&group=trainers", "The 12 runs compared"),
         Place("scaling", f"/scaling?runs={lab.runs}", "Off by"),
+        Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"),
+        Place("duel", "/duel?duel=1", "What is unlike"),
         Place("a figure", "/figures?figure=sync_sgd", "trend only"),
+        Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
         Place("machine", "/machine", "The last hour"),
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
     )
@@ -105,7 +110,9 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("compare, no run", "/compare", "No run is chosen."),
         *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "The 12 runs compared") for tab in TABS),
         Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
+        Place("duel, form", "/duel", "What it takes"),
         Place("figures", "/figures", "Published figures"),
+        Place("museum", "/museum", "Run all exhibits"),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
         Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Finished runs", press("Extend")),
     )

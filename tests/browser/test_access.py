@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from engine.home import Home
 from engine.store import Status
-from tests.app import labs, small_labs
+from tests.app import duel_labs, labs, museum_labs, small_labs
 from tests.browser.axe import findings, grave
 from tests.browser.conftest import Console
 from tests.browser.places import EMPTY, Place, go, settle, states, the_pages, turn
@@ -57,7 +57,9 @@ def still(home: Home) -> Home:
 
 
 def filled(home: Home) -> tuple[small_labs.Lab, dict[Status, int]]:
-    """Fill the home with a small lab and a run in each status."""
+    """Fill the home with a small lab, a run in each status, a duel, and an exhibit of the museum."""
+    duel_labs.whole(home)
+    museum_labs.visited(home, "aliased_weights", ["aliased_weights"])
     return small_labs.fill(home), labs.fill(home)
 
 
