@@ -3,11 +3,12 @@
 from html import escape
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app import dialogs, duel_pictures, duel_tables, live, parts, person
+from app import dialogs, duel_pictures, duel_tables, live, noting, parts, person
 from app.asking import reading
 from app.compare_tables import groups_frame
-from app.exporting import download
+from app.duel_leaving import leave, note, note_tables
 from app.markup import as_text, bar, when
 from engine.duel.contest import Duel
 from engine.duel.evidence import Evidence, gather
@@ -30,10 +31,15 @@ def page(duel_id: int) -> None:
         found = outcome(gather(reader, duel_id))
         if found.evidence.active or not found.evidence.runs or waits_for_the_runner(found):
             parts.runner_banner(reader)
-    _heading(found)
-    _verdict(found)
-    _judged(found)
-    _tuning(found)
+    leaving = _heading(found)
+    with noting.keeping() as shown:
+        note(found)
+        _verdict(found)
+        _judged(found)
+        _tuning(found)
+        note_tables(found)
+    with leaving:
+        leave(found, _title(found), shown)
     _unlike(found.evidence.duel)
     _runs(found)
     live.pulse(found.evidence.token, duel_id=duel_id, active=found.evidence.active or waits_for_the_runner(found), every_ms=EVERY_MS)
@@ -49,13 +55,19 @@ def name_of(stored: StoredDuel, duel: Duel) -> str:
     return stored.name or " against ".join(one.name for one in duel.strategies)
 
 
-def _heading(found: Outcome) -> None:
+def _title(found: Outcome) -> str:
+    return f"Duel {found.evidence.stored.id}: {name_of(found.evidence.stored, found.evidence.duel)}"
+
+
+def _heading(found: Outcome) -> DeltaGenerator:
+    """Show what the duel is and what can be done; return the place for its downloads."""
     evidence, stored, duel = found.evidence, found.evidence.stored, found.evidence.duel
     st.page_link(parts.PAGES["duel"], label="All duels")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.title(as_text(f"Duel {stored.id}: {name_of(stored, duel)}"), anchor=False, width="stretch")
+        st.title(as_text(_title(found)), anchor=False, width="stretch")
         with st.popover("Link", help="The address of this page, to keep or to send."):
             st.code(parts.page_address(f"/duel?duel={stored.id}"), language=None, wrap_lines=True)
+        leaving = st.container(width="content")
         _actions(found)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         word, colour = _state(found)
@@ -77,6 +89,7 @@ def _heading(found: Outcome) -> None:
             *([("Timed", "one at a time, nothing beside it")] if duel.exclusive else []),
         ]
     )
+    return leaving
 
 
 def _share(found: Outcome, place: int) -> float:
@@ -95,9 +108,6 @@ def _state(found: Outcome) -> tuple[str, parts.Colour]:
 
 def _actions(found: Outcome) -> None:
     evidence = found.evidence
-    runs = [each.run.id for each in evidence.cells if each.run]
-    tables = {"Runs": duel_tables.values_to_save(found), **({"Differences": duel_tables.pairs_to_save(found)} if found.found else {})}
-    download(f"duel-{evidence.stored.id}", key="duel", tables=dict(tables), runs=runs)
     again = [each for each in evidence.cells if is_missing(each) and each.run]
     if again and st.button(f"Try {len(again)} again", key="duel-retry", help="Runs that were lost or cancelled before they had spent the budget."):
         _retry(evidence)

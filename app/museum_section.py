@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import live
 from app.launching import Order, order
+from app.links import LAUNCH
 from app.markup import as_text, run_link, when
 from app.museum_picture import HEIGHT_PX, numbers, picture, points
 from engine.home import ROOT
@@ -92,7 +93,7 @@ def _footer(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
         if visit:
             by = f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, {when(visit.run.created_at)}"
             st.html(f'<span class="pl-quiet">As shown by {by}</span>', width="content")
-        launches = f'<a href="/?experiment={sign.system}">Launch {escape(experiment(sign.system).title)}</a>'
+        launches = f'<a href="{LAUNCH}?experiment={sign.system}">Launch {escape(experiment(sign.system).title)}</a>'
         st.html(f'<span class="pl-quiet">{launches}, described in docs/experiments/{sign.system}.md</span>', width="content")
 
 

@@ -18,7 +18,7 @@ _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 def repeating(run: Run) -> list[str]:
     """Return the lines that launch a run again; none for a run of an experiment that this program does not have."""
     line = run_line(run)
-    return [*_checkout(run.environment), line] if line else []
+    return [*checkout(run.environment), line] if line else []
 
 
 def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
@@ -26,7 +26,7 @@ def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, A
     before: list[str] = []
     for run in runs:
         if line := run_line(run):
-            commit = _checkout(environments.get(run.id, {}))
+            commit = checkout(environments.get(run.id, {}))
             if commit != before:
                 yield from commit
                 before = commit
@@ -37,7 +37,7 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
     """Yield the lines that launch a sweep again as it is now; none where nobody here knows its experiment, or it has lost all its runs."""
     if not runs or (known := _known(sweep.experiment)) is None:
         return
-    yield from _checkout(environments.get(runs[-1].id, {}))
+    yield from checkout(environments.get(runs[-1].id, {}))
     presets = {run.preset for run in runs}
     preset = presets.pop() if len(presets) == 1 else None
     first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {SEED: sweep.seeds[0] if sweep.seeds else 0}
@@ -57,7 +57,7 @@ def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int
     """Yield the lines that launch a published figure again in the size that a sweep has."""
     name, _, size = sweep.figure.partition("/")
     if runs:
-        yield from _checkout(environments.get(runs[-1].id, {}))
+        yield from checkout(environments.get(runs[-1].id, {}))
     yield f"python -m engine figures {shlex.quote(name)} --launch {shlex.quote(size)}"
 
 
@@ -78,11 +78,12 @@ def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) 
     """Return the experiment, its preset, and what differs from that."""
     named = known.presets.get(preset or "")
     usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(named.settings if named else {})
-    changed = [f"--set {shlex.quote(f'{name}={_setting(value)}')}" for name, value in config.items() if name in usual and value != usual[name]]
+    changed = [f"--set {shlex.quote(written(name, value))}" for name, value in config.items() if name in usual and value != usual[name]]
     return [known.name, *([f"--preset {preset}"] if named else []), *changed]
 
 
-def _checkout(environment: Mapping[str, Any]) -> list[str]:
+def checkout(environment: Mapping[str, Any]) -> list[str]:
+    """Return the line that takes the commit that a run was made by; none where it is not known."""
     commit = str(environment.get("git_commit", "")).partition("+")[0]
     return [f"git checkout {commit}"] if _COMMIT.fullmatch(commit) else []
 
@@ -91,6 +92,11 @@ def _values(values: Sequence[Any]) -> str:
     """Return values as `--over` reads them; a `;` parts those that hold commas."""
     words = [_setting(value) if isinstance(value, float) else value_in_words(value) for value in values]
     return (";" if any("," in word for word in words) else ",").join(words) + (";" if len(words) == 1 and "," in words[0] else "")
+
+
+def written(name: str, value: object) -> str:
+    """Return a setting as `--set` reads it."""
+    return f"{name}={_setting(value)}"
 
 
 def _setting(value: object) -> str:

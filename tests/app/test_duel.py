@@ -1,12 +1,19 @@
 """The Duel page: the form with what it takes, a launch, and what a duel in every state shows."""
 
+import json
+import shlex
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
 from app import duel_pictures, duel_tables
+from app.duel_leaving import duel_again
+from engine.cli import main
+from engine.duel.catalogue import read_strategy
 from engine.duel.outcome import outcome
 from engine.home import Home
 from engine.store import Reader, Store
@@ -135,3 +142,25 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     told = outcome(found)
     assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), "a mean is of all seeds or of none"
     assert len(duel_tables.values_to_save(told).rows) == 2 * (3 + 5) and len(duel_tables.pairs_to_save(told).rows) == 1
+
+
+def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_that_launches_it_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[bytes] = []
+    monkeypatch.setattr("app.view_downloads.download", lambda *_, report, **__: reports.append(report()))
+    found = labs.whole(home, "hogwild", "parameter_server", amount=8)
+    page(1)
+    text = reports[0].decode()
+    assert "Hogwild! is ahead of Parameter server by 2.94 points (2.89 to 2.98)" in text
+    assert text.count("<figure") == 3
+    line = duel_again(found.duel, "")
+    assert line in unescape(text)
+    told = CliRunner().invoke(main, [*shlex.split(line)[3:], "--no-runner", "--json"])
+    assert labs.gathered(home, json.loads(told.stdout)["id"]).duel == found.duel
+
+
+def test_strategies_are_written_as_the_command_reads_them() -> None:
+    for text in ("hogwild", "hogwild_locked", "hogwild:trainers=2", "Two trainers=hogwild:trainers=2; lock=true", "async_scaled"):
+        one = read_strategy(text)
+        duel = replace(labs.duel_of("hogwild"), strategies=(one,))
+        (again,) = shlex.split(duel_again(duel, ""))[5:6]
+        assert (read_strategy(again).experiment, read_strategy(again).settings) == (one.experiment, one.settings), again
