@@ -11,6 +11,7 @@ from app.board_columns import measured, told
 from app.exporting import download
 from app.importing import import_button
 from app.marking import mark_selected
+from app.results_report import report_of
 from app.results_view import View
 from engine.store import Reader
 from engine.store.records import ENDED
@@ -99,7 +100,8 @@ def show(reader: Reader, view: View, found: Found) -> None:
     with st.container(horizontal=True):
         statuses = reader.run_statuses()
         ended = [run_id for run_id in ids or [run_id for line in lines for run_id in line.run_ids] if statuses.get(run_id) in ENDED]
-        download("results", key="results", tables={"The table": frame}, runs=ended)
+        shown = [run_id for line in lines for run_id in line.run_ids]
+        download("results", key="results", tables={"The table": frame}, runs=ended, report=report_of(view, frame, shown))
         import_button()
 
 

@@ -43,6 +43,9 @@ class View:
     compared: bool
     baseline: int | None
     """The run that all others are compared with, None for each experiment's own baseline."""
+    experiments: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    """Chosen from lists; `matching` asks for them too."""
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def choose(reader: Reader) -> View:
     if matching:
         matching = _joined(matching, of, by)
         archived = archived or matching.mentions("archived")
-    return View(search, matching, status or None, None if archived else False, order, tuple(columns), grouped, compared, baseline)
+    return View(search, matching, status or None, None if archived else False, order, tuple(columns), grouped, compared, baseline, of, by)
 
 
 def is_narrowed() -> bool:

@@ -38,7 +38,7 @@ def test_a_run_that_ended_offers_a_report_its_tables_and_a_bundle(home: Home, la
 
 def test_the_results_table_can_be_saved_and_runs_imported(home: Home, lab: dict[Status, int]) -> None:
     test = opened("results")
-    assert labels(test) == ["CSV", "JSON", "Parquet", "Bundle of 4 runs"]
+    assert labels(test) == ["Report (HTML)", "CSV", "JSON", "Parquet", "Bundle of 4 runs"]
     assert "Import" in [button.label for button in test.button]
 
 

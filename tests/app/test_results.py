@@ -1,6 +1,7 @@
 """The Results page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the address."""
 
 import statistics
+from html import unescape
 from typing import Any
 
 import pandas as pd
@@ -238,3 +239,15 @@ def test_a_deviation_is_the_samples(values: list[float], deviation: float | None
 def test_ids_are_written_as_spans() -> None:
     assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
     assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")
+
+
+def test_the_results_leave_as_a_report_of_the_rows_shown(home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[bytes] = []
+    monkeypatch.setattr("app.results_table.download", lambda *_, report, **__: reports.append(report()))
+    test = page(filter="trainers == 2", of="hogwild", by="Ada", sort="-seed")
+    text = unescape(reports[-1].decode())
+    shown = rows(test)
+    assert shown and len(shown) < len(seeds)
+    assert "Sorted by" in text and "seed, greatest first" in text and "trainers == 2" in text
+    lines = [line for line in text.splitlines() if "# run " in line]
+    assert sorted(int(line.split("# run ")[1].split("<")[0]) for line in lines) == sorted(shown)
