@@ -78,7 +78,9 @@ def _counted(counts: Mapping[Status, int]) -> str:
 
 def _length(since: str) -> str:
     """Return how long ago a moment was, with the moment itself on hover."""
-    return f'<time datetime="{escape(since)}" title="since {absolute(since)}">{duration(seconds_since(since))}</time>'
+    length = duration(seconds_since(since))
+    words = {"1 d": "day", "1 h": "hour"}.get(length, length)
+    return f'<time datetime="{escape(since)}" title="since {absolute(since)}">{words}</time>'
 
 
 def _all_since(since: str) -> str:

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 
 from engine.home import ROOT, Home
-from tests.app import small_labs
+from tests.app import duel_labs, small_labs
 from tests.app.small_labs import Lab
 from tests.browser.conftest import Console
 from tests.browser.places import LAUNCH, settle
@@ -66,6 +66,20 @@ def pipeline(page: Page, address: str, lab: Lab) -> None:
     page.goto(f"{address}/run?run={lab.pipeline}&section=Pipeline")
 
 
+def duel(page: Page, address: str, lab: Lab) -> None:
+    page.goto(f"{address}/duel?duel=1")
+
+
+def museum(page: Page, address: str, lab: Lab) -> None:
+    page.goto(f"{address}/museum?exhibit=aliased_weights")
+    page.get_by_role("button", name="Run it", exact=True).click()
+    expect(page.get_by_text("caught", exact=True).first).to_be_visible(timeout=RUN_MS)
+
+
+def home(page: Page, address: str, lab: Lab) -> None:
+    page.goto(address)
+
+
 def figures(page: Page, address: str, lab: Lab) -> None:
     page.goto(f"{address}/figures?figure=sync_sgd")
 
@@ -75,14 +89,15 @@ def machine(page: Page, address: str, lab: Lab) -> None:
 
 
 WALK: dict[str, Callable[[Page, str, Lab], None]] = {
-    each.__name__: each for each in (launch, watch, results, compare, sweep, scaling, time, pipeline, figures, machine)
+    each.__name__: each for each in (launch, watch, results, compare, sweep, scaling, time, duel, pipeline, figures, museum, machine, home)
 }
 """The stops by the names of their pictures, in the order of the text. A further one is a function here and a section there."""
 
 
-@pytest.fixture
-def lab(home: Home) -> Lab:
+@pytest.fixture(name="lab")
+def filled(home: Home) -> Lab:
     """Fill the home before its console starts, whose runner would claim what is queued for a moment."""
+    duel_labs.whole(home, "hogwild", "parameter_server", amount=8)
     return small_labs.fill(home)
 
 
