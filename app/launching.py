@@ -1,8 +1,6 @@
 """From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page opened."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import streamlit as st
 
@@ -15,8 +13,7 @@ from engine.duel.launching import launch_duel
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
-from engine.sweep import launch_sweep
-from engine.sweep_draw import Draw
+from engine.sweep import SweepOrder
 from engine.terms import USUAL, Terms
 
 _WAITS = "launch.waits"
@@ -33,24 +30,6 @@ class Order:
     terms: Terms = USUAL
     stays: bool = False
     """Whether the page that it was launched from stays, and shows what comes of it."""
-
-
-@dataclass(frozen=True)
-class SweepOrder:
-    """One launch of a sweep."""
-
-    experiment: str
-    preset: str | None
-    base: Mapping[str, Any]
-    grid: Mapping[str, Sequence[Any]]
-    seeds: int
-    title: str = ""
-    draw: Draw | None = None
-    exclusive: bool = False
-    stop_after: int | None = None
-    terms: Terms = USUAL
-    figure: str = ""
-    """The published figure that it reproduces, with its size; its page is opened then."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +77,7 @@ def _launch(wanted: Wanted) -> None:
     home, owner = Home.find(), person.whoever()
     try:
         if isinstance(wanted, SweepOrder):
-            found = launch_sweep(
-                home,
-                wanted.experiment,
-                wanted.base,
-                wanted.grid,
-                wanted.seeds,
-                owner=owner,
-                preset=wanted.preset,
-                title=wanted.title,
-                draw=wanted.draw,
-                exclusive=wanted.exclusive,
-                stop_after=wanted.stop_after,
-                terms=wanted.terms,
-                figure=wanted.figure,
-            )
+            found = wanted.launch(home, owner=owner)
         elif isinstance(wanted, DuelOrder):
             found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
         elif isinstance(wanted, Order):

@@ -9,7 +9,7 @@ import streamlit as st
 from app import dialogs, person, queueing, sweep_takes, sweeping
 from app.choosing import FIRST, reaches
 from app.launch_options import launch_options
-from app.launching import Order, SweepOrder, order
+from app.launching import Order, order
 from app.links import LAUNCH, as_path, changes_of, launch_query
 from app.markup import as_text
 from app.parts import PAGES, show_facts
@@ -18,6 +18,7 @@ from engine.config import Config
 from engine.errors import DeviceError
 from engine.registry import Experiment, experiment
 from engine.runtime.machine import demand, machine
+from engine.sweep import SweepOrder
 from engine.terms import Terms
 
 

@@ -145,10 +145,7 @@ def _launches(found: Figure, judged: Judgement | None) -> None:
 
 
 def _launch(found: Figure, size: Size) -> None:
-    asked = order_of(found, size)
-    launching.order(
-        launching.SweepOrder(asked.experiment, asked.preset, asked.base, asked.grid, asked.seeds, asked.title, exclusive=asked.exclusive, figure=asked.figure)
-    )
+    launching.order(order_of(found, size))
 
 
 def _x_title(found: Figure) -> str:

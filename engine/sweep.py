@@ -111,6 +111,47 @@ def launch_sweep(
         )
 
 
+@dataclass(frozen=True)
+class SweepOrder:
+    """A sweep that is wanted: what `launch_sweep` takes, before anybody has launched it."""
+
+    experiment: str
+    preset: str | None
+    base: Mapping[str, Any]
+    grid: Mapping[str, Sequence[Any]]
+    seeds: int
+    title: str = ""
+    draw: Draw | None = None
+    exclusive: bool = False
+    stop_after: int | None = None
+    terms: Terms = USUAL
+    figure: str = ""
+    """The published figure that it reproduces, with its size."""
+
+    def plan(self) -> Plan:
+        """Return every run of it; raises what `plan` raises."""
+        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=self.exclusive)
+
+    def launch(self, home: Home, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+        """Queue it and return the sweep's id; raises what `launch_sweep` raises."""
+        return launch_sweep(
+            home,
+            self.experiment,
+            self.base,
+            self.grid,
+            self.seeds,
+            owner=owner,
+            preset=self.preset,
+            title=self.title,
+            timeout_s=timeout_s,
+            draw=self.draw,
+            exclusive=self.exclusive,
+            stop_after=self.stop_after,
+            terms=self.terms,
+            figure=self.figure,
+        )
+
+
 def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:
     """Return cells as the store queues them; raises DeviceError for one that could never run here."""
     here = machine()
