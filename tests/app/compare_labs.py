@@ -10,9 +10,9 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Store
 from engine.store.clock import now
+from tests.stand_in import worker
 
 LOSS, ACCURACY = "train/loss", "test/accuracy"
 
@@ -34,8 +34,8 @@ def add(
     """Add a run whose loss falls from about `level`, recorded at each `every`-th step of each rank, 5 tests by the first; return its id."""
     config = experiment(name).configure("quick", settings)
     run_id = store.add_run(name, config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick")
-    store.claim(run_id, me(), [])
-    store.begin(run_id, me(), environment or {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab"})
+    store.claim(run_id, worker(), [])
+    store.begin(run_id, worker(), environment or {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab"})
     store.add_ranks(run_id, [RankRow(rank, role, 6000 + rank, "cpu", "running", steps, now(), None, 480.0, 97.0) for rank, role in enumerate(config.roles)])
     store.mark_running(run_id, 1.25)
     noise = np.random.default_rng(run_id).normal(0, 0.1 * level, (ranks, steps))

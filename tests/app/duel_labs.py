@@ -13,12 +13,12 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.duels import Stage
 from engine.store.records import RunRow, Status
 from tests.app.figure_labs import HERE
+from tests.stand_in import worker
 
 SHARED = {"dataset": "digits", "trainers": 2, "batch_size": 32, "momentum": 0.5}
 BEST_RATE = {"Hogwild!": 0.1, "Parameter server": 0.03, "Synchronous SGD, weights": 0.03}
@@ -75,8 +75,8 @@ def end(home: Home, found: Evidence, each: Tried, reaches: Reaches = usual, stat
         points.append(Point("test/accuracy", step, reaches(one.name, each.rate, each.seed, share), passes * 0.4 + len(one.name) / 50, passes))
         losses.append(Point("train/loss", step, 1.0 / number, passes * (0.4 if duel.budget.kind != "seconds" else 1.0), passes))
     with Store.open(home) as store:
-        store.claim(each.run.id, me(), [])
-        store.begin(each.run.id, me(), dict(HERE))
+        store.claim(each.run.id, worker(), [])
+        store.begin(each.run.id, worker(), dict(HERE))
         store.add_ranks(each.run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
         store.mark_running(each.run.id, 1.0)
         store.write(each.run.id, [RankBatch(0, [*points, *losses], {"compute": 3.0})], progress=(10, 10, "samples"))

@@ -8,10 +8,10 @@ from engine.home import Home
 from engine.published import Size, figure
 from engine.published.launching import launch_figure
 from engine.recorder import Point
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow, Status
+from tests.stand_in import worker
 
 HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "git_commit": "abc"}
 
@@ -28,8 +28,8 @@ def end(
 ) -> None:
     """Take a queued run to its end; `points` are test accuracies by passes over the data."""
     with Store.open(home) as store:
-        store.claim(run.id, me(), [])
-        store.begin(run.id, me(), dict(about))
+        store.claim(run.id, worker(), [])
+        store.begin(run.id, worker(), dict(about))
         store.add_ranks(run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
         store.mark_running(run.id, 1.0)
         tests = [Point("test/accuracy", place, value, float(place), passes) for place, (passes, value) in enumerate((points or {}).items(), 1)]

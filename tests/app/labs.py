@@ -9,11 +9,11 @@ from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
 from engine.store import Store
 from engine.store.clock import now
 from engine.store.records import MachineSample, RankBatch, RankRow, Status
 from tests.analysis.traces import made
+from tests.stand_in import worker
 
 ROLES = ("trainer1", "trainer2")
 
@@ -37,10 +37,10 @@ def add(store: Store, owner: str) -> int:
 
 def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
     """Take a queued run to `status`, with points, ranks, phases and a log where it gets that far."""
-    store.claim(run_id, me(), [])
+    store.claim(run_id, worker(), [])
     if status == "starting":
         return
-    store.begin(run_id, me(), {"python": "3.11", "packages": {"torch": "2.15"}, "gpus": [], "git_commit": "abc"})
+    store.begin(run_id, worker(), {"python": "3.11", "packages": {"torch": "2.15"}, "gpus": [], "git_commit": "abc"})
     store.add_ranks(run_id, [RankRow(rank, role, 4000 + rank, "cpu", "running", 99, now(), None, 480.0, 97.0) for rank, role in enumerate(ROLES)])
     store.mark_running(run_id, 1.25)
     record(store, run_id, steps=100)
@@ -85,8 +85,8 @@ def pipeline_run(
     changes = {"stages": len(shares), "splits": splits, "mode": mode, "batch_size": max(32, splits)}
     config = experiment("pipeline").configure(changes=changes | settings)
     run_id = store.add_run("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
-    store.claim(run_id, me(), [])
-    store.begin(run_id, me(), {"python": "3.11", "host": "lab"})
+    store.claim(run_id, worker(), [])
+    store.begin(run_id, worker(), {"python": "3.11", "host": "lab"})
     store.add_ranks(run_id, [RankRow(rank, role, 5000 + rank, "cpu", "running", 19, now(), None, 480.0, 97.0) for rank, role in enumerate(config.roles)])
     store.mark_running(run_id, 1.25)
     store.add_event(run_id, "cut", "worker", f"The net was cut by measured time: cut={','.join(str(stage) for stage in range(1, len(shares)))}.")

@@ -9,9 +9,9 @@ from engine.museum.telling import BROKEN, ERROR, HELD, UNSEEN, told
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Store
 from engine.store.clock import now
+from tests.stand_in import worker
 
 
 def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
@@ -25,8 +25,8 @@ def visited(home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.
     """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the first number of each is 7 the right way and `wrong` the wrong one."""
     run_id = queued(home, exhibit, owner)
     with Store.open(home) as store:
-        store.claim(run_id, me(), [])
-        store.begin(run_id, me(), {"python": "3.11"})
+        store.claim(run_id, worker(), [])
+        store.begin(run_id, worker(), {"python": "3.11"})
         store.add_ranks(run_id, [RankRow(rank, way, None, "cpu", "running", 9, now(), None) for rank, way in enumerate(WAYS)])
         store.mark_running(run_id, 1.0)
         for name in shown:

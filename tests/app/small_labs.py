@@ -18,6 +18,7 @@ from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep import launch_sweep
 from tests.app import labs
+from tests.stand_in import worker
 
 ABOUT = {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab1", "cpu": "Xeon", "cores": 8, "gpus": [], "git_commit": "abc1234"}
 CONTENTION, COHERENCE, ALONE_PER_S = 0.05, 0.012, 2_400.0
@@ -77,8 +78,8 @@ def finish(home: Home, run: RunRow, *, work: int, time_s: float, tests: Mapping[
     if tests is None:
         tests = {share * 3.0: 97.2 * (1 - math.exp(-(6 - len(trainers) / 3) * share)) + float(noise[0, at]) for at, share in enumerate((0.25, 0.5, 0.75, 1.0))}
     with Store.open(home) as store:
-        store.claim(run.id, me(), [])
-        store.begin(run.id, me(), dict(ABOUT))
+        store.claim(run.id, worker(), [])
+        store.begin(run.id, worker(), dict(ABOUT))
         store.add_ranks(run.id, [RankRow(rank, role, 4000 + rank, "cpu", "running", STEPS, now(), None, 480.0, 97.0) for rank, role in enumerate(roles)])
         store.mark_running(run.id, 1.25)
         batches = [_of_rank(rank, rank in trainers, noise[rank].tolist(), len(trainers), time_s, staleness) for rank in range(len(roles))]

@@ -7,11 +7,11 @@ from typing import Any
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow, Status
 from engine.sweep import launch_sweep
+from tests.stand_in import worker
 
 SHARES = (0.6, 0.4)
 """How the two stages share the work."""
@@ -30,10 +30,10 @@ def drive(home: Home, run: RunRow, status: Status = "finished") -> None:
     """Take a queued run of a pipeline to a status, with ranks, phases, memory and accuracy."""
     splits, mode, seed = (run.config[name] for name in ("splits", "mode", "seed"))
     with Store.open(home) as store:
-        store.claim(run.id, me(), [])
+        store.claim(run.id, worker(), [])
         if status == "starting":
             return
-        store.begin(run.id, me(), {"host": socket.gethostname()})
+        store.begin(run.id, worker(), {"host": socket.gethostname()})
         store.add_ranks(run.id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(2)])
         store.mark_running(run.id, 0.5)
         store.write(run.id, [_of_stage(rank, splits, mode) for rank in range(2)], run_points=_of_run(splits, seed), progress=(45, 120, "batches"))

@@ -20,13 +20,13 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep import launch_sweep
 from tests.app import sweep_labs
 from tests.app.test_pages import opened, said
+from tests.stand_in import worker
 
 HERE = {"host": "lab", "cpu": "Xeon", "cores": 4, "gpus": []}
 
@@ -47,8 +47,8 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
     work = trainers * 1000
     time_s = work / (100 * speed_up(trainers) * (1 + run.config["seed"] / 200))
     with Store.open(home) as store:
-        store.claim(run.id, me(), [])
-        store.begin(run.id, me(), HERE | {"cores": 4})
+        store.claim(run.id, worker(), [])
+        store.begin(run.id, worker(), HERE | {"cores": 4})
         store.add_ranks(run.id, [RankRow(rank, f"trainer{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(trainers)])
         store.mark_running(run.id, 1.0)
         phases = {"compute": 10.0, "communicate": time_s - 10.0}

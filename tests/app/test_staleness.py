@@ -10,12 +10,12 @@ from engine.analysis.staleness import Price, Stale, price, sizes
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.processes import me
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep import launch_sweep
 from tests.app.test_pages import opened, said
+from tests.stand_in import worker
 
 
 def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "async_sgd", **grid: list[object]) -> int:
@@ -32,8 +32,8 @@ def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "a
 def _end(home: Home, run: RunRow) -> None:
     trainers, seed = int(run.config["trainers"]), int(run.config["seed"])
     with Store.open(home) as store:
-        store.claim(run.id, me(), [])
-        store.begin(run.id, me(), {"host": "lab"})
+        store.claim(run.id, worker(), [])
+        store.begin(run.id, worker(), {"host": "lab"})
         store.add_ranks(run.id, [RankRow(rank, f"trainer{rank}" if rank else "ps", None, "cpu", "running", 9, now(), None) for rank in range(trainers + 1)])
         store.mark_running(run.id, 1.0)
         tests = RankBatch(0, [Point("test/accuracy", 100, 98.0 - 0.5 * (trainers - 1) + seed / 10, 9.0, 1.0)])

@@ -18,7 +18,7 @@ from tests.conftest import end_processes_of
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 VIEWS = {
     "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
-    "scaling": ("/scaling?runs=7-12", 1, "Speed-up compares samples a second"),
+    "scaling": ("/scaling?runs=7-12", 4, "Speed-up compares samples a second"),
     "time": ("/sweep?sweep=1", 1, "Up to 4 trainers each more saves"),
     "figure": ("/figures?figure=pipeline_as_run", 1, "15 splits take less time than 120"),
 }

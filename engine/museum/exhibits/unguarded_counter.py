@@ -1,4 +1,7 @@
-"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's count is lost."""
+"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's count is lost.
+
+Where the scheduler switches is left to chance but once a round, when all have read before any writes.
+"""
 
 import subprocess
 import sys
@@ -13,11 +16,14 @@ COUNTS = """
 import fcntl, mmap, os, struct, sys
 file = os.open(sys.argv[1], os.O_RDWR)
 counter, steps, guarded = mmap.mmap(file, 8), int(sys.argv[2]), sys.argv[3] == "guarded"
-for _ in sys.stdin:
-    for _ in range(steps):
+while sys.stdin.readline():
+    for step in range(steps):
         if guarded:
             fcntl.flock(file, fcntl.LOCK_EX)
         value, = struct.unpack("q", counter[:8])
+        if step == 0 and not guarded:
+            print("read", flush=True)  # here a scheduler may let others run; once a round it does
+            sys.stdin.readline()
         counter[:8] = struct.pack("q", value + 1)
         if guarded:
             fcntl.flock(file, fcntl.LOCK_UN)
@@ -45,13 +51,9 @@ def _counted(how: str) -> Outcome:
         series, lost = {0: 0.0}, 0
         try:
             for number in range(1, ROUNDS + 1):
-                for collector in collectors:
-                    assert collector.stdin
-                    collector.stdin.write("go\n")
-                    collector.stdin.flush()
-                for collector in collectors:
-                    assert collector.stdout
-                    collector.stdout.readline()
+                _turn(collectors, "count")
+                if how == "unguarded":
+                    _turn(collectors, "write")
                 taken = number * COLLECTORS * STEPS
                 lost = taken - int.from_bytes(path.read_bytes(), sys.byteorder)
                 series[taken] = float(taken - lost)
@@ -60,6 +62,17 @@ def _counted(how: str) -> Outcome:
                 collector.kill()
                 collector.communicate()
     return Outcome({"lost": float(lost), "steps": float(ROUNDS * COLLECTORS * STEPS)}, series)
+
+
+def _turn(collectors: list[subprocess.Popen[str]], word: str) -> None:
+    """Send a word to all and wait for what each answers."""
+    for collector in collectors:
+        assert collector.stdin
+        collector.stdin.write(f"{word}\n")
+        collector.stdin.flush()
+    for collector in collectors:
+        assert collector.stdout
+        collector.stdout.readline()
 
 
 def invariant(outcome: Outcome) -> None:
