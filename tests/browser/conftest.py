@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from engine.home import ROOT, Home
+from tests.app import small_labs
 
 START_S = 40.0
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -69,6 +70,13 @@ class Console:
             return self.health()["store"] == "ok"
         except (httpx.HTTPError, ValueError):
             return False
+
+
+@pytest.fixture
+def still(home: Home) -> Home:
+    """Give a home whose console, started after this, starts no runner and leaves runs as they are."""
+    small_labs.without_a_runner(home)
+    return home
 
 
 @pytest.fixture

@@ -49,13 +49,6 @@ Returns how many there are, and those on which, or right round which, nothing ch
 """
 
 
-@pytest.fixture
-def still(home: Home) -> Home:
-    """Give a home whose console, started after this, leaves runs as they are."""
-    small_labs.without_a_runner(home)
-    return home
-
-
 def filled(home: Home) -> tuple[small_labs.Lab, dict[Status, int]]:
     """Fill the home with a small lab, a run in each status, a duel, and an exhibit of the museum."""
     duel_labs.whole(home)
@@ -90,6 +83,7 @@ def test_axe_finds_nothing_grave_where_nothing_is_yet_and_in_what_opens_on_the_p
     check(page, console.address, states(lab, ids["running"], ids["queued"]))
 
 
+@pytest.mark.long
 def test_every_control_can_be_focused_and_shows_it_and_a_dialog_gives_the_focus_back(still: Home, console: Console, page: Page) -> None:
     lab, ids = filled(still)
     for place in the_pages(lab, ids["running"]):

@@ -11,7 +11,7 @@ from engine.store import Store
 from tests.app import compare_labs
 from tests.browser.conftest import Console, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(240)]
 BOTH = re.compile(r"/compare\?runs=5(,|%2C)6&v=1$")
 DRAWN = (
     "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && node.querySelector('.scatterlayer path')).length === many"

@@ -21,6 +21,7 @@ def evidence(console: Console) -> Evidence:
         return gather(reader, 1)
 
 
+@pytest.mark.long
 def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/duel")
     page.get_by_role("spinbutton", name="Amount (passes)").fill("4")

@@ -9,7 +9,7 @@ from tests.analysis.traces import made
 from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still")]
 SHARES = (0.44, 0.56)
 
 

@@ -11,7 +11,7 @@ from engine.store import RankBatch, Store
 from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still")]
 LOSS = "[data-metric='train/loss']"
 
 

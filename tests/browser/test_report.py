@@ -15,7 +15,7 @@ from tests.app import compare_labs, figure_labs, labs, test_scaling
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
 VIEWS = {
     "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
     "scaling": ("/scaling?runs=7-12", 4, "Speed-up compares samples a second"),

@@ -55,6 +55,7 @@ def launch(page: Page, values: str, button: str) -> None:
     page.get_by_role("button", name=button, exact=True).click()
 
 
+@pytest.mark.long
 def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/launch?experiment=pipeline&preset=quick&set=batches:3")
     page.get_by_text("Run a sweep", exact=True).click()

@@ -59,14 +59,8 @@ def test_a_running_run_is_cancelled_after_a_confirmation(console: Console, page:
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("name", "length"),
-    [
-        pytest.param("parameter_server", "epochs:1000", marks=pytest.mark.long),
-        pytest.param("async_sgd", "epochs:1000", marks=pytest.mark.long),
-        ("sync_sgd", "rounds:10000"),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "length"), [("parameter_server", "epochs:1000"), ("async_sgd", "epochs:1000"), ("sync_sgd", "rounds:10000")])
 def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console, page: Page, name: str, length: str) -> None:
     page.goto(f"{console.address}/launch?experiment={name}&preset=quick&set={length}")
     launch_as_ada(page)
@@ -75,6 +69,7 @@ def test_a_data_parallel_run_is_launched_watched_and_cancelled(console: Console,
     cancel(page)
 
 
+@pytest.mark.long
 def test_reinforce_is_launched_watched_and_cancelled(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/launch?experiment=batched_reinforce&preset=quick&set=episodes:10000")
     launch_as_ada(page)
