@@ -37,7 +37,15 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Metric", names, key="target-metric", format_func=lambda name: metric(name).label, bind="query-params", width=260) or names[0]
         usual = usual_target(runs, name)
-        target = st.number_input("Target", value=usual, key=f"target-{name}", format="%.4g", width=180, help="Taken from the hardest that every run reached.")
+        target = st.number_input(
+            "Target",
+            value=usual,
+            key=f"target-{name}",
+            format="%.4g",
+            width=180,
+            bind="query-params",
+            help="Taken from the hardest that every run reached.",
+        )
     if target is None:
         return
     steps = reader.reached([timing.run_id for timing in found.timings], name, float(target), way(name))

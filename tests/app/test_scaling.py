@@ -231,3 +231,10 @@ def test_equal_numbers_have_an_interval_of_zero_not_of_what_rounding_left() -> N
     assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 ± 0"
     assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 ± 0"
     assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 ± 0.25"
+
+
+def test_a_target_in_the_address_is_taken(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]})
+    test = opened("scaling", {"runs": "1-6", "target-test/accuracy": "90"})
+    assert test.number_input(key="target-test/accuracy").value == 90.0
+    assert "<td>3 of 3</td>" in words(test)
