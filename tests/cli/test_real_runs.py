@@ -71,6 +71,7 @@ def test_the_first_interrupt_cancels_the_run_and_all_its_processes_end(begun: Be
     wait(lambda: session_members(worker) == [])  # the worker itself leaves just after it wrote the status
 
 
+@pytest.mark.long
 def test_the_second_interrupt_leaves_the_run_to_the_runner(begun: Begin, home: Home) -> None:
     process = begun("run", *LONG)
     wait(is_in(home, "running"))

@@ -81,7 +81,7 @@ def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, st
     assert "Lower learning_rate (0.01)" in told
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(each, marks=() if each in ("gpipe", "rpc") else pytest.mark.long) for each in MODES])
 def test_a_stop_ends_all_stages_wherever_they_are(mode: str, tmp_path: Path) -> None:
     config, stop = config_of(mode=mode, batches=100_000), threading.Event()
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, tmp_path, MemorySink(), stop_requested=stop.is_set)

@@ -133,7 +133,7 @@ def test_a_stopped_trainer_fails_a_synchronous_run_with_its_name(tmp_path: Path)
         run_with("parameter_server", config, workload, tmp_path)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", [pytest.param(each, marks=() if each == "shared_memory" else pytest.mark.long) for each in TRANSPORTS])
 def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path, transport: str) -> None:
     config = config_of("async_sgd", 2, transport=transport, timeout_s=4)
     workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)

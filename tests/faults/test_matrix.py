@@ -51,7 +51,7 @@ ROWS = {
 NOBODY = {("worker", "queued"), ("rank", "queued")}
 """A queued run has neither."""
 CELLS = [(row, moment) for row, (victim, _) in ROWS.items() for moment in MOMENTS if (victim, moment) not in NOBODY]
-SHORT = {("worker killed", "starting"), ("rank killed", "stopping"), ("runner killed", "stopping")}
+SHORT = {("worker killed", "starting"), ("runner killed", "stopping")}
 """Those that every `make test` runs; the others are long."""
 HOLD_S = 3.0
 TRIES = 8

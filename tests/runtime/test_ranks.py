@@ -151,7 +151,7 @@ def test_what_overflows_the_buffer_is_counted_and_not_waited_for(team: Start) ->
     assert len(sink.values("a")) + len(sink.values("b")) + dropped == 600_000
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
 def test_no_rank_and_no_fork_server_outlives_a_killed_worker(tmp_path: Path, start_method: str) -> None:
     script = f"""
 from pathlib import Path
