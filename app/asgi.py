@@ -1,4 +1,4 @@
-"""The console as one ASGI app: Streamlit's pages, our routes beside them, and a guard before both.
+"""The console as one ASGI app: Streamlit's pages, our routes beside them, and a guard and a gate before both.
 
 Start it from the root: `python -m streamlit run app/asgi.py`.
 """
@@ -6,6 +6,7 @@ Start it from the root: `python -m streamlit run app/asgi.py`.
 import streamlit as st
 from starlette.middleware import Middleware
 
+from app.gate import Gate
 from app.guard import LOOPBACK, Guard
 from app.routes import routes
 from app.supervision import supervised
@@ -16,4 +17,4 @@ def _hosts() -> list[str]:
     return list(st.get_option("server.allowedHosts") or LOOPBACK)
 
 
-app = st.App(ROOT / "app" / "main.py", routes=routes(), middleware=[Middleware(Guard, hosts=_hosts)], lifespan=supervised)
+app = st.App(ROOT / "app" / "main.py", routes=routes(), middleware=[Middleware(Guard, hosts=_hosts), Middleware(Gate)], lifespan=supervised)

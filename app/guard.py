@@ -10,6 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OURS = ("/api/", "/healthz", "/vendor/")
+FORMS = ("/signin", "/signout")
+"""Where our own forms go; a link from elsewhere may lead there."""
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 
 
@@ -25,15 +27,15 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope["path"], headers)
+        refusal = self._refusal(scope["method"], scope["path"], headers)
         answer = JSONResponse({"error": refusal[1]}, refusal[0]) if refusal else self.app
         await answer(scope, receive, _with_headers(send, headers.get("host", "")))
 
-    def _refusal(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    def _refusal(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not _PLAIN_HOST.fullmatch(host) or not _known(_name_of(host), self.hosts()):
             return 400, "This console does not answer to that host name; open it by the address it printed at its start."
-        if path.startswith(OURS) and _is_foreign(headers, host):
+        if (path.startswith(OURS) or (path in FORMS and method == "POST")) and _is_foreign(headers, host):
             return 403, "This address answers only to the console's own pages."
         return None
 

@@ -9,25 +9,13 @@ from contextlib import suppress
 
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
+from engine.store.people import checked_name
 
 COOKIE = "parallab_name"
 COOKIE_AGE_S = 365 * 24 * 3600
 HANDOVER_AGE_S = 60
-LONGEST = 40
-
-
-def check_name(text: object) -> str:
-    """Return the name a person typed, trimmed; raises ConfigError with a sentence."""
-    name = " ".join(text.split()) if isinstance(text, str) else ""
-    if not name:
-        raise ConfigError([Problem("name", "A name has at least one letter; please type yours.")])
-    if len(name) > LONGEST:
-        raise ConfigError([Problem("name", f"A name has at most {LONGEST} letters, this one has {len(name)}.")])
-    if not name.isprintable():
-        raise ConfigError([Problem("name", "A name is made of letters that can be shown; this one has a control character.")])
-    return name
 
 
 def sign(home: Home, name: str) -> str:
@@ -40,7 +28,7 @@ def read(home: Home, cookie: str | None) -> str | None:
     if not cookie:
         return None
     try:
-        return check_name(URLSafeSerializer(_key(home), salt="name").loads(cookie))
+        return checked_name(URLSafeSerializer(_key(home), salt="name").loads(cookie))
     except (BadSignature, ConfigError):
         return None
 
@@ -58,7 +46,7 @@ def take_over(home: Home, proof: object) -> str | None:
     if not isinstance(proof, str):
         return None
     try:
-        return check_name(URLSafeTimedSerializer(_key(home), salt="handover").loads(proof, max_age=HANDOVER_AGE_S))
+        return checked_name(URLSafeTimedSerializer(_key(home), salt="handover").loads(proof, max_age=HANDOVER_AGE_S))
     except (BadSignature, ConfigError):
         return None
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import dialogs
+from app import dialogs, person
 from app.parts import PAGES
 from engine.home import ROOT
 
@@ -11,6 +11,7 @@ IMAGES = ROOT / "app" / "images"
 st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
 st.logo(str(IMAGES / "logo.svg"), size="large")
 st.html(ROOT / "app" / "browser" / "console.css")
+person.let_in()
 page = st.navigation(
     [
         st.Page(PAGES["home"], title="Home", default=True),

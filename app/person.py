@@ -1,19 +1,38 @@
-"""Who sits at this browser: the name of the signed cookie, or the one just given; asked for when first needed."""
+"""Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for when first needed."""
+
+from collections.abc import Collection, Mapping
 
 import streamlit as st
 
 from app import identity, live
+from app.doorway import Visitor, visitor_now
+from engine.access.rules import Standing
 from engine.home import Home
 
 _HERE = "person"
 
 
+def standing() -> Standing:
+    """Return what the person at this browser may do at this moment."""
+    found = _visitor()
+    if found.who is not None:
+        return Standing(found.who.name, found.who.role)
+    return Standing(_given() or "", None if found.asked else "admin", open=not found.asked)
+
+
 def name() -> str | None:
     """Return the name of the person at this browser, or None before it was asked."""
-    here = st.session_state.get(_HERE)
-    if here is None:
-        here = st.session_state[_HERE] = identity.read(Home.find(), st.context.cookies.get(identity.COOKIE))
-    return here if isinstance(here, str) else None
+    return standing().name or None
+
+
+def may(command: str, owners: Collection[str] = ()) -> bool:
+    """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the store holds it."""
+    return standing().may(command, owners)
+
+
+def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str | None:
+    """Return why this person may not, for the help of a button that is off; None where they may."""
+    return standing().refusal(command, what, owners) or None
 
 
 @st.dialog("What is your name?")
@@ -28,3 +47,28 @@ def ask(why: str, button: str) -> None:
 def whoever() -> str:
     """Return the name for an event that needs none, such as a cancel by someone not asked yet."""
     return name() or "someone"
+
+
+def let_in() -> None:
+    """End the script for whoever has not signed in, or is signed out by now, where a sign-in is asked for."""
+    if not _visitor().welcome:
+        st.title("Signed out")
+        st.write("You have to sign in to see this lab.")
+        st.link_button("Sign in", "/signin", type="primary")
+        st.stop()
+
+
+def _visitor() -> Visitor:
+    return visitor_now(_cookies())
+
+
+def _cookies() -> Mapping[str, str]:
+    return st.context.cookies
+
+
+def _given() -> str | None:
+    """Return the name of the signed cookie, or the one just given."""
+    here = st.session_state.get(_HERE)
+    if here is None:
+        here = st.session_state[_HERE] = identity.read(Home.find(), st.context.cookies.get(identity.COOKIE))
+    return here if isinstance(here, str) else None

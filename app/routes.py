@@ -15,8 +15,10 @@ from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
 from app.bodies import NEVER_STORE, Bodies
+from app.gate import VISITOR
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine import __version__
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
@@ -24,6 +26,7 @@ from engine.home import Home
 from engine.runtime.runner import runner_process
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
+from engine.store.people import checked_name
 
 LONGEST_BODY = 2_000
 AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
@@ -44,6 +47,7 @@ def routes() -> list[BaseRoute]:
         Route("/api/log", _answered(log)),
         Route("/api/name", name, methods=["POST"]),
         Route(PLOTLY_URL, plotly_script),
+        *sign_in_routes(),
     ]
 
 
@@ -134,8 +138,10 @@ def log(request: Request) -> Response:
 
 async def name(request: Request) -> Response:
     """Set the cookie that carries a person's name; answers with the proof that a page takes."""
+    if request.scope[VISITOR].asked:
+        return JSONResponse({"error": "This lab has accounts: the name is that of whoever signs in."}, 403, NEVER_STORE)
     try:
-        said = identity.check_name(await _body(request))
+        said = checked_name(await _body(request))
     except ConfigError as error:
         return JSONResponse({"error": str(error)}, 422, NEVER_STORE)
     home = Home.find()

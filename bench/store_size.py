@@ -123,7 +123,7 @@ def main() -> None:
             store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         found = measure(home, longest)
         start = time.perf_counter()
-        made = back_up(home)
+        made = back_up(home, by="ada")
         backup_s = time.perf_counter() - start
         start = time.perf_counter()
         troubles = [trouble.sentence for trouble in fsck.examine(home)]

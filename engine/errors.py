@@ -7,6 +7,8 @@ EngineError
 ├── DataError             a data set can't be had or is damaged
 ├── ImportRefused         a file of runs is broken, hostile, of another kind, too new, or here already
 ├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
+├── Forbidden             the person's role does not allow that command
+├── SignInRefused         a name and password, a token or a session that lets nobody in
 ├── DeviceError           a device was asked for that this machine or experiment can't give
 ├── StoreError            the store can't do what was asked
 │   ├── StoreBusy         another program held the database for longer than the time-out
@@ -79,6 +81,14 @@ class NoCheckpoint(EngineError):
 
 class DeviceError(EngineError):
     """A device was asked for that this machine or this experiment can't give."""
+
+
+class Forbidden(EngineError):
+    """The person's role does not allow that command, or not to what is somebody else's; nothing was changed."""
+
+
+class SignInRefused(EngineError):
+    """A name and password, a token or a session that lets nobody in; the sentence does not say which part was wrong."""
 
 
 class StoreError(EngineError):

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from engine.cli.answers import moment, print_json, table
-from engine.cli.frame import json_option
+from engine.cli.frame import json_option, owner_option
 from engine.home import Home
 from engine.upkeep.backups import back_up, backups
 from engine.upkeep.restoring import restore
@@ -14,15 +14,16 @@ from engine.upkeep.restoring import restore
 @click.command("backup", short_help="Copy the store while runs go on.")
 @click.option("--keep", type=click.IntRange(1), help="Delete all backups but so many of the newest afterwards.")
 @click.option("--list", "only_list", is_flag=True, help="Make none; list those that are there.")
+@owner_option
 @json_option
-def backup_command(keep: int | None, only_list: bool, as_json: bool) -> None:
+def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool) -> None:
     """Copy the store as it is at this moment into backups/ of the home, with its checksum beside it; nobody who writes is held up.
 
     The runner does the same every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7). Logs and checkpoints in
     runs/ are not part of it.
     """
     home = Home.find()
-    made = [] if only_list else [back_up(home, keep=keep)]
+    made = [] if only_list else [back_up(home, by=owner, keep=keep)]
     found = backups(home) if only_list else made
     if as_json:
         print_json(found if only_list else found[0])
@@ -37,14 +38,15 @@ def backup_command(keep: int | None, only_list: bool, as_json: bool) -> None:
 @click.command("restore", short_help="Put a backup in the place of the store.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--unchecked", is_flag=True, help="Take a file that has no checksum beside it.")
+@owner_option
 @json_option
-def restore_command(file: Path, unchecked: bool, as_json: bool) -> None:
+def restore_command(file: Path, unchecked: bool, owner: str, as_json: bool) -> None:
     """Put a copy of FILE in the place of the store, once its checksum, schema and integrity hold.
 
     Refused while a runner serves the home or a run is on. The store that was there, and the folders of runs that FILE does not know, are moved
     to aside/ in the home and never deleted. Runs that were on when FILE was made become lost when a runner next looks.
     """
-    done = restore(Home.find(), file.expanduser().absolute(), unchecked=unchecked)
+    done = restore(Home.find(), file.expanduser().absolute(), by=owner, unchecked=unchecked)
     if as_json:
         print_json(done)
     else:

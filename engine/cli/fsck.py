@@ -2,8 +2,9 @@
 
 import click
 
+from engine.access.permitting import permit
 from engine.cli.answers import print_json
-from engine.cli.frame import FAILED, json_option
+from engine.cli.frame import FAILED, json_option, owner_option
 from engine.errors import EngineError
 from engine.home import Home
 from engine.upkeep.fsck import Trouble, examine
@@ -11,13 +12,16 @@ from engine.upkeep.fsck import Trouble, examine
 
 @click.command("fsck", short_help="Find and mend what crashes can leave.")
 @click.option("--mend", is_flag=True, help="Mend what can be mended.")
+@owner_option
 @json_option
 @click.pass_context
-def fsck_command(ctx: click.Context, mend: bool, as_json: bool) -> None:
+def fsck_command(ctx: click.Context, mend: bool, owner: str, as_json: bool) -> None:
     """Find what crashes can leave: damage, runs without a worker, summaries unlike their points, stray folders, files and shared memory.
 
     Runs may go on meanwhile. Exits with 1 where something is left that is more than a harmless leftover.
     """
+    if mend:
+        permit(Home.find(), "mend", by=owner, damaged=True)
     found: list[tuple[Trouble, str]] = []
     for trouble in examine(Home.find()):
         found.append((trouble, _mended(trouble) if mend else "found"))

@@ -3,7 +3,7 @@
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import json_option
+from engine.cli.frame import json_option, owner_option
 from engine.home import Home
 from engine.upkeep.collecting import Collection, Policy, collect, preview
 
@@ -19,15 +19,16 @@ NAMED = 20
 )
 @click.option("--points", type=int, default=1_000, show_default=True, help="So many points of a thinned curve stay: first, last, least, greatest of each part.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@owner_option
 @json_option
-def gc_command(thin_after_days: float | None, delete_after_days: float | None, points: int, dry_run: bool, as_json: bool) -> None:
+def gc_command(thin_after_days: float | None, delete_after_days: float | None, points: int, dry_run: bool, owner: str, as_json: bool) -> None:
     """Thin the curves of old runs and delete older ones, with their logs and checkpoints; without this command nothing is ever taken away.
 
     A run that has a star, a pin or a tag, that has not ended, that a run which is on resumes, or whose sweep goes on is left alone. Numbers in lists (last,
     best, mean) stay those of all points. Runs go on meanwhile.
     """
     policy = Policy(thin_after_days, delete_after_days, points)
-    found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy)
+    found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy, by=owner)
     if as_json:
         print_json({"dry_run": dry_run, **vars(found)})
         return

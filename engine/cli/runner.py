@@ -44,7 +44,7 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     Queued runs stay in the queue for the next runner. Ctrl-C stops the waiting, not the runner's end.
     """
     home = Home.find()
-    runner = _ask(home)
+    runner = _ask(home, owner)
     if runner and cancel_runs:
         _cancel(home, owner)
     left = _wait(home, runner, timeout_s, quiet=as_json) if runner else []
@@ -57,12 +57,13 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     ctx.exit(0 if stopped else NO_RUNNER)
 
 
-def _ask(home: Home) -> ProcessIdentity | None:
+def _ask(home: Home, owner: str) -> ProcessIdentity | None:
     """Ask the runner to end and return which process that is; None where none serves the store."""
     deadline = time.monotonic() + REGISTER_S
     while is_running(home):
         if runner := runner_process(home):
             with Store.open(home) as store:
+                store.permit("stop runner", by=owner)
                 store.ask_runner_to_stop()
             return runner
         if time.monotonic() > deadline:

@@ -1,5 +1,6 @@
 """What a runner finds of runs that ended under the one before it: their processes are seen off, their memory is given back. Torch-free."""
 
+from engine.access.rules import Program
 from engine.home import Home
 from engine.runtime.ending import Endings
 from engine.store import Reader
@@ -13,4 +14,4 @@ def inherit(home: Home, endings: Endings) -> None:
     for run_id in sorted({one.run_id for one in found if one.kind == "process" and one.run_id}):
         endings.inherit(run_id)
     if forsaken := [one for one in found if one.kind == "shared memory" or (one.kind == "process" and not one.run_id)]:
-        clean(home, forsaken, by="runner", grace_s=0.0)
+        clean(home, forsaken, by=Program("runner"), grace_s=0.0)

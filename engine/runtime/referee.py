@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from engine.access.rules import Program
 from engine.duel.contest import from_json
 from engine.duel.launching import go_on
 from engine.errors import EngineError, StoreBusy, StoreFull, WrongStatus
@@ -49,7 +50,7 @@ class Referee:
             duel_id, plan = plans.get(run.id, (0, None))
             if plan and (budget := from_json(plan).budget).kind == "seconds" and elapsed_s(run) >= budget.amount + MARGIN_S:
                 try:
-                    self.store.request_cancel(run.id, by=f"the budget of duel {duel_id}")
+                    self.store.request_cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
                 except WrongStatus:
                     continue  # it ended by itself meanwhile
 

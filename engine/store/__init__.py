@@ -1,8 +1,10 @@
 """The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
 
+from engine.store.audit import Entry
 from engine.store.comparing import Column, Recorded
 from engine.store.curves import Stretch
 from engine.store.duels import NewDuelRun, StoredDuel
+from engine.store.people import Person
 from engine.store.queue import QueuedRun
 from engine.store.reading import Reader
 from engine.store.records import (
@@ -25,6 +27,7 @@ from engine.store.records import (
     Status,
     Summary,
 )
+from engine.store.sign_ins import SignedIn
 from engine.store.studies import Surroundings, Tested
 from engine.store.sweep_commands import NewRun
 from engine.store.sweeps import RankNumber, Sweep
@@ -38,11 +41,13 @@ __all__ = [
     "Bin",
     "Column",
     "Demand",
+    "Entry",
     "Event",
     "Heat",
     "MachineSample",
     "NewDuelRun",
     "NewRun",
+    "Person",
     "ProcessIdentity",
     "QueuedRun",
     "RankBatch",
@@ -56,6 +61,7 @@ __all__ = [
     "RunnerRow",
     "SavedView",
     "Series",
+    "SignedIn",
     "Status",
     "Store",
     "StoredDuel",

@@ -6,16 +6,18 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
-from engine.store.connection import Row, Writing
+from engine.store.connection import Row
+from engine.store.guarding import Guarded, command
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
 from engine.terms import PRIORITIES, USUAL, Terms
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
 
-class Commands(Writing):
+class Commands(Guarded):
     """The commands of pages and command line."""
 
+    @command(lambda given: "launch" if given.get("parent_id") is None else "retry", "run", lambda _, given: _known(given.get("parent_id")))
     def add_run(
         self,
         experiment: str,
@@ -34,6 +36,7 @@ class Commands(Writing):
         One that repeats a run of a sweep belongs to that sweep too. Raises NoSuchRun for a parent that is not there.
         """
         with self.change():
+            self._may_prefer(terms, owner)
             sweep_id = None
             if parent_id is not None:
                 self._status(parent_id)
@@ -57,6 +60,7 @@ class Commands(Writing):
                     self._note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
         return run_id
 
+    @command("cancel", "run")
     def request_cancel(self, run_id: int, *, by: str, force: bool = False) -> Status:
         """Ask for the run's end: a queued one is cancelled at once, a live one is stopping. Returns the new status.
 
@@ -69,20 +73,24 @@ class Commands(Writing):
                 raise WrongStatus(f"Run {run_id} can't be cancelled: it is {status} already.")
             return self._cancel(run_id, status, by, "force" if force else "cancel")
 
+    @command("tag", "run")
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
         tag = checked_tag(tag)
         self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
 
+    @command("untag", "run")
     def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Take a tag off a run; one that it does not have changes nothing."""
         self._edit(run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()])
 
+    @command("note", "run")
     def set_note(self, run_id: int, text: str, *, by: str) -> None:
         """Write the run's note anew; raises ConfigError for one that is too long."""
         sql = "INSERT OR REPLACE INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)"
         self._edit(run_id, "noted", by, "", sql, [run_id, _checked("note", text, NOTE_LENGTH), by, now()])
 
+    @command("rename", "run")
     def rename(self, run_id: int, name: str, *, by: str) -> None:
         """Give the run another name; raises ConfigError for one that is too long."""
         name = _checked("name", name, NAME_LENGTH)
@@ -93,6 +101,11 @@ class Commands(Writing):
         with self.change():
             self.touch(run_id)
             self._note_event(run_id, kind, who, detail)
+
+    def _may_prefer(self, terms: Terms, by: str) -> None:
+        """Raise Forbidden where runs are to pass others and the person may not let them."""
+        if terms.priority == PRIORITIES[-1]:
+            self._check("prefer", by, "", [])
 
     def _queue(
         self,
@@ -174,6 +187,10 @@ class Commands(Writing):
 def storable(text: str) -> str:
     """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _known(run_id: int | None) -> list[object]:
+    return [] if run_id is None else [run_id]
 
 
 def checked_tag(tag: str) -> str:

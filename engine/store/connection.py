@@ -80,15 +80,21 @@ class Writing(Connected):
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock for a block, which is kept whole or not at all."""
+        """Hold the write lock for a block, which is kept whole or not at all; a block inside another is part of that one."""
         with self.told():
+            if self._in_change():
+                yield self.connection
+                return
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
                 self.connection.execute("COMMIT")
             finally:
-                if self.connection.in_transaction:
+                if self._in_change():
                     self.connection.execute("ROLLBACK")
+
+    def _in_change(self) -> bool:
+        return self.connection.in_transaction
 
     def touch(self, run_id: int) -> None:
         """Give the run a new change token, inside a change; raises NoSuchRun."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from engine.errors import NoSuchDuel
 from engine.store.clock import now
 from engine.store.connection import Row
+from engine.store.guarding import command
 from engine.store.records import RunRow, Status
 from engine.store.rows import RUN_ROW, as_terms
 from engine.store.sweep_commands import NewRun, SweepCommands
@@ -129,9 +130,11 @@ class Duels(Sweeps):
 class DuelCommands(SweepCommands):
     """The commands about duels; each is one transaction."""
 
+    @command("launch duel")
     def add_duel(self, plan: Mapping[str, Any], runs: Sequence[NewDuelRun], *, owner: str, name: str, exclusive: bool, terms: Terms) -> int:
         """Keep a duel and queue the runs that tune, in their order; return its id."""
         with self.change() as connection:
+            self._may_prefer(terms, owner)
             sql = "INSERT INTO duels (name, owner, created_at, plan, stage) VALUES (?, ?, ?, ?, 'tuning')"
             duel_id = connection.execute(sql, [name, owner, now(), json.dumps(plan)]).lastrowid
             assert duel_id is not None

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.commands import Commands
 from engine.store.connection import Connected, Row
+from engine.store.guarding import command
 from engine.store.records import ALIVE, Demand, Run
 from engine.store.rows import RUN, as_run
 from engine.store.sweep_commands import NOT_HELD
@@ -119,14 +120,17 @@ class Queue(Connected):
 class QueueCommands(Commands):
     """What people do to the queue; each raises NoSuchRun, and WrongStatus for a run that does not wait."""
 
+    @command("hold", "run")
     def hold(self, run_id: int, *, by: str) -> None:
         """Keep a run in the queue until it is released; one that is on hold already stays its first holder's."""
         self._rearrange(run_id, "held", by, "", "UPDATE runs SET held_by = ? WHERE id = ? AND held_by IS NULL", [by, run_id])
 
+    @command("release", "run")
     def release(self, run_id: int, *, by: str) -> None:
         """Let a run on hold start again when its turn comes; one that is not on hold stays as it is."""
         self._rearrange(run_id, "released", by, "", "UPDATE runs SET held_by = NULL WHERE id = ? AND held_by IS NOT NULL", [run_id])
 
+    @command(lambda given: "prefer" if given["end"] == "front" else "yield", "run")
     def move(self, run_id: int, end: End, *, by: str) -> None:
         """Put a run before or behind all others of its priority."""
         if end not in get_args(End):
@@ -138,6 +142,7 @@ class QueueCommands(Commands):
         )
         self._rearrange(run_id, "moved", by, f"to the {end}", f"UPDATE runs SET place = {place} WHERE id = ?", [run_id])
 
+    @command(lambda given: "prefer" if given["priority"] == PRIORITIES[-1] else "yield", "run")
     def set_priority(self, run_id: int, priority: Priority, *, by: str) -> None:
         """Give a run another priority; its place within the new one is by its age."""
         level = level_of(priority)

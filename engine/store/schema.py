@@ -81,7 +81,58 @@ _DUEL_SWEEPS = """CREATE TABLE duel_sweeps ( -- the sweeps that carry a duel out
     UNIQUE (duel_id, stage, strategy)
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS)
+_PEOPLE = """CREATE TABLE people ( -- who has an account; while there is nobody, everyone who reaches the console may do everything
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL UNIQUE COLLATE NOCASE, -- what the person goes by, and the owner of what they launch
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'member', 'admin')), -- what they may do
+    role_from TEXT NOT NULL DEFAULT 'admin' CHECK (role_from IN ('admin', 'provider')), -- who gave the role: an admin, or the provider at each sign-in
+    password TEXT, -- the argon2 hash of the password, none for one who signs in elsewhere
+    email TEXT NOT NULL DEFAULT '', -- as the provider or an admin gave it, may be empty
+    issuer TEXT, -- the OpenID provider that knows the person
+    subject TEXT, -- and the number that it knows them by
+    created_at TEXT NOT NULL, -- when the account was made
+    created_by TEXT NOT NULL, -- and by whom
+    disabled_at TEXT, -- since when they are shut out, none where they are not
+    UNIQUE (issuer, subject)
+) STRICT"""
+
+_SIGN_INS = """CREATE TABLE sign_ins ( -- browsers that people are, or were, signed in on
+    key TEXT PRIMARY KEY, -- the SHA-256 of what the browser's cookie holds
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE, -- who
+    way TEXT NOT NULL CHECK (way IN ('password', 'provider')), -- how they proved it
+    browser TEXT NOT NULL, -- what the browser calls itself, shortened
+    began_at TEXT NOT NULL, -- when
+    seen_at TEXT NOT NULL, -- when it was last used, to a few minutes
+    expires_at TEXT NOT NULL, -- when it ends whatever happens
+    ended_at TEXT, -- when it was ended, none where it was not
+    ended_by TEXT NOT NULL DEFAULT '' -- and by whom
+) STRICT, WITHOUT ROWID"""
+
+_TOKENS = """CREATE TABLE tokens ( -- what scripts show instead of a password
+    id INTEGER PRIMARY KEY, -- its number
+    key TEXT NOT NULL UNIQUE, -- the SHA-256 of the token, which is nowhere kept itself
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE, -- whom it stands for
+    name TEXT NOT NULL, -- what it is for, in the person's words
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'launch')), -- whether it may launch too
+    made_at TEXT NOT NULL, -- when
+    expires_at TEXT NOT NULL, -- when it ends
+    used_at TEXT, -- when it was last used, to a few minutes
+    revoked_at TEXT -- when it was taken back, none where it was not
+) STRICT"""
+
+_AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refused; rows are only ever added
+    id INTEGER PRIMARY KEY, -- its place in time
+    at TEXT NOT NULL, -- when
+    who TEXT NOT NULL, -- the name that it was given under
+    role TEXT NOT NULL, -- what they were then: a role, anyone (a lab without accounts), program, or nobody
+    command TEXT NOT NULL, -- its name in engine/access/rules.py, or sign in and sign out
+    kind TEXT NOT NULL, -- what it was done to: run, sweep, duel, view, person, token; empty for none
+    targets TEXT NOT NULL, -- which of them, a JSON list of ids or names
+    detail TEXT NOT NULL, -- its short arguments
+    refused TEXT NOT NULL -- why it was refused, empty where it was done
+) STRICT"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -236,6 +287,19 @@ def duels(db: Database) -> None:
     db.execute(_DUELS)
     db.execute(_DUEL_SWEEPS)
     db.execute("CREATE INDEX duels_tuning ON duels (id) WHERE stage = 'tuning'")
+
+
+@steps()
+def people_and_their_commands(db: Database) -> None:
+    """Let people have accounts with roles, sign in, have tokens, and be asked about afterwards; what was written of commands stays as it was."""
+    for statement in (_PEOPLE, _SIGN_INS, _TOKENS, _AUDIT):
+        db.execute(statement)
+    db.execute("CREATE INDEX sign_ins_person ON sign_ins (person_id)")
+    db.execute("CREATE INDEX tokens_person ON tokens (person_id)")
+    db.execute("CREATE INDEX audit_who ON audit (who, command, at)")
+    for act in ("UPDATE", "DELETE"):
+        refusal = "SELECT RAISE(ABORT, 'rows of the audit log are only ever added')"
+        db.execute(f"CREATE TRIGGER audit_keeps_{act.lower()} BEFORE {act} ON audit BEGIN {refusal}; END")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.connection import Row
+from engine.store.guarding import command
 from engine.store.records import ENDED, RETRIED, RETRIES, Demand, Status
 from engine.store.rows import as_terms
 from engine.terms import USUAL, Terms
@@ -33,6 +34,7 @@ class NewRun:
 class SweepCommands(Commands):
     """The commands about whole sweeps."""
 
+    @command("launch sweep")
     def add_sweep(
         self,
         experiment: str,
@@ -55,6 +57,7 @@ class SweepCommands(Commands):
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
         with self.change() as connection:
+            self._may_prefer(terms, owner)
             columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure"
             sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else "", figure]
@@ -64,6 +67,7 @@ class SweepCommands(Commands):
                 self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
         return sweep_id
 
+    @command("extend sweep", "sweep")
     def extend_sweep(
         self,
         sweep_id: int,
@@ -93,6 +97,7 @@ class SweepCommands(Commands):
                 for run in runs
             ]
 
+    @command("pause sweep", "sweep")
     def hold_sweep(self, sweep_id: int, *, by: str) -> list[int]:
         """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued runs.
 
@@ -104,6 +109,7 @@ class SweepCommands(Commands):
                 raise WrongStatus(f"Sweep {sweep_id} can't be paused: none of its runs is queued any more.")
             return queued if is_held else self._set_held(sweep_id, queued, True, by)
 
+    @command("go on with sweep", "sweep")
     def release_sweep(self, sweep_id: int, *, by: str) -> list[int]:
         """Let a paused sweep go on; return its queued runs. Raises NoSuchSweep, WrongStatus where it is not paused."""
         with self.change():
@@ -111,6 +117,7 @@ class SweepCommands(Commands):
                 raise WrongStatus(f"Sweep {sweep_id} is not paused, so there is nothing to let go on.")
             return self._set_held(sweep_id, self._queued_of(sweep_id), False, by)
 
+    @command("retry sweep", "sweep")
     def retry_sweep(self, sweep_id: int, *, by: str, statuses: Sequence[Status] = BAD_ENDS) -> dict[int, int]:
         """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it tries again.
 
@@ -123,6 +130,7 @@ class SweepCommands(Commands):
                 raise WrongStatus(f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}.")
             return {row["id"]: self._repeat(row, by) for row in again}
 
+    @command("cancel sweep", "sweep")
     def request_cancel_sweep(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
         """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns each one's new status.
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from engine.errors import ConfigError, Problem
 from engine.store.clock import now
-from engine.store.connection import Connected, Row, Writing
+from engine.store.connection import Connected, Row
+from engine.store.guarding import Guarded, command
 
 NAME_LENGTH, QUERY_LENGTH = 80, 4_000
 
@@ -35,9 +36,10 @@ class Views(Connected):
         return [SavedView(*row) for row in self.rows(sql, [page, owner, limit])]
 
 
-class ViewCommands(Writing):
+class ViewCommands(Guarded):
     """The commands about saved views."""
 
+    @command("save view")
     def save_view(self, name: str, page: str, query: str, *, owner: str) -> int:
         """Keep a page's query under a name and return the view's id; one that the owner has under that name is written anew.
 
@@ -52,6 +54,7 @@ class ViewCommands(Writing):
         with self.change() as connection:
             return int(connection.execute(sql, [name, owner, page, query, now()]).fetchone()[0])
 
+    @command("rename view", "view")
     def rename_view(self, view_id: int, name: str, *, by: str) -> bool:
         """Give a view another name; False where it is gone. Raises ConfigError where it is somebody else's, or the name does not do or is taken."""
         name = _checked("name", " ".join(name.split()), NAME_LENGTH)
@@ -60,11 +63,13 @@ class ViewCommands(Writing):
             if row is None:
                 return False
             sql = "SELECT 1 FROM views WHERE owner = ? AND page = ? AND name = ? AND id <> ?"
-            if connection.execute(sql, [by, row["page"], name, view_id]).fetchone():
-                raise ConfigError([Problem("name", f"You have a view of that page named '{name}' already. Choose another name, or delete that one.")])
+            if connection.execute(sql, [row["owner"], row["page"], name, view_id]).fetchone():
+                who = "You have" if row["owner"] == by else f"{row['owner']} has"
+                raise ConfigError([Problem("name", f"{who} a view of that page named '{name}' already. Choose another name, or delete that one.")])
             connection.execute("UPDATE views SET name = ? WHERE id = ?", [name, view_id])
             return True
 
+    @command("delete view", "view")
     def delete_view(self, view_id: int, *, by: str) -> bool:
         """Delete a view; False where it is gone already. Raises ConfigError where it is somebody else's."""
         with self.change() as connection:
@@ -74,9 +79,9 @@ class ViewCommands(Writing):
             return True
 
     def _own(self, view_id: int, by: str, verb: str) -> Row | None:
-        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's."""
+        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's and nobody has a role that could allow it."""
         row: Row | None = self.connection.execute("SELECT name, owner, page FROM views WHERE id = ?", [view_id]).fetchone()
-        if row is not None and row["owner"] != by:
+        if row is not None and row["owner"] != by and self.standing(by).open:
             raise ConfigError([Problem("owner", f"The view '{row['name']}' is of {row['owner']}, who alone can {verb} it; you are {by}.")])
         return row
 

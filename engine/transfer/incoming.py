@@ -17,6 +17,7 @@ MOST_RUNS = 10_000
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
     """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what the file is called by people."""
+    store.permit("import", by=by, detail=name or path.name)
     called = (name or path.resolve().name)[:200]
     with members(path) as source:
         if NAME in source.names:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.access.permitting import permit
 from engine.errors import StoreBusy, StoreError
 from engine.home import Home
 from engine.store.clock import now
@@ -31,12 +32,13 @@ class Backup:
     """UTC ISO 8601, as its name says."""
 
 
-def back_up(home: Home, *, keep: int | None = None) -> Backup:
+def back_up(home: Home, *, by: str, keep: int | None = None) -> Backup:
     """Copy the store into the home's folder of backups while others write; then delete all but the newest `keep` (at least 1), if given.
 
-    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is whole. Raises StoreError,
-    StoreBusy where another backup is being made.
+    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is whole. Raises Forbidden,
+    StoreError, StoreBusy where another backup is being made.
     """
+    permit(home, "back up", by=by)
     target = home.backups / f"parallab-{now().replace(':', '-')}.db"
     part = target.with_name(target.name + PART)
     with _told(home):

@@ -57,14 +57,15 @@ def preview(home: Home, policy: Policy) -> Collection:
     return Collection(tuple(curves), tuple(runs), points, points * POINT_BYTES, sum(size_of(home.run_folder(run.run_id)) for run in runs))
 
 
-def collect(home: Home, policy: Policy, *, timeout_s: float = 30.0) -> Collection:
+def collect(home: Home, policy: Policy, *, by: str, timeout_s: float = 30.0) -> Collection:
     """Take away what a policy names, run by run, in short transactions; what came to be protected meanwhile stays.
 
-    May be killed and called again at any time: it goes on where it was.
+    May be killed and called again at any time: it goes on where it was. Raises Forbidden.
     """
     wanted = preview(home, policy)
     deleted, points = [], 0
     with Store.open(home, timeout_s=timeout_s) as store:
+        store.permit("collect", by=by, detail=", ".join(f"{name}={value}" for name, value in vars(policy).items() if value is not None))
         for run in wanted.deleted:
             if policy.delete_after_days is not None and delete(store, run.run_id, policy.delete_after_days):
                 shutil.rmtree(home.run_folder(run.run_id), ignore_errors=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from engine.access.rules import Program
 from engine.errors import EngineError, StoreBusy, StoreError, StoreTooNew
 from engine.home import Home
 from engine.runtime.processes import is_alive
@@ -134,7 +135,7 @@ def _lose(home: Home, run: Run) -> None:
 
 
 def _clean(home: Home, found: list[Leftover]) -> None:
-    if left := clean(home, found, by="fsck").left:
+    if left := clean(home, found, by=Program("fsck")).left:
         raise EngineError(f"Could not be removed: {', '.join(left)}.")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from engine.access.permitting import permit
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.logs import note_for_runner
@@ -43,8 +44,9 @@ def clean(home: Home, listed: Iterable[Leftover], *, by: str, shared_memory: Pat
     """Take away what was listed, is ours and still is left over: processes are ended, orphan folders moved aside, the rest is deleted.
 
     Each is looked at again at this moment; what is gone, in use or another's by now is passed over. Memory that only the ended processes had mapped goes
-    with them. Who asked stands in the runner's log and among the events of the runs concerned. Raises StoreError where the store can't be asked.
+    with them. Who asked stands in the runner's log and among the events of the runs concerned. Raises Forbidden, StoreError where the store can't be asked.
     """
+    permit(home, "clean up", by=by)
     wanted = {one.key for one in listed}
     with Reader.open(home) as reader:
         there = [one for one in leftovers(home, reader, shared_memory, grace_s=grace_s) if one.is_ours and one.key in wanted]

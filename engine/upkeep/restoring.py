@@ -8,6 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.access.permitting import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.runtime.processes import is_alive
@@ -31,15 +32,17 @@ class Restored:
     """How many such folders."""
 
 
-def restore(home: Home, backup: Path, *, unchecked: bool = False) -> Restored:
+def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
     """Put a copy of a backup in the place of the store.
 
-    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Raises StoreError where the file is not
+    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Everyone has to sign in again: what was signed out
+    since the backup was made must not come back with it. Raises Forbidden, StoreError where the file is not
     sound, StoreTooNew, RunnerError while a runner serves the home, WrongStatus while a worker carries out a run.
     """
     if not unchecked:
         check_sum(backup)
     runs = examine_copy(backup)
+    permit(home, "restore", by=by, detail=backup.name, damaged=True)
     with _alone(home):
         _no_run_is_on(home)
         aside = home.aside / f"restore-{now().replace(':', '-')}"
@@ -52,7 +55,8 @@ def restore(home: Home, backup: Path, *, unchecked: bool = False) -> Restored:
         finally:
             part.unlink(missing_ok=True)
         folders = _put_aside_strangers(home, aside)
-    Store.open(home).close()  # brings an older schema up to date
+    with Store.open(home) as store:  # brings an older schema up to date
+        store.note_restored(backup.name, by=by)
     return Restored(runs, aside, folders)
 
 

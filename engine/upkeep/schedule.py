@@ -5,6 +5,7 @@ import os
 import threading
 import time
 
+from engine.access.rules import Program
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.store import Reader
@@ -62,7 +63,7 @@ class Schedule:
     def _make(self) -> None:
         began = time.monotonic()
         try:
-            made = back_up(self._home, keep=self._keep)
+            made = back_up(self._home, by=Program("runner"), keep=self._keep)
             log.info("backup %s: %.1f MB in %.1f s", made.path.name, made.size / 1e6, time.monotonic() - began)
         except EngineError as error:
             log.warning("no backup: %s", error)

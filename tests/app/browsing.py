@@ -7,6 +7,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
+from app.gate import Gate
 from app.guard import Guard
 from app.routes import routes
 
@@ -17,7 +18,7 @@ class Client:
     """Our routes behind the guard."""
 
     def __init__(self) -> None:
-        self._app = Starlette(routes=routes(), middleware=[Middleware(Guard)])
+        self._app = Starlette(routes=routes(), middleware=[Middleware(Guard), Middleware(Gate)])
 
     def get(self, address: str, **options: Any) -> httpx.Response:
         return asyncio.run(self._ask("GET", address, options))

@@ -6,6 +6,7 @@ import pytest
 from app import identity
 from engine.errors import ConfigError
 from engine.home import Home
+from engine.store.people import checked_name
 
 
 def test_a_signed_name_is_read_back(home: Home) -> None:
@@ -46,8 +47,8 @@ BAD = [("", "at least one"), ("   ", "at least one"), (None, "at least one"), ("
 @pytest.mark.parametrize(("text", "word"), BAD)
 def test_a_bad_name_is_refused_with_a_sentence(text: object, word: str) -> None:
     with pytest.raises(ConfigError, match=word):
-        identity.check_name(text)
+        checked_name(text)
 
 
 def test_a_name_is_trimmed() -> None:
-    assert identity.check_name("  Ada \n Lovelace ") == "Ada Lovelace"
+    assert checked_name("  Ada \n Lovelace ") == "Ada Lovelace"

@@ -73,7 +73,7 @@ def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(home: Home, store: St
     store.end(run_id, "finished", "It ended.")
     age(store, run_id, 90)
     before = {step: reader.values_at(both, "train/loss", step) for step in (0, 4_990)}
-    collect(home, Policy(30, None, 100))
+    collect(home, Policy(30, None, 100), by="ada")
     assert {step: reader.values_at(both, "train/loss", step) for step in before} == before
 
 

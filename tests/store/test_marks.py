@@ -78,7 +78,7 @@ def test_retention_never_touches_a_marked_run(home: Home, store: Store, reader: 
     store.archive([kept, gone], by="ada")
     for run_id in (kept, gone):
         age(store, run_id, 90)
-    assert [run.run_id for run in collect(home, Policy(None, 30, 100)).deleted] == [gone]
+    assert [run.run_id for run in collect(home, Policy(None, 30, 100), by="ada").deleted] == [gone]
     assert set(reader.run_statuses()) == {kept}
 
 
@@ -86,5 +86,5 @@ def test_retention_never_touches_a_run_that_is_on_however_old(home: Home, store:
     run_id = running()
     with store.change() as connection:
         connection.execute("UPDATE runs SET created_at = '2020-01-01T00:00:00.000Z', started_at = '2020-01-01T00:00:00.000Z'")
-    assert collect(home, Policy(0, 0, 100)).deleted == ()
+    assert collect(home, Policy(0, 0, 100), by="ada").deleted == ()
     assert set(reader.run_statuses()) == {run_id}

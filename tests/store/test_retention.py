@@ -51,7 +51,7 @@ def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(home: Hom
     assert [(curve.run_id, curve.points) for curve in foreseen.thinned] == [(run_id, 5_000)]
     assert (foreseen.points, foreseen.store_bytes > 0) == (4_900, True)
     assert reader.series(run_id, ["train/loss"])[0].total == 5_000, "a preview changes nothing"
-    done = collect(home, OLD)
+    done = collect(home, OLD, by="ada")
     (curve,) = reader.series(run_id, ["train/loss"])
     assert len(curve.ids) == curve.total <= 101
     assert {0, 1234, 4997, 4999} <= set(curve.steps)
@@ -65,7 +65,7 @@ def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(home: Hom
 
 def test_thinning_says_the_same_twice(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
     first, second = long_run(), long_run()
-    collect(home, OLD)
+    collect(home, OLD, by="ada")
     one, other = (reader.series(run_id, ["train/loss"])[0] for run_id in (first, second))
     assert one.steps == other.steps
 
@@ -75,7 +75,7 @@ def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(home
     token = reader.token()
     foreseen = preview(home, OLDER)
     assert ([run.run_id for run in foreseen.deleted], foreseen.points, foreseen.folder_bytes) == ([old], 5_000, 1_000)
-    assert [run.run_id for run in collect(home, OLDER).deleted] == [old]
+    assert [run.run_id for run in collect(home, OLDER, by="ada").deleted] == [old]
     assert [row.id for row in reader.runs()] == [young]
     assert not home.run_folder(old).exists()
     assert home.run_folder(young).exists()
@@ -98,10 +98,10 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
     for policy in (OLD, OLDER):
         found = preview(home, policy)
         assert (found.thinned, found.deleted) == ((), ())
-        assert collect(home, policy).points == 0
+        assert collect(home, policy, by="ada").points == 0
     store.request_cancel(waiting, by="ada")
     store.request_cancel(child, by="ada")
-    assert [run.run_id for run in collect(home, OLDER).deleted] == [ended, parent]
+    assert [run.run_id for run in collect(home, OLDER, by="ada").deleted] == [ended, parent]
 
 
 def test_a_sweep_goes_with_its_last_run(home: Home, store: Store, reader: Reader) -> None:
@@ -109,7 +109,7 @@ def test_a_sweep_goes_with_its_last_run(home: Home, store: Store, reader: Reader
     (run_id,) = (row.id for row in reader.sweep_runs(sweep))
     store.request_cancel(run_id, by="ada")
     age(store, run_id, 90)
-    collect(home, OLDER)
+    collect(home, OLDER, by="ada")
     assert reader.count_sweeps() == 0
 
 
@@ -118,7 +118,7 @@ def test_a_new_stores_file_gives_its_room_back(home: Home, store: Store, long_ru
         long_run()
     store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     before = home.database.stat().st_size
-    done = collect(home, OLDER)
+    done = collect(home, OLDER, by="ada")
     store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     assert done.store_bytes > 500_000
     assert before - home.database.stat().st_size >= done.store_bytes

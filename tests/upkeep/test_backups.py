@@ -39,7 +39,7 @@ def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_
     writer.line()
     writer.go()
     before = int(writer.line())
-    made = back_up(home)
+    made = back_up(home, by="ada")
     while (after := int(writer.line())) < before + 2:
         pass
     writer.process.kill()
@@ -55,7 +55,7 @@ def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_
 
 
 def test_only_the_newest_are_kept_each_with_its_checksum(home: Home, store: Store) -> None:
-    made = [back_up(home, keep=2) for _ in range(4)]
+    made = [back_up(home, by="ada", keep=2) for _ in range(4)]
     assert [backup.path for backup in backups(home)] == [made[3].path, made[2].path]
     assert sorted(path.name for path in home.backups.glob("*.sha256")) == sorted(f"{backup.path.name}.sha256" for backup in made[2:])
     assert backups(home)[0].made_at.startswith(time.strftime("%Y-%m-%dT"))
@@ -63,10 +63,10 @@ def test_only_the_newest_are_kept_each_with_its_checksum(home: Home, store: Stor
 
 def test_one_backup_is_made_at_a_time_and_none_of_nothing(home: Home, request: pytest.FixtureRequest) -> None:
     with pytest.raises(StoreError, match=r"no store in .* to copy"):
-        back_up(home)
+        back_up(home, by="ada")
     request.getfixturevalue("store")
     with FileLock(home.backups / "backup.lock"), pytest.raises(StoreBusy, match="Another backup is being made"):
-        back_up(home)
+        back_up(home, by="ada")
     assert backups(home) == []
 
 
@@ -74,13 +74,13 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(ho
     kept = running()
     store.write(kept, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
     store.end(kept, "finished", "All ranks ended their work.")
-    made = back_up(home)
+    made = back_up(home, by="ada")
     later = running()
     store.end(later, "finished", "All ranks ended their work.")
     for run_id in (kept, later):
         (home.run_folder(run_id) / "logs").mkdir(parents=True)
     store.close()
-    done = restore(home, made.path)
+    done = restore(home, made.path, by="ada")
     assert (done.runs, done.folders) == (1, 1)
     with Reader.open(home) as reader:
         assert [row.id for row in reader.runs()] == [kept]
@@ -95,52 +95,52 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(ho
 
 
 def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refused(home: Home, store: Store, tmp_path: Path) -> None:
-    made = back_up(home)
+    made = back_up(home, by="ada")
     store.close()
     before = bytes_of(home.path)
     whole = made.path.read_bytes()
     made.path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
     with pytest.raises(StoreError, match=r"SHA-256 does not fit .*\.db\.sha256"):
-        restore(home, made.path)
+        restore(home, made.path, by="ada")
     made.path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(StoreError, match=r"damaged|can't be read"):
-        restore(home, made.path, unchecked=True)
+        restore(home, made.path, by="ada", unchecked=True)
     made.path.write_bytes(whole)
     made.path.with_name(made.path.name + ".sha256").unlink()
     with pytest.raises(StoreError, match=r"has no checksum .* --unchecked"):
-        restore(home, made.path)
+        restore(home, made.path, by="ada")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE runs (id INTEGER)")
     with pytest.raises(StoreError, match="no store of Parallab"):
-        restore(home, tmp_path / "other.db", unchecked=True)
+        restore(home, tmp_path / "other.db", by="ada", unchecked=True)
     (tmp_path / "text.db").write_text("not a database, only so long that it could be one" * 100)
     with pytest.raises(StoreError, match="can't be read as an SQLite database"):
-        restore(home, tmp_path / "text.db", unchecked=True)
+        restore(home, tmp_path / "text.db", by="ada", unchecked=True)
     with pytest.raises(StoreError, match="There is no file"):
-        restore(home, tmp_path / "nothing.db")
+        restore(home, tmp_path / "nothing.db", by="ada")
     assert bytes_of(home.path) == before
     assert not home.aside.exists()
 
 
 def test_a_backup_of_a_newer_version_is_refused(home: Home, store: Store) -> None:
-    made = back_up(home)
+    made = back_up(home, by="ada")
     with closing(sqlite3.connect(made.path, isolation_level=None)) as copy:
         copy.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
     with pytest.raises(StoreTooNew, match="from_the_future"):
-        restore(home, made.path, unchecked=True)
+        restore(home, made.path, by="ada", unchecked=True)
 
 
 def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(home: Home, store: Store, add: Callable[..., int]) -> None:
-    made, run_id = back_up(home), add()
+    made, run_id = back_up(home, by="ada"), add()
     with FileLock(home.runner_lock), pytest.raises(RunnerError, match=r"A runner serves .* stop --cancel-runs"):
-        restore(home, made.path)
+        restore(home, made.path, by="ada")
     store.claim(run_id, me(), ())
     with pytest.raises(WrongStatus, match=f"Run {run_id} is still carried out"):
-        restore(home, made.path)
+        restore(home, made.path, by="ada")
     assert not home.aside.exists()
     store.end(run_id, "failed", "It failed.")
     store.close()
-    assert restore(home, made.path).runs == 0
+    assert restore(home, made.path, by="ada").runs == 0
 
 
 def test_the_runner_makes_a_backup_when_the_newest_is_old_enough(home: Home, store: Store, add: Callable[..., int]) -> None:

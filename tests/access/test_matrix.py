@@ -1,0 +1,268 @@
+"""The whole matrix of roles and commands, made from the rules themselves: what each role may do to its own and to others', really given to a store."""
+
+import inspect
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.access.rules import COMMANDS, ROLES, Program, Role, Standing
+from engine.errors import ConfigError, Forbidden
+from engine.home import Home
+from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
+from engine.store.audit import Entry
+from engine.store.queue import End
+from engine.terms import USUAL, Priority
+
+PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}
+SIZE = Demand(1, 0, 1, 1)
+RUN = NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, "one")
+GRID = {"seed": [1]}
+NO_COMMANDS = {"permit", "note_restored"}
+"""`permit` is the rule itself; `note_restored` keeps what `permit` let pass."""
+
+
+@dataclass
+class Lab:
+    """A store with people, and one of each kind of thing for each owner."""
+
+    store: Store
+
+    def run(self, owner: str, ended: bool = False) -> int:
+        run_id = self.store.add_run("hogwild", {"seed": 1}, owner=Program(owner), demand=SIZE)
+        if ended:
+            self.store.request_cancel(run_id, by=Program("runner"))
+        return run_id
+
+    def sweep(self, owner: str, held: bool = False) -> int:
+        sweep_id = self.store.add_sweep("hogwild", GRID, [RUN], owner=Program(owner))
+        if held:
+            self.store.hold_sweep(sweep_id, by=Program("runner"))
+        return sweep_id
+
+    def lost_sweep(self, owner: str) -> int:
+        sweep_id = self.sweep(owner)
+        self.store.connection.execute("UPDATE runs SET status = 'failed', ended_at = created_at WHERE sweep_id = ?", [sweep_id])
+        return sweep_id
+
+    def view(self, owner: str) -> int:
+        return self.store.save_view("a view", "compare", "x=1", owner=Program(owner))
+
+    def token(self, owner: str) -> int:
+        self.store.make_token(owner, "a token", "read", by=Program("runner"))
+        return int(self.store.rows("SELECT max(id) FROM tokens")[0][0])
+
+    def starred(self, owner: str) -> int:
+        run_id = self.run(owner, ended=True)
+        for give in (self.store.star, self.store.archive):
+            give([run_id], by=Program("runner"))
+        self.store.pin(run_id, by=Program("runner"))
+        return run_id
+
+
+Given = Callable[[Lab, str, str], partial[object]]
+"""Prepares what belongs to its third argument, and returns the command that its second gives to that."""
+
+
+def _sweep_more(lab: Lab, by: str, owner: str) -> partial[object]:
+    return partial(lab.store.extend_sweep, lab.sweep(owner), GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")], by=by)
+
+
+def _duel(lab: Lab, by: str, owner: str) -> partial[object]:
+    return partial(lab.store.add_duel, {}, [NewDuelRun(0, "one", "hogwild", RUN)], owner=by, name="", exclusive=False, terms=USUAL)
+
+
+GIVEN: dict[str, Given] = {
+    "launch": lambda lab, by, _: partial(lab.store.add_run, "hogwild", {}, owner=by, demand=SIZE),
+    "retry": lambda lab, by, owner: partial(lab.store.add_run, "hogwild", {}, owner=by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False),
+    "cancel": lambda lab, by, owner: partial(lab.store.request_cancel, lab.run(owner), by=by),
+    "hold": lambda lab, by, owner: partial(lab.store.hold, lab.run(owner), by=by),
+    "release": lambda lab, by, owner: partial(lab.store.release, lab.run(owner), by=by),
+    "yield": lambda lab, by, owner: partial(lab.store.move, lab.run(owner), cast(End, "back"), by=by),
+    "prefer": lambda lab, by, owner: partial(lab.store.set_priority, lab.run(owner), cast(Priority, "high"), by=by),
+    "tag": lambda lab, by, owner: partial(lab.store.tag, [lab.run(owner)], "a", by=by),
+    "untag": lambda lab, by, owner: partial(lab.store.untag, [lab.run(owner)], "a", by=by),
+    "note": lambda lab, by, owner: partial(lab.store.set_note, lab.run(owner), "a", by=by),
+    "rename": lambda lab, by, owner: partial(lab.store.rename, lab.run(owner), "a", by=by),
+    "star": lambda lab, by, owner: partial(lab.store.star, [lab.run(owner)], by=by),
+    "unstar": lambda lab, by, owner: partial(lab.store.unstar, [lab.starred(owner)], by=by),
+    "archive": lambda lab, by, owner: partial(lab.store.archive, [lab.run(owner, True)], by=by),
+    "unarchive": lambda lab, by, owner: partial(lab.store.unarchive, [lab.starred(owner)], by=by),
+    "pin": lambda lab, by, owner: partial(lab.store.pin, lab.run(owner), by=by),
+    "unpin": lambda lab, by, owner: partial(lab.store.unpin, lab.starred(owner), by=by),
+    "launch sweep": lambda lab, by, _: partial(lab.store.add_sweep, "hogwild", GRID, [RUN], owner=by),
+    "extend sweep": _sweep_more,
+    "pause sweep": lambda lab, by, owner: partial(lab.store.hold_sweep, lab.sweep(owner), by=by),
+    "go on with sweep": lambda lab, by, owner: partial(lab.store.release_sweep, lab.sweep(owner, True), by=by),
+    "retry sweep": lambda lab, by, owner: partial(lab.store.retry_sweep, lab.lost_sweep(owner), by=by),
+    "cancel sweep": lambda lab, by, owner: partial(lab.store.request_cancel_sweep, lab.sweep(owner), by=by),
+    "launch duel": _duel,
+    "save view": lambda lab, by, _: partial(lab.store.save_view, "mine", "compare", "x=1", owner=by),
+    "rename view": lambda lab, by, owner: partial(lab.store.rename_view, lab.view(owner), "other", by=by),
+    "delete view": lambda lab, by, owner: partial(lab.store.delete_view, lab.view(owner), by=by),
+    "add person": lambda lab, by, _: partial(lab.store.add_person, "New", "viewer", by=by),
+    "set role": lambda lab, by, owner: partial(lab.store.set_role, owner, "admin", by=by),
+    "shut out": lambda lab, by, owner: partial(lab.store.shut_out, owner, by=by),
+    "let in": lambda lab, by, owner: partial(lab.store.let_in, owner, by=by),
+    "set password": lambda lab, by, owner: partial(lab.store.set_password, owner, "a long enough one", by=by),
+    "end sign-ins": lambda lab, by, owner: partial(lab.store.end_sign_ins, owner, by=by),
+    "make token": lambda lab, by, owner: partial(lab.store.make_token, owner, "a", "read", by=by),
+    "revoke token": lambda lab, by, owner: partial(lab.store.revoke_token, lab.token(owner), by=by),
+}
+ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits"}
+"""Commands that are carried out beside the store's tables; `permit` stands before each."""
+for _name in ELSEWHERE:
+    GIVEN[_name] = lambda lab, by, _, name=_name: partial(lab.store.permit, name, by=by)  # type: ignore[misc]
+KEPT = ("runs", "sweeps", "duels", "duel_sweeps", "views", "people", "tokens", "sign_ins", "tags", "notes", "events")
+"""All tables that commands write, but the audit log."""
+
+
+@pytest.fixture
+def lab(home: Home) -> Iterator[Lab]:
+    with Store.open(home) as store:
+        first = Program("first")
+        store.add_person("ada", "admin", by=first)
+        for name, role in PEOPLE.items():
+            if name != "ada":
+                store.add_person(name, role, by=first)
+        yield Lab(store)
+
+
+def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"] | None = "as it was") -> bool:
+    """Say who may, in other words than the rules do: a viewer reads, a member has their own, an admin everything."""
+    role = PEOPLE[by] if role == "as it was" else role
+    if role is None:
+        return False
+    if command in ("set password", "end sign-ins", "make token", "revoke token"):
+        return role == "admin" or by == owner
+    if role == "viewer":
+        return False
+    if role == "admin":
+        return True
+    if command in ("launch", "launch sweep", "launch duel", "save view", "import"):
+        return True
+    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in"}:
+        return False
+    return by == owner
+
+
+class Undone(Exception):
+    """Ends a change that is not to stay."""
+
+
+@contextmanager
+def undone(lab: Lab) -> Iterator[None]:
+    """Take back what the block changes."""
+    with suppress(Undone), lab.store.change():
+        yield
+        raise Undone
+
+
+def dump(lab: Lab) -> dict[str, list[tuple[object, ...]]]:
+    return {name: [tuple(row) for row in lab.store.rows(f"SELECT * FROM {name}")] for name in KEPT}
+
+
+def newest(lab: Lab) -> Entry:
+    row = lab.store.row("SELECT * FROM audit ORDER BY id DESC LIMIT 1")
+    assert row is not None
+    return Entry(**{**dict(row), "targets": tuple(json.loads(row["targets"]))})
+
+
+def attempt(lab: Lab, command: str, by: str, owner: str) -> bool:
+    """Give a command and return whether it was carried out; hold what either answer promises, and take everything back."""
+    with undone(lab):
+        act, role = GIVEN[command](lab, by, owner), lab.store.standing(by).role or "nobody"
+        before = dump(lab)
+        refused = ""
+        try:
+            act()
+        except Forbidden as error:
+            refused = str(error)
+        done = not refused
+        assert done or dump(lab) == before, "a refused command changed something"
+        assert done or by in refused or owner in refused
+        assert newest(lab).refused == refused
+        assert (newest(lab).who, newest(lab).role, newest(lab).command) == (by, role, command)
+    return done
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_role_may_do_what_the_matrix_says_and_nothing_else(lab: Lab, command: str) -> None:
+    for by in ("vera", "mo", "ada"):
+        for owner in (by, "mia", "vera"):
+            assert attempt(lab, command, by, owner) == expected(command, by, owner), f"{by} ({PEOPLE[by]}) gives {command} to what is {owner}'s"
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(command=st.sampled_from(list(COMMANDS)), by=st.sampled_from(["vera", "mo", "mia", "eve"]), owner=st.sampled_from(list(PEOPLE)), data=st.data())
+def test_no_order_of_roles_and_owners_opens_a_hole(lab: Lab, command: str, by: str, owner: str, data: st.DataObject) -> None:
+    """Roles change at random first; `eve` has no account, and people may be shut out."""
+    with undone(lab):
+        now: dict[str, Role | None] = {"eve": None}
+        for name in ("vera", "mo", "mia"):
+            role = data.draw(st.sampled_from([*ROLES, None]), label=name)
+            lab.store.set_role(name, role or "viewer", by=Program("first"))
+            if role is None:
+                lab.store.shut_out(name, by=Program("first"))
+            now[name] = role
+        if command in ("make token", "revoke token") and now.get(owner, "admin") is None:
+            return  # nobody has a token to be revoked, or can be given one
+        assert attempt(lab, command, by, owner) == expected(command, by, owner, now[by])
+
+
+def test_no_method_that_people_can_call_is_without_a_rule() -> None:
+    named = {name for name, method in inspect.getmembers(Store, inspect.isfunction) if {"by", "owner"} & set(inspect.signature(method).parameters)}
+    public = {name for name in named if not name.startswith("_")}
+    assert {name for name in public if not hasattr(getattr(Store, name), "command_name")} == NO_COMMANDS
+    assert set(GIVEN) == set(COMMANDS)
+
+
+def test_a_lab_without_accounts_lets_everyone_do_everything_and_keeps_that(home: Home) -> None:
+    with Store.open(home) as store:
+        run_id = store.add_run("hogwild", {}, owner="mia", demand=SIZE)
+        store.request_cancel(run_id, by="somebody else")
+        assert [(each.who, each.role, each.command) for each in _audit(home)] == [("somebody else", "anyone", "cancel"), ("mia", "anyone", "launch")]
+
+
+def test_the_audit_log_can_only_grow(lab: Lab) -> None:
+    for sql in ("DELETE FROM audit", "UPDATE audit SET who = 'nobody'"):
+        with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
+            lab.store.connection.execute(sql)
+
+
+def test_a_program_is_never_made_of_what_comes_from_outside(lab: Lab) -> None:
+    with pytest.raises(Forbidden):
+        lab.store.permit("restore", by="runner")
+    assert Standing(Program("runner"), None).role is None
+
+
+def test_the_last_admin_stays_and_the_first_person_has_to_be_one(home: Home) -> None:
+    with Store.open(home) as store:
+        with pytest.raises(ConfigError, match="has to be an admin"):
+            store.add_person("mo", "member", by="root")
+        store.add_person("ada", "admin", by="root")
+        for change in (partial(store.set_role, "ada", "viewer"), partial(store.shut_out, "ada")):
+            with pytest.raises(ConfigError, match="the only admin"):
+                change(by="ada")
+        assert store.standing("ada").may("restore")
+
+
+def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:
+    with pytest.raises(ConfigError, match="has the name"):
+        lab.store.add_person("ADA", "viewer", by="abe")
+    with pytest.raises(Forbidden):  # 'ADA' is not how ada's name is kept, so it is nobody's
+        lab.store.permit("restore", by="ADA")
+    with pytest.raises(ConfigError, match="is kept for a part of Parallab"):
+        lab.store.add_person("Runner", "viewer", by="ada")
+
+
+def _audit(home: Home) -> list[Entry]:
+    with Reader.open(home) as reader:
+        return reader.audit()
