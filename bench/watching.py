@@ -139,7 +139,7 @@ class Watcher:
             return None
         if not self.curves and age_s < 15:
             return 0.15
-        return 0.4 if age_s < 10 else 1.0
+        return 0.4 if age_s < 10 else 0.75
 
     _last: int = 0
     _version: int = 0

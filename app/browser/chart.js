@@ -59,7 +59,7 @@ function begin(element) {
     if (chart.failures) return Math.min(5000, 400 * 2 ** chart.failures);
     const age = Date.now() - chart.born;
     if (!drawable() && age < 15000) return 150;
-    return age < 10000 ? 400 : 1000;
+    return age < 10000 ? 400 : 750;
   }
 
   async function pull() {

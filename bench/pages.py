@@ -1,0 +1,117 @@
+"""What every page of results costs the server on a store of 10,000 runs: each view's whole script, with data of its own to show.
+
+A small lab (a sweep over trainers with seeds, a published figure, a duel, an exhibit, runs with staleness and phases) stands on top of 10,000 runs of 220
+points each. Each view is run by Streamlit's own script runner, once cold and `REPEATS` times more; what it drew is counted, so that an empty page can't
+pass for a fast one. Run: python -m bench.pages [--runs 10000] [--points 2200000] [--home FOLDER, kept and used again]
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import plotly.graph_objects as go
+from streamlit.testing.v1 import AppTest
+
+from app import noting
+from app.parts import PAGES
+from bench.measuring import save
+from bench.store_size import fill
+from engine.home import ROOT, Home
+from engine.store import Reader, Store
+from tests.app import duel_labs, museum_labs, small_labs
+from tests.browser.places import Place, the_pages
+
+REPEATS = 5
+drawn: list[int] = []
+"""Points of each chart that the last script run has drawn."""
+
+
+def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
+    """Fill a home and return the views to be measured."""
+    if home.database.exists():
+        with Reader.open(home) as reader:
+            first = reader.sweeps(limit=10)[-1].id
+            runs_of = [run.id for run in reader.sweep_runs(first)]
+        lab = small_labs.Lab(first, f"{runs_of[0]}-{runs_of[-1]}", *_others(home))
+    else:
+        fill(home, runs, points, long=100_000)
+        lab = small_labs.fill(home)
+        duel_labs.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
+        museum_labs.visited(home, "aliased_weights", ["aliased_weights"])
+        with Store.open(home) as store:
+            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    many = (
+        Place("compare, ten of the 10,000", "/compare?runs=11-20", ""),
+        Place("compare, forty in groups", "/compare?runs=9000-9040&group=seed", ""),
+        Place("scaling, two hundred runs", "/scaling?runs=1001-1200", ""),
+        Place("results, all", "/results", ""),
+        Place("results, filtered", "/results?filter=test%2Faccuracy.best+%3E+50", ""),
+        Place("results, grouped", "/results?group=true", ""),
+        *(Place(f"scaling, {view}", f"/scaling?runs={lab.runs}&view={view.replace(' ', '+')}", "") for view in ("Where the time went", "Staleness")),
+    )
+    return (*the_pages(lab, lab.stale), *many)
+
+
+def _others(home: Home) -> tuple[int, int, int]:
+    with Reader.open(home) as reader:
+        newest = {run.experiment: run.id for run in reversed(reader.runs(limit=200))}
+    return newest["async_sgd"], newest["pipeline"], newest["hogwild"]
+
+
+def measured(place: Place) -> dict[str, Any]:
+    """Return what a view's script takes in milliseconds, and what it drew."""
+    parts = urlsplit(place.path)
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).switch_page(str(PAGES[parts.path.strip("/") or "home"]))
+    for name, values in parse_qs(parts.query).items():
+        test.query_params[name] = values
+    took, cpu = [], []
+    for _ in range(REPEATS + 1):
+        drawn.clear()
+        start, worked = time.perf_counter(), time.process_time()
+        test.run()
+        took.append((time.perf_counter() - start) * 1000)
+        cpu.append((time.process_time() - worked) * 1000)
+        assert not test.exception, f"{place.name}: {test.exception}"
+    rows = sum(len(each.value) for each in test.dataframe)
+    return {
+        "first_ms": round(took[0]),
+        "median_ms": round(median(took[1:])),
+        "cpu_ms": round(median(cpu[1:])),
+        "charts": len(drawn),
+        "points": sum(drawn),
+        "table_rows": rows,
+    }
+
+
+def main() -> None:
+    """Fill, measure, print and save."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=10_000)
+    options.add_argument("--points", type=int, default=2_200_000)
+    options.add_argument("--home", type=Path)
+    asked = options.parse_args()
+    noted = noting.chart
+
+    def counted(title: str, figure: go.Figure, *words: Any, **more: Any) -> Any:
+        drawn.append(sum(len(trace.x) for trace in figure.data if getattr(trace, "x", None) is not None))
+        return noted(title, figure, *words, **more)
+
+    noting.chart = counted
+    with nullcontext(asked.home) if asked.home else tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
+        home = Home(Path(folder)).create()
+        os.environ["PARALLAB_HOME"] = str(home.path)
+        found = {}
+        for place in filled(home, asked.runs, asked.points):
+            found[place.name] = measured(place)
+            print(place.name, found[place.name], flush=True)
+    save("pages", {"runs": asked.runs, "points": asked.points, "views": found})
+
+
+if __name__ == "__main__":
+    main()
