@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from http.cookies import SimpleCookie
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.auth_util import get_cookie_with_chunks, get_origin_from_redirect_uri
 from streamlit.user_info import generate_login_redirect_url
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -43,10 +44,12 @@ def provider_routes() -> list[BaseRoute]:
 async def set_out(request: Request) -> Response:
     """Send a browser to the provider `at`, as `st.login` does; remember where it wanted to go."""
     known = configured().found
-    key = request.query_params.get("at", known[0].key if known else "")
+    key, wanted = request.query_params.get("at", known[0].key if known else ""), safe_way(request.query_params.get("next", "/"))
     if key not in [each.key for each in known]:
         return RedirectResponse("/signin", 303, NEVER_STORE)
-    request.session.update({WANTED: safe_way(request.query_params.get("next", "/")), AT: key})
+    if elsewhere := _other_name(request):
+        return RedirectResponse(f"{elsewhere}/signin/provider?{urlencode({'at': key, 'next': wanted, 'moved': 1})}", 303, NEVER_STORE)
+    request.session.update({WANTED: wanted, AT: key})
     return RedirectResponse(generate_login_redirect_url(key), 303, NEVER_STORE)
 
 
@@ -95,6 +98,16 @@ async def _streamlits(path: str, request: Request) -> Response:
         return RedirectResponse("/", 303, NEVER_STORE)
     answer: Response = await _THEIRS[path](request)
     return answer
+
+
+def _other_name(request: Request) -> str | None:
+    """Return the console's address by which the provider sends people back, where this browser came by another one: cookies of the way there are kept by name.
+
+    A browser is moved once at most, since a proxy may show us another name than people use.
+    """
+    origin = get_origin_from_redirect_uri()
+    other = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "") and "moved" not in request.query_params
+    return origin if other else None
 
 
 def _let_in(claims: Mapping[str, Any], browser: str) -> str:

@@ -90,6 +90,7 @@ def page(wanted: str, name: str = "", said: str = "", status: int = 200) -> Resp
         "next": escape(wanted, quote=True),
         "name": escape(name[:200], quote=True),
         "said": escape(said),
+        "role": "alert" if status >= 400 else "status",
         "hidden": "" if said else "hidden",
         "ways": ways,
         "no_ways": "" if ways else "hidden",

@@ -99,8 +99,8 @@ def lab_with_provider(home: Home, folder: Path) -> Iterator[tuple[Console, Provi
 
 
 def said(answer: httpx.Response) -> str:
-    """Return what the page with the ways in says to somebody who was not let in."""
-    found = search(r'<p role="alert" >(.*?)</p>', answer.text)
+    """Return what the page with the ways in says beside them, empty for nothing."""
+    found = search(r'<p role="(?:alert|status)" >(.*?)</p>', answer.text)
     return unescape(found[1]) if found else ""
 
 

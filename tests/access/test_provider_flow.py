@@ -1,6 +1,7 @@
 """The way by a real provider into a real console, walked by a browser without scripts: who gets in, as what, and what no copied or made-up cookie opens."""
 
 from collections.abc import Iterator
+from secrets import token_hex
 
 import httpx
 import pytest
@@ -124,8 +125,9 @@ def test_no_cookie_that_is_made_up_or_another_s_opens_anything(lab: Lab) -> None
 
 def test_who_is_shut_out_is_out_at_once_and_stays_out(lab: Lab, browser: Browser) -> None:
     console, provider = lab
-    provider.knows("kim", "lab-members")
+    provider.knows("kim", "lab-members", *[token_hex(16) for _ in range(400)])
     browser.sign_in("kim")
+    assert "_streamlit_user_2" in browser.cookies  # so long a token comes in several cookies
     assert browser.get("/api/token").status_code == 200
     with Store.open(console.home) as store:
         store.shut_out("Kim", by="Ada")
@@ -168,6 +170,12 @@ def test_what_fails_on_the_way_is_told_in_a_sentence(lab: Lab, browser: Browser)
     assert browser.get(stolen).url.path == "/" and browser.session()
     log = (console.home.path / "console.log").read_text()
     assert not [secret for secret in ("c" * 40, "not-the-secret", browser.session(), httpx.URL(stolen).params["code"]) if secret in log]
+
+
+def test_who_comes_by_another_name_of_the_console_is_moved_to_the_one_that_the_provider_knows(lab: Lab, browser: Browser) -> None:
+    console = lab[0]
+    asked = browser.get(f"http://localhost:{console.port}/signin/provider?at=lab&next=/results")
+    assert str(browser.post(str(asked.url), data={"sub": "ada"}).url) == f"{console.address}/results"
 
 
 def test_a_wanted_address_elsewhere_is_not_followed(lab: Lab, browser: Browser) -> None:

@@ -38,7 +38,7 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
         copied = session(page)
         page.evaluate(SIGN_OUT)
         page.get_by_role("button", name="End session").click()  # the provider asks whether one wants to leave it too
-        expect(page.get_by_text("You have signed out.")).to_be_visible()
+        expect(page.get_by_role("status")).to_have_text("You have signed out.")
         page.goto(f"{console.address}{DEEP}")
         expect(page.get_by_role("link", name="Sign in with Lab ID")).to_be_visible()
         assert httpx.get(f"{console.address}/api/token", headers={"cookie": f"parallab_session={copied}"}).status_code == 401
