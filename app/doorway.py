@@ -4,11 +4,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.access.providers import CALLBACK, configured
 from engine.home import Home
 from engine.store import Reader, SignedIn
 from engine.store.sign_ins import key_of
 
 COOKIE = "parallab_session"
+DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
+"""What nobody wants to come to once they are in."""
 HTTPS = "PARALLAB_HTTPS"
 """Set to 1 where a proxy before the console speaks HTTPS, so that cookies are never sent without it."""
 
@@ -18,7 +21,7 @@ class Visitor:
     """Somebody before the door."""
 
     asked: bool
-    """Whether a sign-in is asked for: the lab has accounts."""
+    """Whether a sign-in is asked for: the lab has accounts, or a provider whose people get them."""
     who: SignedIn | None
     """Whom the cookies stand for, None for nobody."""
     key: str = ""
@@ -32,7 +35,7 @@ class Visitor:
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment."""
     key = key_of(cookies[COOKIE]) if cookies.get(COOKIE) else ""
-    return Visitor(reader.has_people(), reader.signed_in(key) if key else None, key)
+    return Visitor(bool(configured().found) or reader.has_people(), reader.signed_in(key) if key else None, key)
 
 
 def visitor_now(cookies: Mapping[str, str]) -> Visitor:
@@ -49,4 +52,4 @@ def is_secure(scheme: str) -> bool:
 def safe_way(wanted: str) -> str:
     """Return the path on this console that somebody wanted before they had to sign in; the first page for anything else."""
     plain = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
-    return wanted if plain and not wanted.startswith(("/signin", "/signout", "/api/")) else "/"
+    return wanted if plain and not wanted.startswith(DOORS) else "/"

@@ -10,16 +10,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.doorway import Visitor, visitor
 from app.open_reader import OpenReader
+from engine.access.providers import CALLBACK
 from engine.errors import EngineError
 from engine.home import Home
 
-PUBLIC = frozenset({"/healthz", "/signin", "/signout"})
-"""What answers to everybody: whether the console lives, and the way in."""
+PUBLIC = frozenset({"/healthz", "/signin", "/signout", "/signin/provider", "/auth/login", "/auth/logout", CALLBACK})
+"""What answers to everybody: whether the console lives, and the ways in and out."""
 VISITOR = "parallab.visitor"
 """Where routes find the visitor in their scope."""
 FAR = (
-    "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m engine users add NAME --role admin),"
-    " or open it from its own machine."
+    "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m engine users add NAME --role admin)"
+    " or an OpenID provider (docs/signing-in.md), or open it from its own machine."
 )
 POLICY_VIOLATION = 1008
 

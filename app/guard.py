@@ -8,6 +8,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.doorway import is_secure
+
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OURS = ("/api/", "/healthz", "/vendor/")
 FORMS = ("/signin", "/signout")
@@ -29,7 +31,7 @@ class Guard:
         headers = Headers(scope=scope)
         refusal = self._refusal(scope["method"], scope["path"], headers)
         answer = JSONResponse({"error": refusal[1]}, refusal[0]) if refusal else self.app
-        await answer(scope, receive, _with_headers(send, headers.get("host", "")))
+        await answer(scope, receive, _with_headers(send, headers.get("host", ""), is_secure(scope.get("scheme", "http"))))
 
     def _refusal(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -56,15 +58,22 @@ def _known(name: str, hosts: Iterable[str]) -> bool:
     return any(pattern == "*" or name == pattern.lower() or (pattern.startswith("*.") and name.endswith(pattern[1:].lower())) for pattern in hosts)
 
 
-def _with_headers(send: Send, host: str) -> Send:
+def _with_headers(send: Send, host: str, secure: bool) -> Send:
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in _safe_headers(host).items():
                 headers.setdefault(name, value)
+            if secure:
+                message["headers"] = [(name, _over_https(value) if name == b"set-cookie" else value) for name, value in message["headers"]]
         await send(message)
 
     return wrapped
+
+
+def _over_https(cookie: bytes) -> bytes:
+    """Return a cookie that is never sent unencrypted; Streamlit leaves that open for its own."""
+    return cookie if b"; secure" in cookie.lower() else cookie + b"; Secure"
 
 
 def _safe_headers(host: str) -> dict[str, str]:

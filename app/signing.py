@@ -2,7 +2,7 @@
 
 from html import escape
 from string import Template
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -11,15 +11,19 @@ from starlette.routing import BaseRoute, Route
 
 from app.doorway import COOKIE, Visitor, is_secure, safe_way
 from app.gate import VISITOR
+from engine.access.providers import configured
 from engine.access.signing_in import sign_in
 from engine.errors import EngineError, SignInRefused
 from engine.home import ROOT, Home
-from engine.store import Store
-from engine.store.sign_ins import LASTS_S
+from engine.store import Reader, Store
+from engine.store.sign_ins import LASTS_S, Way
 
 LONGEST_FORM = 8_000
 PAGE = Template((ROOT / "app" / "browser" / "signin.html").read_text())
+ONWARD = (ROOT / "app" / "browser" / "signingout.html").read_text()
+"""Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our policy)."""
 NEVER_STORE = {"cache-control": "no-store"}
+LOOK_S = 0.2
 
 
 def sign_in_routes() -> list[BaseRoute]:
@@ -47,34 +51,67 @@ async def come_in(request: Request) -> Response:
         return page(wanted, fields.get("name", ""), str(error), 401)
     except EngineError as error:
         return page(wanted, fields.get("name", ""), str(error), 503)
-    await run_in_threadpool(_end, request)
+    await run_in_threadpool(end, request)
+    return welcome(request, secret, wanted)
+
+
+async def leave(request: Request) -> Response:
+    """End the sign-in for good and take its cookie away; who came in by a provider is led on to its sign-out."""
+    try:
+        way = await run_in_threadpool(end, request)
+    except EngineError as error:
+        return page("/", said=f"You are still signed in: {error}", status=503)
+    answer: Response = HTMLResponse(ONWARD, headers=NEVER_STORE) if way == "provider" else RedirectResponse("/signin?out", 303, NEVER_STORE)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+    return answer
+
+
+def welcome(request: Request, secret: str, wanted: str) -> Response:
+    """Return the answer that lets a browser in: the cookie of its new sign-in, and the way on."""
     answer = RedirectResponse(wanted, 303, NEVER_STORE)
     answer.set_cookie(COOKIE, secret, max_age=int(LASTS_S), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
     return answer
 
 
-async def leave(request: Request) -> Response:
-    """End the sign-in for good and take its cookie away."""
-    try:
-        await run_in_threadpool(_end, request)
-    except EngineError as error:
-        return page("/", said=f"You are still signed in: {error}", status=503)
-    answer = RedirectResponse("/signin?out", 303, NEVER_STORE)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
-    return answer
+def end(request: Request) -> Way | None:
+    """End the sign-in that a request's cookie stands for and return the way that it came in; raises EngineError."""
+    found: Visitor = request.scope[VISITOR]
+    if not found.key:
+        return None
+    with Store.open(Home.find(), timeout_s=5.0) as store:
+        return store.sign_out(found.key)
 
 
 def page(wanted: str, name: str = "", said: str = "", status: int = 200) -> Response:
-    """Return the page with the form."""
-    words = PAGE.substitute(next=escape(wanted, quote=True), name=escape(name[:200], quote=True), said=escape(said), hidden="" if said else "hidden")
-    return HTMLResponse(words, status, NEVER_STORE)
+    """Return the page with the ways in: a button for each provider, and the form where somebody has a password."""
+    ways = "".join(_button(each.key, each.label, wanted) for each in configured().found)
+    no_form = bool(ways) and not _has_passwords()
+    words = {
+        "next": escape(wanted, quote=True),
+        "name": escape(name[:200], quote=True),
+        "said": escape(said),
+        "role": "alert" if status >= 400 else "status",
+        "hidden": "" if said else "hidden",
+        "ways": ways,
+        "no_ways": "" if ways else "hidden",
+        "no_form": "hidden" if no_form else "",
+        "no_choice": "hidden" if no_form or not ways else "",
+        "focus": "" if ways else "autofocus",
+    }
+    return HTMLResponse(PAGE.substitute(words), status, NEVER_STORE)
 
 
-def _end(request: Request) -> None:
-    found: Visitor = request.scope[VISITOR]
-    if found.key:
-        with Store.open(Home.find(), timeout_s=5.0) as store:
-            store.sign_out(found.key)
+def _button(key: str, label: str, wanted: str) -> str:
+    address = "/signin/provider?" + urlencode({"at": key} | ({"next": wanted} if wanted != "/" else {}))
+    return f'<a class="way" href="{escape(address, quote=True)}">Sign in with {escape(label)}</a>'
+
+
+def _has_passwords() -> bool:
+    try:
+        with Reader.open(Home.find(), timeout_s=LOOK_S) as reader:
+            return reader.has_passwords()
+    except EngineError:  # the page must not fail where the store is held for a moment: the form says so itself
+        return True
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -20,6 +20,7 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
     os.environ["PARALLAB_DATA"] = str(SHARED_DATA)
 os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
+os.environ["PARALLAB_SECRETS"] = os.devnull  # the providers of whoever runs the tests are none of theirs
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 

@@ -80,6 +80,7 @@ COMMANDS: dict[str, Rule] = {
     "set role": _for("admin", "give roles"),
     "shut out": _for("admin", "shut people out"),
     "let in": _for("admin", "let people in again"),
+    "unlink": _for("admin", "unlink people from their OpenID provider"),
     "set password": _for("viewer", "set a password"),
     "end sign-ins": _for("viewer", "end sign-ins"),
     "make token": _for("viewer", "make tokens"),

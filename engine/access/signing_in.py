@@ -1,8 +1,9 @@
-"""Signing in with a name and a password: one answer for every way that it can fail, and as much work for a name that nobody has."""
+"""Signing in: with a name and a password, which fails with one answer and after the same work whatever was wrong, or by the word of a provider."""
 
 from threading import BoundedSemaphore
 
 from engine.access import passwords
+from engine.access.vouching import Vouched
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
@@ -29,3 +30,16 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "") -> str:
         if stored and passwords.is_outdated(stored):
             store.renew_password(kept, passwords.hashed(password))
         return store.begin_sign_in(kept, "password", browser=browser)
+
+
+def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
+    """Return the secret for the browser of somebody whom a provider has just vouched for. Raises SignInRefused; either answer is in the audit log."""
+    with Store.open(home, timeout_s=5.0) as store:
+        try:
+            person = store.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
+            return store.begin_sign_in(person.name, "provider", browser=browser)
+        except SignInRefused as error:
+            store.refuse_sign_in(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))
+            if who.unverified:
+                raise SignInRefused(f"{error} The provider has not verified your e-mail address, so it was not looked at.") from None
+            raise

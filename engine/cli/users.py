@@ -95,6 +95,15 @@ def let_in_command(name: str, owner: str, as_json: bool) -> None:
     _change(lambda store: store.let_in(name, by=owner), "may sign in again", as_json)
 
 
+@users_command.command("unlink", short_help="Let an OpenID identity be nobody's.")
+@click.argument("name")
+@owner_option
+@json_option
+def unlink_command(name: str, owner: str, as_json: bool) -> None:
+    """Let the identity that somebody signs in with at a provider be theirs no more; who next signs in with their verified address is linked again."""
+    _change(lambda store: store.unlink(name, by=owner), "is linked to no provider now and signed out everywhere", as_json)
+
+
 @users_command.command("sign-out", short_help="Sign somebody out of every browser.")
 @click.argument("name")
 @owner_option

@@ -4,7 +4,6 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Literal
 
 from engine.access.rules import ROLES, Role
@@ -12,7 +11,6 @@ from engine.errors import ConfigError, Problem, SignInRefused
 from engine.store.clock import now, seconds_since
 from engine.store.connection import Connected
 from engine.store.guarding import Guarded, command
-from engine.store.people import NAME_LENGTH, PERSON, Person, as_person, checked_name
 
 Scope = Literal["read", "launch"]
 Way = Literal["password", "provider"]
@@ -76,9 +74,9 @@ class SignIns(Connected):
             return None
         return SignedIn(row["name"], row["role"])
 
-    def knows_sign_in(self, key: str) -> bool:
-        """Say whether a sign-in with that key ever was, so that one that ended is not begun a second time."""
-        return self.row("SELECT 1 FROM sign_ins WHERE key = ?", [key]) is not None
+    def has_passwords(self) -> bool:
+        """Say whether anybody can sign in with a password."""
+        return self.row("SELECT 1 FROM people WHERE password IS NOT NULL AND disabled_at IS NULL LIMIT 1") is not None
 
     def token_holder(self, token: str) -> SignedIn | None:
         """Return whom a script's token stands for; None where it was taken back or is too old, or its person is shut out."""
@@ -116,15 +114,15 @@ class SignIns(Connected):
 class SignInCommands(Guarded):
     """What signing in and out writes; who someone is was proved before (engine/access/signing_in.py)."""
 
-    def begin_sign_in(self, name: str, way: Way, *, browser: str = "", secret: str | None = None) -> str:
-        """Let a browser in as a person and return the secret that its cookie is to hold: always a new one, or the provider's own cookie.
+    def begin_sign_in(self, name: str, way: Way, *, browser: str = "") -> str:
+        """Let a browser in as a person and return the secret that its cookie is to hold: always a new one, so that none can be fixed beforehand.
 
-        Raises SignInRefused where nobody active has that name, or where that secret was signed out before.
+        Raises SignInRefused where nobody active has that name.
         """
-        secret = secrets.token_urlsafe(32) if secret is None else secret
+        secret = secrets.token_urlsafe(32)
         with self.change() as connection:
             row = self.row("SELECT id, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
-            if row is None or self.row("SELECT 1 FROM sign_ins WHERE key = ?", [key_of(secret)]):
+            if row is None:
                 raise SignInRefused("This sign-in has ended. Sign in again.")
             sql = "INSERT INTO sign_ins (key, person_id, way, browser, began_at, seen_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
             connection.execute(sql, [key_of(secret), row["id"], way, browser[:120], now(), now(), _in(LASTS_S)])
@@ -149,15 +147,16 @@ class SignInCommands(Guarded):
         with self.change() as connection:
             connection.execute("UPDATE people SET password = ? WHERE name = ?", [stored, name])
 
-    def sign_out(self, key: str) -> bool:
-        """End a sign-in for good; False where it had ended or never was."""
+    def sign_out(self, key: str) -> Way | None:
+        """End a sign-in for good and return the way that it came in; None where it had ended or never was."""
+        way: Way | None = None
         with self.change() as connection:
-            row = self.row("SELECT name, role FROM sign_ins JOIN people ON people.id = person_id WHERE key = ? AND ended_at IS NULL", [key])
-            if row is None:
-                return False
-            connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE key = ?", [now(), row["name"], key])
-            self._audit("sign out", row["name"], row["role"], "", [], "")
-        return True
+            row = self.row("SELECT name, role, way FROM sign_ins JOIN people ON people.id = person_id WHERE key = ? AND ended_at IS NULL", [key])
+            if row is not None:
+                way = row["way"]
+                connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE key = ?", [now(), row["name"], key])
+                self._audit("sign out", row["name"], row["role"], "", [], "")
+        return way
 
     def note_use(self, key: str) -> None:
         """Note that a sign-in or a token is in use; writes nothing where that was noted a moment ago."""
@@ -197,46 +196,6 @@ class SignInCommands(Guarded):
         """Take a token back for good; False where it is not there or was taken back already."""
         sql = "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
         return self.connection.execute(sql, [now(), token_id]).rowcount > 0
-
-    def known_by_provider(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
-        """Return the person that a provider has just vouched for; one that it names for the first time gets an account.
-
-        An `email` is one that the provider has verified: whom an admin added under it is that person. With a `role` (from the provider's groups) the
-        person has that one from now on, unless an admin gave them theirs. Raises SignInRefused for somebody new without a role, somebody who is shut
-        out, and in a lab that has no admin yet.
-        """
-        with self.change() as connection:
-            if not self.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL"):
-                raise SignInRefused("This lab has no admin yet. Whoever runs it adds one: python -m engine users add NAME --role admin --email ADDRESS")
-            found = self.row("SELECT id FROM people WHERE issuer = ? AND subject = ?", [issuer, subject])
-            if found is None and email and (found := self.row("SELECT id FROM people WHERE email = ? COLLATE NOCASE AND subject IS NULL", [email])):
-                connection.execute("UPDATE people SET issuer = ?, subject = ? WHERE id = ?", [issuer, subject, found["id"]])
-            if found is None:
-                return self._welcome(issuer, subject, name, email, role)
-            person = as_person(self.rows(f"{PERSON} WHERE id = ?", [found["id"]])[0])
-            if not person.active:
-                raise SignInRefused(f"{person.name} is shut out of this lab. An admin can let you in again.")
-            if role and role != person.role and person.role_from == "provider" and not self._is_last_admin(person.id):
-                connection.execute("UPDATE people SET role = ? WHERE id = ?", [role, person.id])
-                self._audit("set role", issuer, "program", "person", [person.name], f"role={role}")
-            return as_person(self.rows(f"{PERSON} WHERE id = ?", [person.id])[0])
-
-    def _welcome(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
-        """Give somebody whom a provider names for the first time an account, inside a change."""
-        if role is None:
-            raise SignInRefused(
-                f"{name or email or 'You'} may not use this lab yet: the provider names no group that has a role here. Ask an admin to add you."
-            )
-        base = checked_name(name[:NAME_LENGTH] or email.partition("@")[0])
-        taken = {str(row[0]).casefold() for row in self.rows("SELECT name FROM people")}
-        free = next(each for n in count(1) if (each := base if n == 1 else f"{base[: NAME_LENGTH - 5]} {n}").casefold() not in taken)
-        sql = "INSERT INTO people (name, role, role_from, email, issuer, subject, created_at, created_by) VALUES (?, ?, 'provider', ?, ?, ?, ?, ?)"
-        self.connection.execute(sql, [free, role, email, issuer, subject, now(), issuer])
-        self._audit("add person", issuer, "program", "person", [free], f"role={role}")
-        return as_person(self.rows(f"{PERSON} WHERE name = ?", [free])[0])
-
-    def _is_last_admin(self, person_id: int) -> bool:
-        return not self.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL AND id <> ?", [person_id])
 
 
 def key_of(secret: str) -> str:

@@ -12,16 +12,16 @@ from engine.store.duels import DuelCommands
 from engine.store.lineage import take_over
 from engine.store.looks import LookCommands
 from engine.store.marks import MarkCommands
-from engine.store.people import PeopleCommands
 from engine.store.points import write_points
 from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.recovery import Recoveries
 from engine.store.rows import RUN, as_run
 from engine.store.sign_ins import SignInCommands
 from engine.store.views import ViewCommands
+from engine.store.vouched import VouchedCommands
 
 
-class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, PeopleCommands, SignInCommands):
+class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:

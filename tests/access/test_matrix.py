@@ -111,6 +111,7 @@ GIVEN: dict[str, Given] = {
     "set role": lambda lab, by, owner: partial(lab.store.set_role, owner, "admin", by=by),
     "shut out": lambda lab, by, owner: partial(lab.store.shut_out, owner, by=by),
     "let in": lambda lab, by, owner: partial(lab.store.let_in, owner, by=by),
+    "unlink": lambda lab, by, owner: partial(lab.store.unlink, owner, by=by),
     "set password": lambda lab, by, owner: partial(lab.store.set_password, owner, "a long enough one", by=by),
     "end sign-ins": lambda lab, by, owner: partial(lab.store.end_sign_ins, owner, by=by),
     "make token": lambda lab, by, owner: partial(lab.store.make_token, owner, "a", "read", by=by),
@@ -148,7 +149,7 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return True
     if command in ("launch", "launch sweep", "launch duel", "save view", "import"):
         return True
-    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in"}:
+    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in", "unlink"}:
         return False
     return by == owner
 

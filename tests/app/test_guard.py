@@ -1,5 +1,10 @@
-import pytest
+import asyncio
 
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+
+from app.guard import Guard
 from engine.home import Home
 from tests.app.browsing import BASE, Client
 
@@ -42,3 +47,21 @@ def test_every_answer_carries_the_safe_headers(client: Client) -> None:
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert "connect-src 'self' ws://127.0.0.1:8501" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_cookie_is_kept_from_unencrypted_connections_where_people_come_over_https(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = PlainTextResponse("")
+    answer.set_cookie("_streamlit_xsrf", "a")
+    answer.set_cookie("parallab_session", "b", secure=True)
+
+    async def asked() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(Guard(answer)), base_url=BASE) as client:
+            return await client.get("/healthz")
+
+    def cookies() -> list[str]:
+        found = asyncio.run(asked())
+        return [header.lower() for header in found.headers.get_list("set-cookie")]
+
+    assert ["secure" in cookie for cookie in cookies()] == [False, True]
+    monkeypatch.setenv("PARALLAB_HTTPS", "1")
+    assert [cookie.count("; secure") for cookie in cookies()] == [1, 1]

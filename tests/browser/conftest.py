@@ -29,8 +29,9 @@ class Console:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.port = _free_port()
+        self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        self.settings: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -39,7 +40,7 @@ class Console:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port)],
                 cwd=ROOT,
-                env=os.environ | {"PARALLAB_HOME": str(self.home.path)},
+                env=os.environ | {"PARALLAB_HOME": str(self.home.path)} | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -122,7 +123,7 @@ def _chromium() -> str:
     pytest.skip(line)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

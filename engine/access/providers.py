@@ -1,0 +1,166 @@
+"""The OpenID providers that a lab signs in at: Streamlit's own `[auth]` of secrets.toml, and beside it, in `[parallab]`, which of their groups have which role.
+
+The file is read once, when the console starts. One that can't be understood stops the console: a lab that meant to have a sign-in must not open without it.
+"""
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pydantic
+from pydantic import BaseModel, ConfigDict
+
+from engine.access.rules import ROLES, Role
+from engine.errors import ConfigError, Problem
+from engine.home import ROOT
+
+FILE = "PARALLAB_SECRETS"
+"""Names another file than .streamlit/secrets.toml in the project."""
+CALLBACK = "/oauth2callback"
+"""Where providers send people back to; Streamlit answers there and nowhere else."""
+SECRET_LENGTH = 32
+_DEFAULT = "default"
+_NEEDED = ("client_id", "client_secret", "server_metadata_url")
+
+
+class Rules(BaseModel):
+    """What `[parallab]` says of whoever a provider vouches for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    groups_claim: str = "groups"
+    """Where the ID token holds a person's groups; a dot leads into a claim, as in realm_access.roles."""
+    roles: dict[Role, tuple[str, ...]] = {}
+    """The groups that have each role; who is in several has the highest."""
+    default_role: Role | None = None
+    """The role of somebody in none of these groups; without one they are not let in."""
+    names: dict[str, str] = {}
+    """What people call each provider: by its section's name, or default."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One provider that people can sign in at."""
+
+    key: str
+    """What Streamlit knows it by: default, or its section's name."""
+    label: str
+
+
+@dataclass(frozen=True)
+class Providers:
+    """All that is configured; nothing where there is no sign-in by OpenID Connect."""
+
+    found: tuple[Provider, ...] = ()
+    rules: Rules = field(default_factory=Rules)
+    auth: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What Streamlit is given, secrets among it."""
+
+    def label_of(self, key: str) -> str:
+        """Return what people call a provider."""
+        return next((each.label for each in self.found if each.key == key), "the provider")
+
+
+@cache
+def configured() -> Providers:
+    """Return the lab's providers, read once; raises ConfigError for a file that can't be understood."""
+    named = os.environ.get(FILE)
+    path = Path(named) if named else ROOT / ".streamlit" / "secrets.toml"
+    if not named and not path.exists():
+        return Providers()
+    return read(path)
+
+
+def read(path: Path) -> Providers:
+    """Return the providers of a secrets file, none where it has no `[auth]`; raises ConfigError. No sentence repeats a secret."""
+    try:
+        whole = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _wrong(path, f"it can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise _wrong(path, f"it is no TOML in UTF-8 ({_place(error)})") from None
+    auth, ours = whole.get("auth"), whole.get("parallab", {})
+    if auth is None:
+        return Providers()
+    if not isinstance(auth, dict) or not isinstance(ours, dict):
+        raise _wrong(path, "auth and parallab are sections: [auth], [parallab]")
+    _check_shared(path, auth)
+    rules = _rules(path, ours)
+    named = {key: each for key, each in auth.items() if isinstance(each, dict) and key != "client_kwargs"}
+    sections = ({_DEFAULT: auth} if "client_id" in auth else {}) | named
+    if not sections:
+        raise _wrong(
+            path, "[auth] names no provider: it needs client_id, client_secret and server_metadata_url, or sections such as [auth.keycloak] with these"
+        )
+    found = tuple(_provider(path, key, each, rules) for key, each in sections.items())
+    if strange := sorted(set(rules.names) - set(sections)):
+        raise _wrong(path, f"[parallab.names] names the provider '{strange[0]}', which [auth] has not. It has: {', '.join(sections)}")
+    return Providers(found, rules, auth)
+
+
+def _check_shared(path: Path, auth: Mapping[str, Any]) -> None:
+    back = auth.get("redirect_uri")
+    if not isinstance(back, str) or not back.endswith(CALLBACK):
+        raise _wrong(path, f"redirect_uri of [auth] is the console's own address with {CALLBACK} behind it, such as https://lab.example.org{CALLBACK}")
+    if not _is_private(back):
+        raise _wrong(path, f"redirect_uri '{back}' would carry sign-ins over a network unencrypted: it has to begin with https://")
+    secret = auth.get("cookie_secret")
+    if not isinstance(secret, str) or len(secret) < SECRET_LENGTH:
+        raise _wrong(path, f"cookie_secret of [auth] has to be at least {SECRET_LENGTH} random characters, such as openssl rand -hex 32 prints")
+
+
+def _provider(path: Path, key: str, section: Mapping[str, Any], rules: Rules) -> Provider:
+    where = "[auth]" if key == _DEFAULT else f"[auth.{key}]"
+    if "_" in key:
+        raise _wrong(path, f"{where}: Streamlit takes no underscore in the name of a provider")
+    if missing := [name for name in _NEEDED if not isinstance(section.get(name), str) or not section[name].strip()]:
+        raise _wrong(path, f"{where} lacks {' and '.join(missing)}")
+    address = section["server_metadata_url"]
+    if not _is_private(address):
+        raise _wrong(path, f"server_metadata_url of {where}, '{address}', has to begin with https://, or anybody between could vouch for people")
+    usual = urlsplit(address).hostname if key == _DEFAULT else key
+    return Provider(key, rules.names.get(key) or usual or key)
+
+
+def _rules(path: Path, section: Mapping[str, Any]) -> Rules:
+    try:
+        return Rules.model_validate(section)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+        hint = f"; roles are {', '.join(ROLES)}" if "role" in where else f"; it may have {', '.join(Rules.model_fields)}"
+        raise _wrong(path, f"parallab.{where}: {first['msg'].lower()}{hint}") from None
+
+
+def _is_private(address: str) -> bool:
+    """Say whether nobody on the way can read or change what goes to an address: HTTPS, or this machine itself."""
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_here(str(parts.hostname))))
+    except ValueError:
+        return False
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _place(error: ValueError) -> str:
+    """Return where TOML goes wrong, without the text there, which may be a secret."""
+    if isinstance(error, tomllib.TOMLDecodeError):
+        found = str(error).rpartition("(")
+        return found[2].rstrip(")") if found[1] else "at its end"
+    return "a byte that is no UTF-8"
+
+
+def _wrong(path: Path, why: str) -> ConfigError:
+    return ConfigError([Problem("secrets", f"The sign-in file {path} does not do: {why}. See docs/signing-in.md.")])

@@ -1,0 +1,169 @@
+"""What a provider's token says of a person, and the account that comes of it."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from engine.access.providers import Rules
+from engine.access.rules import Program, Role
+from engine.access.signing_in import sign_in_by_provider
+from engine.access.vouching import Vouched, groups_of, role_of, vouched
+from engine.errors import SignInRefused
+from engine.home import Home
+from engine.store import Demand, Reader, Store
+from engine.store.sign_ins import key_of
+
+ISSUER = "https://id.example.org"
+FIRST = Program("first")
+RULES = Rules(roles={"admin": ("lab-admins",), "member": ("lab-members", "students"), "viewer": ("guests",)})
+CLAIMS = {"iss": ISSUER, "sub": "4711", "name": "Mia", "email": "mia@example.org", "email_verified": True, "groups": ["students"]}
+
+
+# ---- the token -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "role"),
+    [
+        (["students"], "member"),
+        (["guests", "lab-admins", "students"], "admin"),
+        (["Students"], None),
+        ([], None),
+        ("guests", "viewer"),
+        ([1, None], None),
+        (7, None),
+    ],
+)
+def test_the_highest_role_of_somebody_s_groups_is_theirs(groups: object, role: Role | None) -> None:
+    assert role_of({"groups": groups}, RULES) == role
+    assert role_of({"groups": groups}, RULES.model_copy(update={"default_role": "viewer"})) == (role or "viewer")
+
+
+def test_groups_are_found_within_claims_under_dotted_names_and_as_keys() -> None:
+    assert groups_of({"realm_access": {"roles": ["a", "b"]}}, "realm_access.roles") == {"a", "b"}
+    assert groups_of({"https://lab.org/groups": ["a"]}, "https://lab.org/groups") == {"a"}
+    assert groups_of({"roles": {"a": {"org": "1"}, "b": {}}}, "roles") == {"a", "b"}
+    assert groups_of({"realm_access": ["a"]}, "realm_access.roles") == groups_of({}, "groups") == frozenset()
+
+
+def test_only_an_address_that_the_provider_has_verified_counts() -> None:
+    assert vouched(CLAIMS, RULES) == Vouched(ISSUER, "4711", "Mia", "mia@example.org", "member")
+    assert vouched(CLAIMS | {"email_verified": "true"}, RULES).email == "mia@example.org"
+    for claim in (False, "false", None, 1, "yes"):
+        found = vouched(CLAIMS | {"email_verified": claim}, RULES)
+        assert (found.email, found.unverified) == ("", True)
+    assert vouched(CLAIMS | {"email": "mia@example.org, eve@example.org"}, RULES).email == ""
+
+
+def test_a_token_that_names_nobody_lets_nobody_in_and_a_name_is_shown_plainly() -> None:
+    for wrong in ({"sub": ""}, {"iss": None}, {"sub": 4711}, {"sub": "x" * 256}):
+        with pytest.raises(SignInRefused, match="does not say who you are"):
+            vouched(CLAIMS | wrong, RULES)
+    assert vouched(CLAIMS | {"name": "  Mia\u202e\n \u200bM\x00 "}, RULES).name == "Mia M"
+    assert vouched(CLAIMS | {"name": "", "preferred_username": "mia"}, RULES).name == "mia"
+
+
+# ---- the account ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    with Store.open(home) as opened:
+        opened.add_person("ada", "admin", by=FIRST, email="ada@example.org")
+        yield opened
+
+
+def known(store: Store, subject: str, role: Role | None = "member", *, name: str = "Mia", email: str = "") -> tuple[str, Role, str]:
+    person = store.known_by_provider(ISSUER, subject, name, email, role)
+    return person.name, person.role, person.role_from
+
+
+def test_somebody_new_gets_an_account_under_a_name_that_is_nobody_s(store: Store) -> None:
+    store.add_run("hogwild", {}, owner=Program("Grace"), demand=Demand(1, 0, 1, 1))
+    assert known(store, "1") == ("Mia", "member", "provider")
+    assert known(store, "1", name="Mia Renamed") == ("Mia", "member", "provider")
+    assert [known(store, str(number), name="mia")[0] for number in (2, 3)] == ["mia 2", "mia 3"]
+    assert known(store, "4", name="Grace")[0] == "Grace 2"  # runs of a Grace are here, and anybody can call themselves Grace
+    assert known(store, "5", name="runner")[0] == "runner 2"
+    assert known(store, "6", name="", email="kim@example.org")[0] == "kim"
+    assert known(store, "7", name="x" * 300)[0] == "x" * 40
+    assert known(store, "8", name="X" * 300)[0] == "X" * 34 + " 2"
+    assert known(store, "9", name="")[0] == "Somebody"
+
+
+def test_the_provider_s_role_follows_its_groups_and_an_admin_s_gift_stays(store: Store) -> None:
+    assert [known(store, "1", role)[1] for role in ("viewer", "admin", "member")] == ["viewer", "admin", "member"]
+    store.set_role("Mia", "viewer", by="ada")
+    assert known(store, "1", "admin") == ("Mia", "viewer", "admin")
+    assert known(store, "1", None) == ("Mia", "viewer", "admin")
+    told = [(entry.who, entry.role, entry.command, entry.targets) for entry in reversed(_audit(store))]
+    assert told[2:4] == [(ISSUER, "program", "set role", ("Mia",))] * 2
+
+
+def test_whose_groups_have_no_role_any_more_is_signed_out_everywhere(store: Store, home: Home) -> None:
+    known(store, "1")
+    secret = store.begin_sign_in("Mia", "provider")
+    with pytest.raises(SignInRefused, match="may not use this lab any more"):
+        known(store, "1", None)
+    with Reader.open(home) as reader:
+        assert reader.signed_in(key_of(secret)) is None
+    with pytest.raises(SignInRefused, match="Eve may not use this lab yet"):
+        known(store, "2", None, name="Eve")
+
+
+def test_the_last_admin_keeps_the_role_whatever_the_provider_says(home: Home) -> None:
+    with Store.open(home) as store:
+        assert known(store, "1", "admin") == ("Mia", "admin", "provider")
+        for role in ("viewer", None):
+            assert known(store, "1", role)[1] == "admin"
+        known(store, "2", "admin")
+        assert known(store, "1", "viewer")[1] == "viewer"
+
+
+def test_a_lab_without_an_admin_waits_for_one(home: Home) -> None:
+    with Store.open(home) as store:
+        with pytest.raises(SignInRefused, match="This lab has no admin yet"):
+            known(store, "1")
+        assert not store.has_people()
+
+
+def test_a_verified_address_links_an_account_that_an_admin_made_and_nothing_else_does(store: Store) -> None:
+    with pytest.raises(SignInRefused):
+        known(store, "1", None, name="ada")
+    assert known(store, "1", None, email="ADA@example.org") == ("ada", "admin", "admin")
+    with pytest.raises(SignInRefused, match=r"signs in at https://id\.example\.org as somebody else"):
+        known(store, "2", "admin", email="ada@example.org")
+    store.unlink("ada", by="ada")
+    assert known(store, "2", None, email="ada@example.org")[0] == "ada"
+    store.add_person("kim", "viewer", by="ada", email="kim@example.org")
+    store.add_person("kim b", "admin", by="ada", email="Kim@example.org")
+    with pytest.raises(SignInRefused, match="2 accounts of this lab have the address"):
+        known(store, "3", email="kim@example.org")
+
+
+def test_who_is_shut_out_stays_out_by_either_way_of_being_known(store: Store) -> None:
+    known(store, "1")
+    store.add_person("kim", "member", by="ada", email="kim@example.org")
+    for name in ("Mia", "kim"):
+        store.shut_out(name, by="ada")
+    for attempt in (partial(known, store, "1"), partial(known, store, "2", email="kim@example.org")):
+        with pytest.raises(SignInRefused, match="is shut out of this lab"):
+            attempt()
+    assert store.row("SELECT 1 FROM people WHERE subject = '2'") is None
+
+
+def test_either_answer_to_a_provider_s_word_is_in_the_audit_log(store: Store, home: Home) -> None:
+    assert sign_in_by_provider(home, vouched(CLAIMS, RULES), browser="Firefox")
+    with pytest.raises(SignInRefused, match=r"has not verified your e-mail address, so it was not looked at\."):
+        sign_in_by_provider(home, vouched(CLAIMS | {"sub": "2", "name": "Eve", "groups": [], "email_verified": False}, RULES))
+    (refused, begun), told = _audit(store)[:2], ["Mia", "Eve"]
+    assert (begun.who, begun.command, begun.detail, begun.refused) == (told[0], "sign in", "way=provider", "")
+    assert (refused.command, refused.role) == ("sign in", "nobody")
+    assert told[1] in refused.refused
+
+
+def _audit(store: Store) -> list[Any]:
+    with Reader.open(store.home) as reader:
+        return list(reader.audit())
