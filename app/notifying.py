@@ -1,13 +1,13 @@
 """Where a person is told that something of theirs has ended: their channels, the last messages, and a form for another channel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 import streamlit as st
 
 from app import dialogs, notifying_form, parts, person
 from app.asking import command, reading
-from app.durations import since
+from app.durations import duration, moment, now, since
 from app.markup import as_cell, as_text, duel_link, run_link, sweep_link, table, when, wide
 from app.notifying_orders import give, say_trouble
 from engine.notices.addresses import KIND_WORDS
@@ -35,7 +35,8 @@ def notifications_section() -> None:
 
 def _section(who: str) -> None:
     with reading() as reader:
-        channels, sent = reader.channels(who), reader.sent(who, limit=SHOWN)
+        with reader.snapshot():
+            channels, sent = reader.channels(who), reader.sent(who, limit=SHOWN)
         on_its_way = any(each.waits and (since(each.made_at) or 0.0) < FRESH_S for each in sent)
         if on_its_way != bool(st.session_state.get(_TICKS)):
             st.session_state[_TICKS] = on_its_way
@@ -46,7 +47,7 @@ def _section(who: str) -> None:
         _add(reader, who)
     if sent:
         st.subheader("Last messages", anchor=False)
-        _messages(sent)
+        _messages(sent, {channel.id: channel for channel in channels})
 
 
 def _channels(channels: Sequence[Channel]) -> None:
@@ -68,8 +69,8 @@ def _add(reader: Reader, who: str) -> None:
 
 def _channel(channel: Channel) -> None:
     """Show one channel with what can be done to it."""
-    tells = f"Tells of {END_WORDS[channel.ends]}, of {REACH_WORDS[channel.reach]}."
-    words = f"<strong>{escape(KIND_WORDS[channel.kind])}</strong> {escape(channel.shown)}"
+    tells = f"Tells of {REACH_WORDS[channel.reach]}: {END_WORDS[channel.ends]}."
+    words = f"<strong>{escape(_name(channel))}</strong> {escape(channel.shown)}"
     st.html(f'<div class="pl-said">{words}<br><span class="pl-quiet">{escape(tells)}</span></div>')
     if channel.paused_at:
         st.warning(as_text(f"Paused: {channel.paused_because}"))
@@ -96,7 +97,7 @@ def _button(label: str, channel: Channel, order: Callable[[Store, str], object],
 
 
 def _change(channel: Channel) -> None:
-    with st.popover("Change", key=f"notify.change.{channel.id}", help="Which ends it tells of."):
+    with st.popover("Change", key=f"notify.change.{channel.id}"):
         ends = st.selectbox("Which ends", ENDS, ENDS.index(channel.ends), format_func=lambda each: END_WORDS[each], key=f"notify.ends.{channel.id}")
         reach = st.selectbox("Of what", REACHES, REACHES.index(channel.reach), format_func=lambda each: REACH_WORDS[each], key=f"notify.reach.{channel.id}")
         _button("Save", channel, lambda store, who: store.set_channel(channel.id, ends=ends, reach=reach, by=who), "It holds for what ends from now on.")
@@ -114,8 +115,12 @@ def ask_delete(channel: Channel) -> None:
             st.rerun()
 
 
-def _messages(sent: Sequence[Sent]) -> None:
-    rows = [[when(each.made_at), str(each.channel_id), _of(each), _state(each), wide(escape(each.last_error))] for each in sent]
+def _name(channel: Channel) -> str:
+    return f"{KIND_WORDS[channel.kind]}, channel {channel.id}"
+
+
+def _messages(sent: Sequence[Sent], channels: Mapping[int, Channel]) -> None:
+    rows = [[_nowrap(when(each.made_at)), escape(_name(channels[each.channel_id])), _of(each), _state(each), wide(_why(each))] for each in sent]
     st.html(table(["When", "Channel", "Of", "State", "Why"], rows, caption="The last messages"))
 
 
@@ -126,6 +131,17 @@ def _of(sent: Sent) -> str:
         first = "the first failure: " if sent.kind == "failure" else ""
         return first + run_link(f"run {sent.run_id}", sent.run_id)
     return sweep_link(f"sweep {sent.sweep_id}", sent.sweep_id) if sent.sweep_id is not None else duel_link(f"duel {sent.duel_id}", sent.duel_id or 0)
+
+
+def _why(sent: Sent) -> str:
+    """Return why the last attempt failed, and when the next one is, as HTML."""
+    left_s = (moment(sent.due_at) - now()).total_seconds()
+    following = f" Next attempt in {duration(left_s)}." if sent.waits and sent.last_error and left_s > 0 else ""
+    return escape(sent.last_error + following)
+
+
+def _nowrap(cell: str) -> str:
+    return f'<span class="pl-nowrap">{cell}</span>'
 
 
 def _state(sent: Sent) -> str:

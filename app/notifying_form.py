@@ -23,8 +23,7 @@ _HOW: dict[Kind, str] = {
 
 def show(reader: Reader, who: str) -> None:
     """Show the form; who adds a channel finds it above in the next moment."""
-    st.session_state.setdefault(_KIND, KINDS[0])
-    kind: Kind = st.segmented_control("Where", KINDS, format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True) or KINDS[0]
+    kind: Kind = st.segmented_control("Where", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True)
     with st.container(border=True):
         ready = _email(reader, who) if kind == "email" else _webhook(reader, kind)
         left, right = st.columns(2)

@@ -30,7 +30,10 @@ _number = click.argument("channel_id", metavar="NUMBER", type=int)
 
 @click.group("notify", short_help="Be told by webhook or e-mail when runs end.")
 def notify_command() -> None:
-    """Be told by Slack, Discord, any other webhook or e-mail when your runs, sweeps and duels end or fail. The runner sends the messages."""
+    """Be told by Slack, Discord, any other webhook or e-mail when your runs, sweeps and duels end or fail. The runner sends the messages.
+
+    Each of these commands answers in JSON with --json.
+    """
 
 
 @notify_command.command("add", short_help="Add a channel.")

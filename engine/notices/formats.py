@@ -76,7 +76,7 @@ def as_email(notice: Notice, sender: str, recipient: str) -> EmailMessage:
     message["Message-ID"] = f"<{notice.key}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
-    why = "You get this because you set up this channel in Parallab; its Notifications page pauses or deletes it."
+    why = "You get this because you set up this channel in Parallab;\nits Notifications page pauses or deletes it."
     message.set_content(f"{notice.text}\n\n-- \n{why}\n")
     return message
 

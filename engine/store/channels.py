@@ -23,7 +23,7 @@ Ends = Literal["all", "bad"]
 Reach = Literal["runs", "wholes"]
 ENDS: tuple[Ends, ...] = get_args(Ends)
 REACHES: tuple[Reach, ...] = get_args(Reach)
-END_WORDS: dict[Ends, str] = {"all": "every end", "bad": "failed or lost, or ended by somebody else"}
+END_WORDS: dict[Ends, str] = {"all": "every end", "bad": "only bad ends (failed, lost, or ended by somebody else)"}
 REACH_WORDS: dict[Reach, str] = {"runs": "single runs, sweeps and duels", "wholes": "sweeps and duels alone"}
 MOST_CHANNELS = 10
 """So many channels a person may have."""

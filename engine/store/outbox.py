@@ -93,6 +93,8 @@ class Telling(Guarded):
 
     def _tell_end(self, run_id: int) -> None:
         """Put down whom to tell that a run has ended, inside the change that ended it."""
+        if self.row("SELECT 1 FROM channels LIMIT 1") is None:
+            return
         row = self.row(_RUN, [run_id])
         if row is None or row["goes_on"]:
             return
@@ -125,7 +127,8 @@ class Telling(Guarded):
         return self.connection.execute(_TO_CHANNELS + (_NOT_TWICE.format(of=only_once) if only_once else ""), values).rowcount
 
     def _is_on(self, whole: Whole, whole_id: int) -> bool:
-        return self.row(f"SELECT 1 FROM runs WHERE {_OF[whole]} AND status NOT IN ({_ENDED}) LIMIT 1", [whole_id]) is not None
+        """Say whether a run of it has not ended; the newest ends last as a rule, so the look begins there."""
+        return self.row(f"SELECT 1 FROM runs WHERE {_OF[whole]} AND status NOT IN ({_ENDED}) ORDER BY id DESC LIMIT 1", [whole_id]) is not None
 
     def _is_judged(self, duel_id: int) -> bool:
         """Say whether all that a duel needs was launched; before that the referee says what becomes of it."""

@@ -51,7 +51,7 @@ def test_a_channel_goes_through_its_life_on_the_page(home: Home) -> None:
     assert "a test" in html(test)
     assert "No runner serves this lab" in said(test)
     test = press(test.selectbox(key="notify.ends.1").select("bad").run(), "notify.Save.1")
-    assert "failed or lost" in html(test)
+    assert "sweeps and duels: only bad ends (failed, lost" in html(test)
     test = press(test, "notify.Pause.1")
     assert "Paused by Ada" in said(test)
     test = press(press(test, "notify.Resume.1"), "notify.delete.1")

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from engine.access.rules import Program
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.notices import mail
+from engine.notices.delivering import Delivering
 from engine.notices.formats import as_email
 from engine.notices.mail_server import MailServer, Security, mail_server
 from engine.notices.notice import Notice
+from engine.runtime.processes import me
+from engine.store import Demand, Store
 from tests.notices.receivers import certificates
 
 PASSWORD = "a password that nobody sees"
@@ -105,6 +110,27 @@ def test_a_message_is_handed_in_encrypted_and_signed_in(tmp_path: Path, security
             assert outcome.refused == refused
             assert PASSWORD not in outcome.error
     assert "could not be reached" in mail.check(server).error
+
+
+def test_an_end_arrives_in_the_mailbox_of_the_owners_account(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ca_file, context = certificates(tmp_path, "127.0.0.1")
+    inbox = Inbox()
+    with serving(inbox, "starttls", context) as port, Store.open(home) as store:
+        settings = {"host": "127.0.0.1", "port": port, "sender": "parallab@lab.org", "user": "parallab", "password": PASSWORD, "ca_file": ca_file}
+        for name, value in settings.items():
+            monkeypatch.setenv(f"PARALLAB_MAIL_{name.upper()}", str(value))
+        monkeypatch.setenv("PARALLAB_ADDRESS", "https://lab.example.org")
+        store.add_person("root", "admin", by=Program("first"))
+        store.add_person("ada", "member", by="root", email="ada@lab.org")
+        store.add_channel("email", "", owner="ada", ends="bad")
+        store.refuse(store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"), "It asks for more than the machine has.")
+        assert Delivering(home, me()).deliver(store) == 1
+    (envelope,) = inbox.messages
+    assert envelope.rcpt_tos == ["ada@lab.org"]
+    read = message_from_bytes(envelope.original_content or b"", policy=policy.default)
+    assert read["Subject"] == "Run 1 failed: first light (Hogwild!)"
+    text = read.get_content()
+    assert "Why: It asks for more than the machine has." in text and "https://lab.example.org/run?run=1" in text
 
 
 def test_a_server_without_starttls_gets_no_message(tmp_path: Path) -> None:
