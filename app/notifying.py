@@ -21,8 +21,8 @@ SHOWN = 10
 _TICKS = "notify.ticks"
 
 
-def notifications_section() -> None:
-    """Show the person's channels and messages, on whatever page this stands."""
+def notifications_section(*, is_page: bool = False) -> None:
+    """Show the person's channels and messages, below a header of a page of several things, or (`is_page`) as all of a page."""
     who = person.name()
     if who is None:
         with reading():
@@ -30,10 +30,10 @@ def notifications_section() -> None:
         if st.button("Say who you are", key="notify.who"):
             dialogs.open_soon(person.ask, "Your runs carry your name; messages tell you of those.", "Go on")
         return
-    st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(who)
+    st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(who, st.header if is_page else st.subheader)
 
 
-def _section(who: str) -> None:
+def _section(who: str, heading: Callable[..., object]) -> None:
     with reading() as reader:
         with reader.snapshot():
             channels, sent = reader.channels(who), reader.sent(who, limit=SHOWN)
@@ -43,15 +43,16 @@ def _section(who: str) -> None:
             st.rerun()
         if any(each.waits for each in sent):
             parts.runner_banner(reader)
+        heading("Channels", anchor=False)
         _channels(channels)
+        heading("Add a channel", anchor=False)
         _add(reader, who)
     if sent:
-        st.subheader("Last messages", anchor=False)
+        heading("Last messages", anchor=False)
         _messages(sent, {channel.id: channel for channel in channels})
 
 
 def _channels(channels: Sequence[Channel]) -> None:
-    st.subheader("Channels", anchor=False)
     if not channels:
         st.write("You have no channel yet, so nobody tells you when your runs end. Add one below, then send a test message.")
     for channel in channels:
@@ -60,7 +61,6 @@ def _channels(channels: Sequence[Channel]) -> None:
 
 
 def _add(reader: Reader, who: str) -> None:
-    st.subheader("Add a channel", anchor=False)
     if refusal := person.why_not("add channel"):
         st.caption(as_text(refusal))
     else:
@@ -120,7 +120,7 @@ def _name(channel: Channel) -> str:
 
 
 def _messages(sent: Sequence[Sent], channels: Mapping[int, Channel]) -> None:
-    rows = [[_nowrap(when(each.made_at)), escape(_name(channels[each.channel_id])), _of(each), _state(each), wide(_why(each))] for each in sent]
+    rows = [[_nowrap(when(each.made_at)), _nowrap(escape(_name(channels[each.channel_id]))), _of(each), _state(each), wide(_why(each))] for each in sent]
     st.html(table(["When", "Channel", "Of", "State", "Why"], rows, caption="The last messages"))
 
 

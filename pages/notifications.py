@@ -5,4 +5,4 @@ import streamlit as st
 from app.notifying import notifications_section
 
 st.title("Notifications", anchor=False)
-notifications_section()
+notifications_section(is_page=True)
