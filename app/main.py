@@ -25,6 +25,7 @@ page = st.navigation(
         st.Page(PAGES["figures"], title="Figures"),
         st.Page(PAGES["museum"], title="Museum"),
         st.Page(PAGES["machine"], title="Machine"),
+        st.Page(PAGES["notifications"], title="Notifications"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
     ],
     position="top",

@@ -27,7 +27,7 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine")
+_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine", "notifications")
 PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
 
 

@@ -13,8 +13,7 @@ from engine.analysis.cells import newest
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Store, Sweep
-from engine.store.records import ENDED, RunRow, Status
-from engine.store.sweep_commands import BAD_ENDS
+from engine.store.records import BAD_ENDS, ENDED, RunRow, Status
 from engine.sweep_change import extend_sweep, plan_more
 from engine.sweep_values import read_values, value_in_words
 

@@ -85,6 +85,13 @@ COMMANDS: dict[str, Rule] = {
     "end sign-ins": _for("viewer", "end sign-ins"),
     "make token": _for("viewer", "make tokens"),
     "revoke token": _for("viewer", "revoke a token"),
+    "add channel": _for("member", "be told of what has ended"),
+    "set channel": _for("member", "change a channel"),
+    "test channel": _for("member", "send a test message"),
+    "pause channel": _for("viewer", "pause a channel"),
+    "delete channel": _for("viewer", "delete a channel"),
+    "set receivers": _for("admin", "say whom messages may go to"),
+    "check mail": _for("admin", "try the mail server"),
 }
 """Every command by name. A command that is not here can't be given: the store refuses to load."""
 

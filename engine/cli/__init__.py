@@ -39,6 +39,7 @@ COMMANDS = {
     "users": "engine.cli.users:users_command",
     "tokens": "engine.cli.users:tokens_command",
     "audit": "engine.cli.users:audit_command",
+    "notify": "engine.cli.notify:notify_command",
     "backup": "engine.cli.backups:backup_command",
     "restore": "engine.cli.backups:restore_command",
     "fsck": "engine.cli.fsck:fsck_command",

@@ -13,7 +13,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.runner import ensure_running
 from engine.store import Reader, Store
-from engine.store.sweep_commands import BAD_ENDS
+from engine.store.records import BAD_ENDS
 from engine.sweep import launch_sweep
 from engine.sweep_change import extend_sweep
 from engine.sweep_draw import Draw

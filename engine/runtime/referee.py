@@ -65,6 +65,7 @@ class Referee:
             raise
         except EngineError as error:
             log.warning("duel %d can't go on: %s", duel_id, error)
+        self.store.tell_stuck_duel(duel_id)
         self._seen[duel_id] = token
 
 

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import ROOT, Home
+from engine.notices.delivering import Delivering
 from engine.runtime.ending import Endings
 from engine.runtime.gpus import Gpus, NvmlGpus
 from engine.runtime.inheritance import inherit
@@ -95,7 +96,7 @@ def serve(home: Home) -> None:
     home.create()
     log_to_stdout()
     try:
-        with FileLock(home.runner_lock).acquire(timeout=TAKE_S), Store.open(home) as store:
+        with FileLock(home.runner_lock).acquire(timeout=TAKE_S), Store.open(home) as store, Delivering(home, me()):
             launcher = LocalLauncher(home)
             try:
                 Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()

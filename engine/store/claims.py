@@ -7,8 +7,8 @@ from engine.store import samples
 from engine.store.clock import now
 from engine.store.commands import storable
 from engine.store.queue import Queue, QueueCommands
-from engine.store.records import ALIVE, ENDED, MachineSample, ProcessIdentity, Status
-from engine.store.sweep_commands import BAD_ENDS, NOT_HELD, SweepCommands
+from engine.store.records import ALIVE, BAD_ENDS, ENDED, MachineSample, ProcessIdentity, Status
+from engine.store.sweep_commands import NOT_HELD, SweepCommands
 
 
 class Claims(Queue, QueueCommands, SweepCommands):
@@ -100,4 +100,5 @@ class Claims(Queue, QueueCommands, SweepCommands):
         self.touch(run_id)
         if status in BAD_ENDS:
             self._stop_failing_sweep(run_id)
+        self._tell_end(run_id)
         return True

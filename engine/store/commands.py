@@ -7,14 +7,15 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row
-from engine.store.guarding import Guarded, command
+from engine.store.guarding import command
+from engine.store.outbox import Telling
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
 from engine.terms import PRIORITIES, USUAL, Terms
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
 
-class Commands(Guarded):
+class Commands(Telling):
     """The commands of pages and command line."""
 
     @command(lambda given: "launch" if given.get("parent_id") is None else "retry", "run", lambda _, given: _known(given.get("parent_id")))
@@ -158,6 +159,8 @@ class Commands(Guarded):
         new: Status = "cancelled" if status == "queued" else "stopping"
         self._note_event(run_id, new, by, detail or ("by force" if kind == "force" else ""))
         self.touch(run_id)
+        if new == "cancelled":
+            self._tell_end(run_id)
         return new
 
     def _force(self, run_id: int, by: str) -> None:

@@ -19,12 +19,13 @@ _OWNERS = {
     "sweep": "SELECT owner FROM sweeps WHERE id IN (SELECT value FROM json_each(?))",
     "duel": "SELECT owner FROM duels WHERE id IN (SELECT value FROM json_each(?))",
     "view": "SELECT owner FROM views WHERE id IN (SELECT value FROM json_each(?))",
+    "channel": "SELECT owner FROM channels WHERE id IN (SELECT value FROM json_each(?))",
     "token": "SELECT people.name FROM tokens JOIN people ON people.id = person_id WHERE tokens.id IN (SELECT value FROM json_each(?))",
     "person": "SELECT coalesce((SELECT name FROM people WHERE name = value), value) FROM json_each(?)",
 }
 """How the owners of a command's targets are found, by what kind they are; what is not there has none, and the command itself says so."""
 DETAIL_LENGTH = 500
-_SILENT = frozenset({"self", "config", "runs", "plan", "grid", "before", "demand", "terms", "text", "password", "query", "resumes"})
+_SILENT = frozenset({"self", "config", "runs", "plan", "grid", "before", "demand", "terms", "text", "password", "address", "query", "resumes"})
 """Arguments that the audit log does not repeat: long ones, which stand elsewhere, and secrets."""
 
 
@@ -81,7 +82,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Name = str | Callable[[Mapping[str, Any]], str]
 Targets = Callable[[Any, Mapping[str, Any]], Sequence[object]]
-_MAKING = ("launch", "retry", "launch sweep", "launch duel", "extend sweep", "retry sweep", "save view", "add person")
+_MAKING = ("launch", "retry", "launch sweep", "launch duel", "extend sweep", "retry sweep", "save view", "add person", "add channel")
 """Commands whose answer is the ids of what they made. A new token is none: its answer is a secret."""
 
 

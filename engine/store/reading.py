@@ -8,6 +8,7 @@ from engine.store import samples
 from engine.store.audit import Audit
 from engine.store.bands import count_band
 from engine.store.bests import Bests
+from engine.store.channels import Channels
 from engine.store.comparing import Comparing
 from engine.store.duels import Duels
 from engine.store.grouping import Groups
@@ -16,6 +17,7 @@ from engine.store.heat import count_heat
 from engine.store.looks import Looks
 from engine.store.news import News
 from engine.store.origins import Origins
+from engine.store.outbox import Outbox
 from engine.store.people import People
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
@@ -38,7 +40,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit):
+class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit, Channels, Outbox):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -14,6 +14,8 @@ ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
 """A worker should exist for a run of this status."""
 ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
 """A run of this status never changes its status again."""
+BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
+"""How a run ends that is worth another try, and that counts as a failure of its sweep."""
 
 RESUMES, RESUMED = "resumes", "resumed"
 """The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""

@@ -11,6 +11,8 @@ from sqlite_utils import Database, Migrations
 
 from engine.errors import StoreTooNew
 from engine.store.buckets import rebuild
+from engine.store.clock import now
+from engine.store.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
 from engine.store.tables import ENDS_ARE_LAST, INDEXES, TABLES
 
 steps = Migrations("parallab")
@@ -132,7 +134,7 @@ _AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refu
     refused TEXT NOT NULL -- why it was refused, empty where it was done
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT)
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, *NOTICE_TABLES)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -300,6 +302,15 @@ def people_and_their_commands(db: Database) -> None:
     for act in ("UPDATE", "DELETE"):
         refusal = "SELECT RAISE(ABORT, 'rows of the audit log are only ever added')"
         db.execute(f"CREATE TRIGGER audit_keeps_{act.lower()} BEFORE {act} ON audit BEGIN {refusal}; END")
+
+
+@steps()
+def notices_and_their_channels(db: Database) -> None:
+    """Let people be told, wherever they are, that something of theirs has ended."""
+    for statement in (*NOTICE_TABLES, *NOTICE_INDEXES):
+        db.execute(statement)
+    for host in FIRST_RECEIVERS:
+        db.execute("INSERT INTO receivers (kind, host, port, added_at, added_by) VALUES ('public', ?, 443, ?, 'parallab')", [host, now()])
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -10,14 +10,12 @@ from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.connection import Row
 from engine.store.guarding import command
-from engine.store.records import ENDED, RETRIED, RETRIES, Demand, Status
+from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status
 from engine.store.rows import as_terms
 from engine.terms import USUAL, Terms
 
 NOT_HELD = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
 """A condition on runs: no paused sweep holds them back."""
-BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
-"""How a run ends that is worth another try, and that counts as a failure of its sweep."""
 _NEWEST = "SELECT * FROM runs WHERE id IN (SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config) ORDER BY id"
 """The newest try of each cell: tries share their config to the letter."""
 

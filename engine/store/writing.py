@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import WrongStatus
 from engine.recorder import Point
+from engine.store.channels import ChannelCommands
 from engine.store.clock import now
 from engine.store.duels import DuelCommands
 from engine.store.lineage import take_over
@@ -16,12 +17,13 @@ from engine.store.points import write_points
 from engine.store.records import RESUMES, MachineSample, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.recovery import Recoveries
 from engine.store.rows import RUN, as_run
+from engine.store.sending import Sending
 from engine.store.sign_ins import SignInCommands
 from engine.store.views import ViewCommands
 from engine.store.vouched import VouchedCommands
 
 
-class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands):
+class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands, ChannelCommands, Sending):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:

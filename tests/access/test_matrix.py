@@ -23,6 +23,7 @@ from engine.terms import USUAL, Priority
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}
 SIZE = Demand(1, 0, 1, 1)
+HOOK = "https://hooks.slack.com/services/T/B/secret12345"
 RUN = NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, "one")
 GRID = {"seed": [1]}
 NO_COMMANDS = {"permit", "note_restored"}
@@ -54,6 +55,9 @@ class Lab:
 
     def view(self, owner: str) -> int:
         return self.store.save_view("a view", "compare", "x=1", owner=Program(owner))
+
+    def channel(self, owner: str) -> int:
+        return self.store.add_channel("slack", HOOK, owner=Program(owner))
 
     def token(self, owner: str) -> int:
         self.store.make_token(owner, "a token", "read", by=Program("runner"))
@@ -116,12 +120,18 @@ GIVEN: dict[str, Given] = {
     "end sign-ins": lambda lab, by, owner: partial(lab.store.end_sign_ins, owner, by=by),
     "make token": lambda lab, by, owner: partial(lab.store.make_token, owner, "a", "read", by=by),
     "revoke token": lambda lab, by, owner: partial(lab.store.revoke_token, lab.token(owner), by=by),
+    "add channel": lambda lab, by, _: partial(lab.store.add_channel, "slack", HOOK, owner=by),
+    "set channel": lambda lab, by, owner: partial(lab.store.set_channel, lab.channel(owner), ends="bad", reach="runs", by=by),
+    "test channel": lambda lab, by, owner: partial(lab.store.test_channel, lab.channel(owner), by=by),
+    "pause channel": lambda lab, by, owner: partial(lab.store.pause_channel, lab.channel(owner), by=by),
+    "delete channel": lambda lab, by, owner: partial(lab.store.delete_channel, lab.channel(owner), by=by),
+    "set receivers": lambda lab, by, _: partial(lab.store.allow_receiver, "public", "hooks.example.org", by=by),
 }
-ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits"}
+ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits", "check mail"}
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
 for _name in ELSEWHERE:
     GIVEN[_name] = lambda lab, by, _, name=_name: partial(lab.store.permit, name, by=by)  # type: ignore[misc]
-KEPT = ("runs", "sweeps", "duels", "duel_sweeps", "views", "people", "tokens", "sign_ins", "tags", "notes", "events")
+KEPT = ("runs", "sweeps", "duels", "duel_sweeps", "views", "people", "tokens", "sign_ins", "tags", "notes", "events", "channels", "outbox", "receivers")
 """All tables that commands write, but the audit log."""
 
 
@@ -141,15 +151,15 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
     role = PEOPLE[by] if role == "as it was" else role
     if role is None:
         return False
-    if command in ("set password", "end sign-ins", "make token", "revoke token"):
+    if command in ("set password", "end sign-ins", "make token", "revoke token", "pause channel", "delete channel"):
         return role == "admin" or by == owner
     if role == "viewer":
         return False
     if role == "admin":
         return True
-    if command in ("launch", "launch sweep", "launch duel", "save view", "import"):
+    if command in ("launch", "launch sweep", "launch duel", "save view", "import", "add channel"):
         return True
-    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in", "unlink"}:
+    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in", "unlink", "set receivers"}:
         return False
     return by == owner
 

@@ -66,6 +66,7 @@ EMPTY = (
     Place("figures, empty", "/figures", "not launched yet"),
     Place("museum, empty", "/museum", "Run all exhibits"),
     Place("machine, empty", "/machine", "Nothing is left over"),
+    Place("notifications, empty", "/notifications", "Say who you are"),
     Place("sweep, empty", "/sweep", "No sweep has been launched yet."),
 )
 """Each page before anything was launched."""
@@ -86,6 +87,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("a figure", "/figures?figure=sync_sgd", "trend only"),
         Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
         Place("machine", "/machine", "The last hour"),
+        Place("notifications", "/notifications", "Say who you are"),
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
     )
 

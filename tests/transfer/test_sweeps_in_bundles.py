@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.published import figure
 from engine.published.judging import Judgement, judge, sweeps_of
 from engine.store import Reader, Store, checks
-from engine.store.sweep_commands import BAD_ENDS
+from engine.store.records import BAD_ENDS
 from engine.store.sweeps import Sweep
 from engine.sweep_change import extend_sweep
 from engine.transfer.bundle import write_bundle
