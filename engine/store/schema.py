@@ -132,7 +132,14 @@ _AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refu
     refused TEXT NOT NULL -- why it was refused, empty where it was done
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT)
+_DISK = """CREATE TABLE disk ( -- how much disk each run takes, as the runner last measured it; what people may take is held against it
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    version INTEGER NOT NULL, -- its change token when it was measured: one with a higher token is measured again
+    file_bytes INTEGER NOT NULL, -- what the files of its folder take
+    point_bytes INTEGER NOT NULL -- about what its points take in the store
+) STRICT"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -300,6 +307,13 @@ def people_and_their_commands(db: Database) -> None:
     for act in ("UPDATE", "DELETE"):
         refusal = "SELECT RAISE(ABORT, 'rows of the audit log are only ever added')"
         db.execute(f"CREATE TRIGGER audit_keeps_{act.lower()} BEFORE {act} ON audit BEGIN {refusal}; END")
+
+
+@steps()
+def disk_that_runs_take(db: Database) -> None:
+    """Know how much disk each run takes, so that people can be held to a limit."""
+    db.execute(_DISK)
+    db.execute("CREATE INDEX disk_version ON disk (version)")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

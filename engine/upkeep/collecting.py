@@ -7,7 +7,8 @@ from pathlib import Path
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.retention import POINT_BYTES, Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
+from engine.store.points import POINT_BYTES
+from engine.store.retention import Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
 
 LEAST_POINTS = 5
 """Fewer would not hold the corners of one stretch."""
