@@ -116,7 +116,7 @@ GIVEN: dict[str, Given] = {
     "make token": lambda lab, by, owner: partial(lab.store.make_token, owner, "a", "read", by=by),
     "revoke token": lambda lab, by, owner: partial(lab.store.revoke_token, lab.token(owner), by=by),
 }
-ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits"}
+ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits", "extend catalogue"}
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
 for _name in ELSEWHERE:
     GIVEN[_name] = lambda lab, by, _, name=_name: partial(lab.store.permit, name, by=by)  # type: ignore[misc]
