@@ -18,7 +18,7 @@ def html(test: AppTest) -> str:
 @pytest.fixture(autouse=True)
 def _browser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the browser no cookies; AppTest has none of its own."""
-    monkeypatch.setattr("app.person._cookies", lambda: {})
+    monkeypatch.setattr("app.person._cookies", dict)
 
 
 @pytest.fixture
