@@ -142,7 +142,7 @@ def _share(text: str) -> float:
         found = -1.0
     if not 0 <= found <= 0.98:
         raise ValueError(f"must be a number from 0 to 0.98, got '{text[:40]}'")
-    return found
+    return float(f"{found:g}")  # as precisely as an address says it, so that a view and its address agree
 
 
 def _listed(text: str) -> tuple[str, ...]:

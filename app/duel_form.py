@@ -1,7 +1,7 @@
 """The form that launches a duel: strategies, what they share, the budget, the grid and the seeds; beside it what that takes and what is unlike."""
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import streamlit as st
 
@@ -11,7 +11,7 @@ from app.durations import duration
 from app.forms import help_of
 from app.markup import as_text
 from app.parts import show_facts
-from engine.data.catalogue import DatasetName
+from engine.catalogue import choices
 from engine.duel.catalogue import READY, read_shared, read_strategy
 from engine.duel.contest import METRICS, TIES, Budget, Duel, Strategy
 from engine.duel.outcome import unit_of
@@ -76,7 +76,7 @@ def _shared() -> dict[str, Any]:
     fields = experiment("sync_sgd").config.model_fields
     first, second = st.columns(2, gap="medium"), st.columns(2, gap="medium")
     with first[0]:
-        dataset = st.selectbox("Dataset", get_args(DatasetName), index=2, key="duel.dataset", help=help_of(fields["dataset"]))
+        dataset = st.selectbox("Dataset", choices("datasets"), index=2, key="duel.dataset", help=help_of(fields["dataset"]))
     with first[1]:
         trainers = st.number_input("Trainers", value=2, step=1, key="duel.trainers", help="Trainer processes of each method; the reference has one.")
     with second[0]:

@@ -96,6 +96,8 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     label, kind = label_of(name, field), _kind(field)
     empty = empty_means(field) if may_be_empty(field) else None
     if options := choices_of(field):
+        if st.session_state[key] not in options:  # it was taken off the list: it stays to be seen, with the rule beside it
+            options = (*options, st.session_state[key])
         if len(options) <= FEW:
             st.segmented_control(label, options, key=key, help=help_of(field), required=True)
         else:

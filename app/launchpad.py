@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import dialogs, person, queueing, sweep_takes, sweeping
+from app import dialogs, person, queueing, shares, sweep_takes, sweeping
 from app.choosing import FIRST, reaches
 from app.launch_options import launch_options
 from app.launching import Order, order
@@ -64,7 +64,7 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         asked = launch_options(of_sweep=draft is not None)
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
-            ready = _shows_demand(configs)
+            ready = _shows_demand(configs) and shares.allows([demand(each, machine()) for each in configs], asked)
             if ready and draft is None and config:
                 queueing.show_prospect(found.name, config.model_dump(mode="json"), demand(config, machine()), asked)
             if ready and draft and draft.plan:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
-from engine.config import Config
+from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.registry import Experiment, experiment
 
@@ -87,9 +87,13 @@ def _setting(config: type[Config], text: str) -> dict[str, Any]:
     if found and name in config.model_fields:
         plain = None if value.lower() in ("none", "") else value
         try:
-            return {name: TypeAdapter(_kind_of(config, name)).validate_python(plain)}
+            value_of_kind = TypeAdapter(_kind_of(config, name)).validate_python(plain)
         except ValidationError:
             pass
+        else:
+            known = choices_of(config.model_fields[name])
+            if not known or value_of_kind in known:
+                return {name: value_of_kind}
     config.parse([text], separator=SEPARATOR)  # says in a sentence what is wrong
     return {}
 

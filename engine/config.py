@@ -11,7 +11,8 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from engine.errors import ConfigError, Problem, UnknownName
+from engine.catalogue import choices
+from engine.errors import SHOWN, ConfigError, Problem, UnknownName
 
 ADVANCED: dict[str, Any] = {"advanced": True}
 SERVERS = ("ps", "agent", "master", "main")
@@ -42,6 +43,11 @@ class Config(BaseModel):
     def max_gpus(self) -> int:
         """The most GPUs that a run of this config can use."""
         return len(self.roles)
+
+    @property
+    def trains_on(self) -> str | None:
+        """The data set that a run of this config reads; None for one that reads none."""
+        return getattr(self, "dataset", None)
 
     def threads(self, cores: int | None = None) -> int:
         """Return the threads of one rank on a machine of `cores` (default: this one's)."""
@@ -83,7 +89,7 @@ def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str |
     for text in texts:
         name, found, value = text.partition(separator)
         if not found:
-            raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text}'.")])
+            raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text[:SHOWN]}'.")])
         values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
     return values
 
@@ -112,7 +118,10 @@ def is_advanced(field: FieldInfo) -> bool:
 
 
 def choices_of(field: FieldInfo) -> tuple[Any, ...]:
-    """Return the values that a `Literal` field allows, empty for any other field."""
+    """Return the values that a `Literal` field or one that names something of the catalogue allows, empty for any other field."""
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "catalogue" in extra:
+        return choices(str(extra["catalogue"]))
     return get_args(field.annotation) if "Literal" in str(field.annotation) else ()
 
 
@@ -153,8 +162,17 @@ def _problem(cls: type[Config], item: dict[str, Any]) -> Problem:
         return Problem(getattr(context.get("error"), "field", field), cause)
     rule = _RULES.get(item["type"])
     if rule is None:
-        return Problem(field, f"{field} can't be {item['input']!r}: {item['msg']}.")
-    return Problem(field, f"{field} must be {rule.format(**context)}{_range(cls, field)}, got {item['input']!r}.")
+        return Problem(field, f"{field} can't be {_shown(item['input'])}: {item['msg']}.")
+    return Problem(field, f"{field} must be {rule.format(**context)}{_range(cls, field)}, got {_shown(item['input'])}.")
+
+
+def _shown(value: object) -> str:
+    """Return a value as a sentence tells it: as Python writes it, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 figures
+        text = "a number of thousands of figures"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _range(cls: type[Config], field: str) -> str:

@@ -8,6 +8,7 @@ EngineError
 ├── ImportRefused         a file of runs is broken, hostile, of another kind, too new, or here already
 ├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
 ├── Forbidden             the person's role does not allow that command
+│   └── LimitReached      a limit of the person's leaves no room for what was asked
 ├── SignInRefused         a name and password, a token or a session that lets nobody in
 ├── DeviceError           a device was asked for that this machine or experiment can't give
 ├── StoreError            the store can't do what was asked
@@ -29,6 +30,9 @@ A message is a full sentence that names the thing, the value, the rule and the c
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+SHOWN = 100
+"""So many characters of what somebody wrote are told in a sentence about it."""
 
 
 class EngineError(Exception):
@@ -85,6 +89,10 @@ class DeviceError(EngineError):
 
 class Forbidden(EngineError):
     """The person's role does not allow that command, or not to what is somebody else's; nothing was changed."""
+
+
+class LimitReached(Forbidden):
+    """A limit of the person's leaves no room for what was asked; the sentence names it, what they hold, and the cure."""
 
 
 class SignInRefused(EngineError):
@@ -145,6 +153,7 @@ class RankFailed(RunFailed):
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1)
+    shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
+    near = get_close_matches(shown, known, n=1)
     cure = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
-    return f"No {kind} is named '{name}'. {cure}"
+    return f"No {kind} is named '{shown}'. {cure}"

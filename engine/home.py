@@ -54,6 +54,16 @@ class Home:
         return self.path / "limits.json"
 
     @property
+    def catalogue(self) -> Path:
+        """What an admin has added to the environments and data sets that may be named in a config."""
+        return self.path / "catalogue.json"
+
+    @property
+    def checksums(self) -> Path:
+        """Checksums of files of data sets by size and time, so that each is read through once."""
+        return self.path / "checksums.json"
+
+    @property
     def cookie_key(self) -> Path:
         return self.path / "cookie.key"
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import leftovers, live, machine, parts
+from app import leftovers, live, machine, parts, shares
 from app.asking import reading
 from app.machine_token import machine_token
 from app.tail import LAB_LOGS
@@ -23,6 +23,8 @@ def page() -> None:
         parts.runner_banner(reader)
         st.header("Slots", anchor=False)
         machine.slots(reader, here, samples)
+        st.header("Who holds what", anchor=False)
+        shares.everyone(reader)
         st.header("The last hour", anchor=False)
         machine.hours(samples, here)
         st.header("Runner", anchor=False)

@@ -24,7 +24,13 @@ METHOD_SEES = (
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
     *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
-    *("engine.limits", "engine.queue", "engine.queue.outlook", *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement"))),
+    *(
+        "engine.limits",
+        "engine.catalogue",
+        "engine.queue",
+        "engine.queue.outlook",
+        *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement")),
+    ),
     *("engine.upkeep.fsck", "engine.upkeep.leftovers", "engine.filter"),
     *("engine.duel", *(f"engine.duel.{name}" for name in ("contest", "launching", "outcome", "outlay", "unlike")), "engine.runtime.referee"),
     *("engine.sweep", "engine.sweep_change", "engine.sweep_draw", "engine.published", "engine.published.judging", "engine.published.launching"),

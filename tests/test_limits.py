@@ -16,6 +16,22 @@ def test_limits_are_kept_in_the_home_and_none_at_first(home: Home) -> None:
     assert limits(home) == Limits(None)
 
 
+def test_what_is_otherwise_for_a_person_is_theirs_alone(home: Home) -> None:
+    found = Limits(4, 10, max_disk_gb=2.5).changed({"max_queued_per_person": None, "max_running_per_person": 9}, "ada")
+    assert (found.of("ada"), found.of("bea")) == (Limits(9, None, max_disk_gb=2.5), Limits(4, 10, max_disk_gb=2.5))
+    set_limits(home, found)
+    assert limits(home) == found
+    assert found.changed({}, "ada", frozenset({"max_queued_per_person"})).of("ada") == Limits(9, 10, max_disk_gb=2.5)
+    assert found.changed({}, "ada", frozenset({"max_queued_per_person", "max_running_per_person"})).people == {}
+
+
+def test_a_file_of_an_older_version_still_holds(home: Home) -> None:
+    home.limits.write_text('{"max_running_per_person": 4}\n')
+    assert limits(home) == Limits(4)
+    home.limits.write_text('{"max_running_per_person": null}\n')
+    assert limits(home).of("ada") == Limits() and not limits(home).any
+
+
 @pytest.mark.parametrize("most", [0, -1, 10_001])
 def test_a_limit_that_is_none_is_refused_and_the_old_one_stays(home: Home, most: int) -> None:
     set_limits(home, Limits(2))
@@ -27,5 +43,5 @@ def test_a_limit_that_is_none_is_refused_and_the_old_one_stays(home: Home, most:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"max_running_per_person": "3"}'])
 def test_a_file_that_is_not_ours_is_a_sentence_with_the_cure(home: Home, text: str) -> None:
     home.limits.write_text(text)
-    with pytest.raises(ConfigError, match="max"):
+    with pytest.raises(ConfigError, match=r"limits set --running 4|max_running_per_person must be"):
         limits(home)

@@ -76,6 +76,7 @@ COMMANDS: dict[str, Rule] = {
     "mend": _for("admin", "mend the store"),
     "stop runner": _for("admin", "stop the runner"),
     "set limits": _for("admin", "set limits"),
+    "extend catalogue": _for("admin", "extend the catalogue of environments and data sets"),
     "add person": _for("admin", "add people"),
     "set role": _for("admin", "give roles"),
     "shut out": _for("admin", "shut people out"),

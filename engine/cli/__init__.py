@@ -36,6 +36,8 @@ COMMANDS = {
     "import": "engine.cli.importing:import_command",
     "serve": "engine.cli.runner:serve_command",
     "stop": "engine.cli.runner:stop_command",
+    "limits": "engine.cli.limits:limits_command",
+    "catalogue": "engine.cli.catalogue:catalogue_command",
     "users": "engine.cli.users:users_command",
     "tokens": "engine.cli.users:tokens_command",
     "audit": "engine.cli.users:audit_command",

@@ -5,30 +5,33 @@ from typing import get_args
 
 import click
 
+from engine.access.limiting import change_limits
 from engine.cli.answers import duration, plain, print_json, table
 from engine.cli.frame import json_option, owner_option
+from engine.cli.limits import read_value
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.limits import Limits, limits, set_limits
+from engine.limits import limits
 from engine.queue.outlook import MOST, Wait, outlook, start_in_words
 from engine.store import Reader, Store
 from engine.store.queue import End
 from engine.terms import PRIORITIES, Priority
 
-NO_LIMIT = "none"
+RUNNING = "max_running_per_person"
 
 
 @click.command("queue", short_help="List what waits, in order, with reasons and estimated starts.")
 @click.option("--max-per-person", "most", metavar="NUMBER", help="First let a person have at most so many runs on at a time; 'none' for no limit.")
+@owner_option
 @json_option
-def queue_command(most: str | None, as_json: bool) -> None:
+def queue_command(most: str | None, owner: str, as_json: bool) -> None:
     """List the runs that wait in the order in which they start, why each waits, and when it should start.
 
     Times are those of like runs that finished on this machine; where there are none, nothing is said.
     """
     home = Home.find()
     if most is not None:
-        set_limits(home, Limits(_number(most)))
+        change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, anew=True)
     found = limits(home)
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.count_queued()
@@ -93,14 +96,6 @@ def _each(run_ids: Sequence[int], order: Callable[[Store, int], None], said: str
                 click.echo(f"Run {run_id} is {said}.")
     if as_json:
         print_json({"runs": list(run_ids), "now": said})
-
-
-def _number(text: str) -> int | None:
-    if text.strip().lower() == NO_LIMIT:
-        return None
-    if not text.strip().isdecimal():
-        raise ConfigError([Problem("max_running_per_person", f"max_running_per_person must be a whole number, or none for no limit, got '{text}'.")])
-    return int(text)
 
 
 def _cells(wait: Wait) -> tuple[object, ...]:

@@ -1,13 +1,18 @@
-"""What data sets there are and which of them lie on this machine; torch-free, so that a form and a doctor can ask."""
+"""What data sets there are and which of them lie on this machine, those that an admin has added among them; torch-free, so that a form and a doctor can ask."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import AfterValidator, Field
+
+from engine.catalogue import Listed, catalogue, chosen_from
 from engine.errors import UnknownName
 from engine.home import Home
 
-DatasetName = Literal["mnist", "fashion_mnist", "digits", "synthetic"]
+DatasetName = Annotated[str, AfterValidator(chosen_from("datasets")), Field(json_schema_extra={"catalogue": "datasets"})]
+ImagesName = Annotated[str, AfterValidator(chosen_from("images")), Field(json_schema_extra={"catalogue": "images"})]
+"""A data set, or random images."""
 State = Literal["at hand", "missing", "damaged"]
 
 
@@ -15,7 +20,7 @@ State = Literal["at hand", "missing", "damaged"]
 class DataSet:
     """One data set as a form shows it: how many images it trains and tests on, and a sentence on what it is."""
 
-    name: DatasetName
+    name: str
     title: str
     sentence: str
     train: int
@@ -56,16 +61,25 @@ DATA_SETS: dict[str, DataSet] = {
 }
 
 
-def data_set(name: str) -> DataSet:
-    """Return the data set of that name; raises UnknownName."""
-    if name not in DATA_SETS:
-        raise UnknownName("data set", name, DATA_SETS, field="dataset")
-    return DATA_SETS[name]
+def data_set(name: str, home: Home | None = None) -> DataSet:
+    """Return the data set of that name, one built in or one of a home's catalogue (default: this process's); raises UnknownName."""
+    if name in DATA_SETS:
+        return DATA_SETS[name]
+    added = catalogue(home).datasets
+    if name not in added:
+        raise UnknownName("data set", name, [*DATA_SETS, *added], field="dataset")
+    return _as_data_set(name, added[name])
+
+
+def _as_data_set(name: str, listed: Listed) -> DataSet:
+    files = tuple((f"{listed.folder}/{file}", lying.bytes) for file, lying in listed.files.items())
+    sentence = f"{listed.train + listed.test:,} images of 28x28 pixels that an admin of this lab has added, in {listed.folder} of the data folder."
+    return DataSet(name, listed.title, sentence, listed.train, listed.test, files)
 
 
 def state(name: str, home: Home) -> State:
     """Say whether the data set lies whole on this machine, is missing, or has a file of the wrong size."""
-    sizes = [(size, _size(home.data / path)) for path, size in data_set(name).files]
+    sizes = [(size, _size(home.data / path)) for path, size in data_set(name, home).files]
     if any(found is None for _, found in sizes):
         return "missing"
     return "at hand" if all(found == size for size, found in sizes) else "damaged"
@@ -78,7 +92,7 @@ def at_hand(name: str, home: Home) -> bool:
 
 def damaged_files(name: str, home: Home) -> list[Path]:
     """Return the files of the data set that are there with the wrong size."""
-    return [home.data / path for path, size in data_set(name).files if _size(home.data / path) not in (None, size)]
+    return [home.data / path for path, size in data_set(name, home).files if _size(home.data / path) not in (None, size)]
 
 
 def _size(path: Path) -> int | None:

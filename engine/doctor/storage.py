@@ -113,6 +113,7 @@ def runner(home: Home) -> Finding:
 
 def data_sets(home: Home) -> Finding:
     """Look for the data sets: digits must be there, no download may be damaged, and MNIST is what a first run asks for."""
+    from engine.catalogue import catalogue
     from engine.data.catalogue import DATA_SETS, damaged_files, state
 
     if find_spec("sklearn") is None:
@@ -122,6 +123,13 @@ def data_sets(home: Home) -> Finding:
         if damaged := damaged_files(found.name, home):
             sizes = f"{found.title} is damaged, these files have the wrong size: {', '.join(map(str, damaged))}."
             return Finding("data sets", "fail", sizes, "Delete them; the next run that needs them gets them again.")
+    try:
+        gone = [name for name in catalogue(home).datasets if state(name, home) != "at hand"]
+    except EngineError as error:
+        return Finding("data sets", "fail", str(error), "Until then only what is built in can be chosen.")
+    if gone:
+        cure = "Put their files back, or take them off: python -m engine catalogue remove NAME."
+        return Finding("data sets", "fail", f"In the catalogue, but not whole in {home.data}: {', '.join(gone)}.", cure)
     there = " and ".join(["digits", *(found.title for found in downloads if state(found.name, home) == "at hand")])
     missing = " and ".join(found.title for found in downloads if state(found.name, home) != "at hand")
     sentence = f"At hand: {there}. Not in {home.data}, so downloaded by the first run that needs it: {missing or 'nothing'}."

@@ -4,12 +4,13 @@ A run may pass the head of the queue only where that delays the head not at all:
 longest of its like and a margin, before the head could start at the soonest.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from engine.limits import NONE, Limits
 from engine.queue.estimates import Estimate
+from engine.queue.shares import keeps_back, shares
 from engine.terms import Priority
 
 LEAST_ALIKE = 3
@@ -32,6 +33,12 @@ class Waiting:
     takes: Estimate | None = None
     exclusive: bool = False
     """Whether it is to have the machine to itself; its cores are all there are then."""
+    counts: int | None = None
+    """The cores that count against its owner's limit where these are not all its cores."""
+
+    @property
+    def counted_cores(self) -> int:
+        return self.cores if self.counts is None else self.counts
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,12 @@ class Holder:
     soonest_end: float | None = None
     end: float | None = None
     """When it is expected to end."""
+    counts: int | None = None
+    """The cores that count against its owner's limit where these are not all its cores."""
+
+    @property
+    def counted_cores(self) -> int:
+        return self.cores if self.counts is None else self.counts
 
 
 @dataclass(frozen=True)
@@ -54,8 +67,8 @@ class Room:
     cores: int
     gpus: int = 0
     """GPUs that are free or held by runs of ours."""
-    most_a_person: int | None = None
-    """Runs that one person may have on at a time."""
+    limits: Limits = NONE
+    """What one person may take of it."""
     foreign_gpus: tuple[int, ...] = ()
     """GPUs that other programs use."""
 
@@ -71,14 +84,11 @@ def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, at:
 
 
 def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: Room) -> Iterator[Waiting]:
-    """Yield the runs that neither a hold nor their owner's share keeps back, in order."""
-    full = owners_at_limit((holder.owner for holder in holders), room.most_a_person)
-    return (run for run in queue if not run.held_by and run.owner not in full)
-
-
-def owners_at_limit(owners: Iterable[str], most: int | None) -> set[str]:
-    """Return who has as many runs on as a person may; `owners` names each run's."""
-    return set() if most is None else {owner for owner, count in Counter(owners).items() if count >= most}
+    """Yield the runs that neither a hold nor their owner's limits keep back, in order."""
+    if not room.limits.any:
+        return (run for run in queue if not run.held_by)
+    held = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
+    return (run for run in queue if not run.held_by and not keeps_back(run.owner, run.counted_cores, run.gpus, held, room.limits))
 
 
 class Free(NamedTuple):
@@ -137,5 +147,5 @@ def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room) ->
 
 def started(run: Waiting, at: float) -> Holder:
     """Return a run as the holder that it becomes when it starts."""
-    made = Holder(run.id, run.owner, run.cores, run.gpus)
+    made = Holder(run.id, run.owner, run.cores, run.gpus, counts=run.counts)
     return replace(made, soonest_end=at + run.takes.shortest, end=at + run.takes.median) if run.takes else made

@@ -69,7 +69,7 @@ def before_launch(
     new = [
         Waiting(
             *(NEW + place, owner, found.room.cores if exclusive else demand.cores, demand.gpus, terms.priority, None, terms.oversubscribe),
-            *(found.history.estimate(experiment, config, demand), exclusive),
+            *(found.history.estimate(experiment, config, demand), exclusive, demand.cores),
         )
         for place, (config, demand) in enumerate(cells)
     ]

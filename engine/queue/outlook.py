@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.limits import limits
+from engine.limits import NONE, Limits, limits
 from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import Holder, Room, Waiting, forecast
 from engine.queue.reasons import reasons
@@ -104,16 +104,16 @@ def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str,
     queued, alive = store.queue(limit=MOST if most is None else most), store.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
     foreign = tuple(foreign_gpus(alive, here, states))
-    room = Room(here.cores, len(here.gpus) - len(foreign), most_a_person(home), foreign)
+    room = Room(here.cores, len(here.gpus) - len(foreign), limits_of(home), foreign)
     return Scene(queued, waiting_of(queued, history, room), alive, holders_of(alive, history, room), room, history)
 
 
-def most_a_person(home: Home) -> int | None:
-    """Return how many runs one person may have on; no limit where the limits can't be read, which the queue command says."""
+def limits_of(home: Home) -> Limits:
+    """Return what a person may take; no limits where they can't be read, which the limits command says."""
     try:
-        return limits(home).max_running_per_person
+        return limits(home)
     except ConfigError:
-        return None
+        return NONE
 
 
 def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> list[Waiting]:
@@ -121,7 +121,7 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> lis
     return [
         Waiting(
             *(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, run.priority, run.held_by, run.oversubscribe),
-            *(history.estimate(run.experiment, run.config, run.demand), run.exclusive),
+            *(history.estimate(run.experiment, run.config, run.demand), run.exclusive, run.demand.cores),
         )
         for run in queued
     ]
@@ -129,7 +129,9 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> lis
 
 def holders_of(alive: Iterable[Run], history: History, room: Room) -> list[Holder]:
     """Return live runs with the times at which they should end; one that is alone holds all cores of the room."""
-    return [Holder(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, *_ends(run, history)) for run in alive]
+    return [
+        Holder(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, *_ends(run, history), run.demand.cores) for run in alive
+    ]
 
 
 def _ends(run: Run, history: History) -> tuple[float | None, float | None]:

@@ -1,10 +1,10 @@
 """Why a run waits, in words: a pure function of the queue, of who holds what, and of when that is expected to end."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from engine.queue.order import Holder, Room, Waiting, fits, free, next_up, owners_at_limit
+from engine.queue.order import Holder, Room, Waiting, fits, free, next_up
+from engine.queue.shares import keeps_back, shares
 
 MOST_NAMED = 3
 """So many holders are named; of the rest the number."""
@@ -12,23 +12,23 @@ MOST_NAMED = 3
 
 def reasons(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> dict[int, str]:
     """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment in so many seconds."""
-    full = owners_at_limit((holder.owner for holder in holders), room.most_a_person)
-    on = Counter(holder.owner for holder in holders)
+    shared = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
     starting, left = next_up(queue, holders, room), free(holders, room)
     head: Waiting | None = None
     found: dict[int, str] = {}
     for run in queue:
+        limited = keeps_back(run.owner, run.counted_cores, run.gpus, shared, room.limits)
         if run.held_by:
             found[run.id] = f"held by {run.held_by}"
-        elif run.owner in full:
-            found[run.id] = f"{run.owner} has {_counted(on[run.owner], 'run')} on, the most a person may have"
+        elif limited:
+            found[run.id] = limited
         elif starting and run.id == starting.id:
             found[run.id] = "starts next"
         elif head is not None or fits(run, left):
             found[run.id] = _behind(run, head or starting)
         else:
             found[run.id] = lacking(run, holders, room, clock)
-        if head is None and not run.held_by and run.owner not in full:
+        if head is None and not run.held_by and not limited:
             head = run
     return found
 

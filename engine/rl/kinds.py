@@ -3,13 +3,18 @@
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, Field
+
+from engine.catalogue import BUILT_IN, chosen_from
 from engine.config import RuleBroken
 
 FIELD = "environment"
-SHOWN = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0")
+SHOWN = BUILT_IN["environments"]
 """Environments that come with gymnasium itself and need no other package."""
+EnvironmentName = Annotated[str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})]
+"""An environment that a config may name."""
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.limits import Limits, limits
+from engine.limits import NONE, Limits, limits
 from engine.queue.estimates import History
-from engine.queue.order import Room, next_up, owners_at_limit
+from engine.queue.order import Room, next_up
 from engine.queue.outlook import holders_of, waiting_of
+from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.runtime.gpus import Gpus, GpuState
 from engine.runtime.launcher import Launcher
 from engine.runtime.machine import Machine
 from engine.runtime.slots import Slots, foreign_gpus, lacks, place
 from engine.store import Store
+from engine.store.queue import Bounded
 from engine.store.records import Run
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ class Placement:
     launcher: Launcher
     machine: Machine
     gpus: Gpus
-    _limits: Limits = field(default_factory=Limits)
+    _limits: Limits = NONE
     _complaint: str = ""
     _passed_at: float = 0.0
     _looked_at: float = 0.0
@@ -60,24 +62,24 @@ class Placement:
 
     def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
         """Return the next run to start with its slots; runs that can never be placed fail on the way."""
-        full = sorted(owners_at_limit((run.owner for run in holders), self._most_a_person()))
-        while (head := self.store.next_queued(full)) and (lack := lacks(head, self.machine)):
+        bounded = self._bounded(holders)
+        while (head := self.store.next_queued(bounded)) and (lack := lacks(head, self.machine)):
             self.store.refuse(head.id, lack)
         if head is None:
             return None
         slots = place(head, holders, self.machine, self._gpu_states())
-        return (head, slots) if slots else self._passing(head, holders, full)
+        return (head, slots) if slots else self._passing(head, holders, bounded)
 
-    def _passing(self, head: Run, holders: Sequence[Run], full: Sequence[str]) -> tuple[Run, Slots] | None:
+    def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
         """Return a run that may start before the head, which does not fit."""
         if head.exclusive or time.monotonic() - self._passed_at < PASS_S:  # who wants the machine alone would wait for each that passes
             return None
         self._passed_at = time.monotonic()
-        queued = self.store.queue(limit=FAR, ready_without=full)
+        queued = self.store.queue(limit=FAR, ready=bounded)
         if len(queued) < 2 or queued[0].id != head.id:
             return None
         foreign = foreign_gpus(holders, self.machine, self._gpu_states())
-        room = Room(self.machine.cores, len(self.machine.gpus) - len(foreign), self._most_a_person())
+        room = Room(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits)
         chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
         if chosen is None or chosen.id == head.id:
             return None
@@ -100,12 +102,22 @@ class Placement:
             self._states, self._looked_at = self.gpus.states(), time.monotonic()
         return self._states
 
-    def _most_a_person(self) -> int | None:
-        """Return the limit as the home has it; one that can't be read leaves the last one in force."""
+    def _bounded(self, holders: Sequence[Run]) -> Bounded:
+        """Return what each person who waits may still take, by the limits that the home has now and what their runs hold."""
+        found = self._limits_now()
+        if not found.any:
+            return Bounded()
+        held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
+        waiting = self.store.owners_queued()
+        full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
+        return Bounded(full, {owner: room for owner in waiting if (room := left(held.get(owner, NOTHING), found.of(owner))) != (None, None)})
+
+    def _limits_now(self) -> Limits:
+        """Return the limits as the home has them; those that can't be read leave the last ones in force."""
         try:
             self._limits = limits(self.home)
         except ConfigError as error:
             if str(error) != self._complaint:
                 log.warning("%s", error)
             self._complaint = str(error)
-        return self._limits.max_running_per_person
+        return self._limits

@@ -28,6 +28,7 @@ from engine.runtime.processes import is_alive, me
 from engine.runtime.referee import Referee
 from engine.runtime.sampling import Sampler
 from engine.runtime.slots import free_cores
+from engine.runtime.usage import Usage
 from engine.store import Reader, Store
 from engine.store.records import ProcessIdentity, Run
 from engine.upkeep.schedule import Schedule
@@ -133,6 +134,7 @@ class Runner:
     schedule: Schedule | None = None
     gpus: Gpus = field(default_factory=NvmlGpus)
     sampler: Sampler = field(default_factory=Sampler)
+    usage: Usage = field(default_factory=Usage)
     endings: Endings = field(init=False)
     referee: Referee = field(init=False)
 
@@ -167,6 +169,7 @@ class Runner:
         """Do once all that is due; return False when a stop was asked for, and no run is left nor anything of one that has ended."""
         self._beat()
         self.sampler.look(self.store)
+        self.usage.look(self.store)
         holders = self.endings.holders()
         self.referee.look(holders)
         if self.stopping:

@@ -18,6 +18,7 @@ from types import FrameType
 
 from engine.checkpoint import take_checkpoint
 from engine.config import Config
+from engine.data.checksums import files_used
 from engine.data.datasets import preload
 from engine.errors import EngineError, NoCheckpoint, RankFailed
 from engine.home import Home
@@ -131,7 +132,18 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         *_resumed(run, folder, store),
     )
     made.append(ranks)
+    noted = _note_data(config, run, store)
     method(run.experiment)(config, ranks)
+    if not noted:  # it was downloaded on the way
+        _note_data(config, run, store)
+
+
+def _note_data(config: Config, run: Run, store: Store) -> bool:
+    """Write down which files the run learns from; False where they are not there yet."""
+    if config.trains_on is None or not (files := files_used(config.trains_on, store.home)):
+        return False
+    store.note_data(run.id, files)
+    return True
 
 
 def _sink(store: Store, run_id: int) -> Sink:

@@ -27,6 +27,7 @@ from engine.store.records import (
     Status,
     Summary,
 )
+from engine.store.shares import Held
 from engine.store.sign_ins import SignedIn
 from engine.store.studies import Surroundings, Tested
 from engine.store.sweep_commands import NewRun
@@ -44,6 +45,7 @@ __all__ = [
     "Entry",
     "Event",
     "Heat",
+    "Held",
     "MachineSample",
     "NewDuelRun",
     "NewRun",

@@ -10,12 +10,13 @@ from engine.store.connection import Row
 from engine.store.guarding import command
 from engine.store.outbox import Telling
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
+from engine.store.shares import Sharing
 from engine.terms import PRIORITIES, USUAL, Terms
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
 
-class Commands(Telling):
+class Commands(Sharing, Telling):
     """The commands of pages and command line."""
 
     @command(lambda given: "launch" if given.get("parent_id") is None else "retry", "run", lambda _, given: _known(given.get("parent_id")))
@@ -34,10 +35,11 @@ class Commands(Telling):
     ) -> int:
         """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from the start.
 
-        One that repeats a run of a sweep belongs to that sweep too. Raises NoSuchRun for a parent that is not there.
+        One that repeats a run of a sweep belongs to that sweep too. Raises NoSuchRun for a parent that is not there, LimitReached.
         """
         with self.change():
             self._may_prefer(terms, owner)
+            self._may_queue(owner, [demand], terms.max_run_time_s if parent_id is None else None)
             sweep_id = None
             if parent_id is not None:
                 self._status(parent_id)
@@ -123,7 +125,8 @@ class Commands(Telling):
         terms: Terms = USUAL,
         attempt: int = 0,
     ) -> int:
-        """Put one run at the end of the queue, inside a change."""
+        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits allow."""
+        terms = self._cut(terms, owner)
         cursor = self.connection.execute(
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"

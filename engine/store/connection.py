@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import NoSuchRun, NoSuchSweep, StoreBusy, StoreError, StoreFull
+from engine.errors import ConfigError, NoSuchRun, NoSuchSweep, Problem, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
 
@@ -150,6 +150,12 @@ def told(home: Home, timeout_s: float) -> Iterator[None]:
         if sentence is None:
             raise
         raise sentence from error
+    except UnicodeEncodeError as error:
+        raise _unstorable("A text holds half a character, as broken bytes give it") from error
+    except OverflowError as error:
+        if "SQLite" not in str(error):
+            raise
+        raise _unstorable("A number is larger than any that a store can hold") from error
 
 
 def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:
@@ -199,6 +205,10 @@ def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     bring_up_to_date(connection)
     return connection
+
+
+def _unstorable(what: str) -> ConfigError:
+    return ConfigError([Problem("", f"{what}, so nothing in the store is like it or can be. Write it anew.")])
 
 
 def _busy(home: Home, timeout_s: float) -> StoreBusy:

@@ -132,9 +132,10 @@ class DuelCommands(SweepCommands):
 
     @command("launch duel")
     def add_duel(self, plan: Mapping[str, Any], runs: Sequence[NewDuelRun], *, owner: str, name: str, exclusive: bool, terms: Terms) -> int:
-        """Keep a duel and queue the runs that tune, in their order; return its id."""
+        """Keep a duel and queue the runs that tune, in their order; return its id. Raises LimitReached; the runs that are judged come whatever it says."""
         with self.change() as connection:
             self._may_prefer(terms, owner)
+            self._may_queue(owner, [each.run.demand for each in runs], terms.max_run_time_s)
             sql = "INSERT INTO duels (name, owner, created_at, plan, stage) VALUES (?, ?, ?, ?, 'tuning')"
             duel_id = connection.execute(sql, [name, owner, now(), json.dumps(plan)]).lastrowid
             assert duel_id is not None

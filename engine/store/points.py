@@ -20,6 +20,8 @@ ON CONFLICT (run_id, name, coalesce(rank, -1)) DO UPDATE SET
         ELSE mean * (1.0 * count / (count + excluded.count)) + excluded.mean * (1.0 * excluded.count / (count + excluded.count)) END
 RETURNING id, count + nonfinite
 """
+POINT_BYTES = 48
+"""What a point takes in the file, its share of pages included: measured over 20 million."""
 _POINT = "INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _NEXT = "UPDATE runs SET last_point_id = last_point_id + ? WHERE id = ? RETURNING last_point_id"
 

@@ -5,7 +5,7 @@ The order is high before normal before low, within one of them by `place`: a new
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from engine.errors import ConfigError, Problem, WrongStatus
@@ -25,6 +25,11 @@ _ORDER = "ORDER BY priority DESC, place"
 _FREE = f"held_by IS NULL AND {NOT_HELD}"
 """A condition on runs: nobody holds them back."""
 _READY = f"{_WAITING} AND {_FREE} AND owner NOT IN (SELECT value FROM json_each(?))"
+_WITHIN = (
+    " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS room WHERE json_extract(room.value, '$[0]') = runs.owner"
+    " AND (runs.cores > max(json_extract(room.value, '$[1]'), 0) OR runs.gpus > max(json_extract(room.value, '$[2]'), 0)))"
+)
+"""A condition on runs: what they ask for is left for their owner; where nothing bounds it, the room is NULL and so is the comparison."""
 _HELD_BY = f"coalesce(held_by, iif({NOT_HELD}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
     f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id,"
@@ -35,6 +40,24 @@ _PAST = (
     " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT oversubscribe AND claimed_at IS NOT NULL"
     " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
 )
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Who may start no run at this moment, or none that asks for much."""
+
+    full: Sequence[str] = ()
+    """Owners whose runs are passed over."""
+    room: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """By owner the cores and GPUs that their runs may still take, None for any number."""
+
+    def asked(self) -> tuple[str, list[str]]:
+        """Return a condition on runs, and its values."""
+        full = json.dumps(list(self.full))
+        return (_READY + _WITHIN, [full, json.dumps([[owner, *room] for owner, room in self.room.items()])]) if self.room else (_READY, [full])
+
+
+ANY = Bounded()
 
 
 @dataclass(frozen=True)
@@ -71,16 +94,20 @@ class PastRun:
 class Queue(Connected):
     """The questions about the queue, of runner and pages alike."""
 
-    def next_queued(self, without: Sequence[str] = ()) -> Run | None:
-        """Return the first run of the queue that is not on hold; runs of the owners `without` are passed over."""
-        row = self.row(f"{RUN} WHERE runs.id = (SELECT id {_READY} {_ORDER} LIMIT 1)", [json.dumps(list(without))])
+    def next_queued(self, bounded: Bounded = ANY) -> Run | None:
+        """Return the first run of the queue that neither a hold nor its owner's bounds keep back."""
+        which, values = bounded.asked()
+        row = self.row(f"{RUN} WHERE runs.id = (SELECT id {which} {_ORDER} LIMIT 1)", values)
         return as_run(row) if row else None
 
-    def queue(self, *, limit: int = 10_000, ready_without: Sequence[str] | None = None) -> list[QueuedRun]:
-        """Return the runs that wait in their order; with `ready_without` only those that are not on hold and of none of these owners."""
-        which = _WAITING if ready_without is None else _READY
-        values = [] if ready_without is None else [json.dumps(list(ready_without))]
+    def queue(self, *, limit: int = 10_000, ready: Bounded | None = None) -> list[QueuedRun]:
+        """Return the runs that wait in their order; with `ready` only those that neither a hold nor these bounds keep back."""
+        which, values = (_WAITING, list[str]()) if ready is None else ready.asked()
         return [_as_queued(row) for row in self.rows(f"SELECT {_QUEUED} {which} {_ORDER} LIMIT ?", [*values, limit])]
+
+    def owners_queued(self) -> list[str]:
+        """Return everyone who has a run in the queue."""
+        return [str(row["owner"]) for row in self.rows("SELECT DISTINCT owner FROM runs WHERE status = 'queued'")]
 
     def run(self, run_id: int) -> Run:
         """Return one run; raises NoSuchRun."""

@@ -22,6 +22,7 @@ from engine.store.people import People
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
+from engine.store.shares import Shares
 from engine.store.sign_ins import SignIns
 from engine.store.studies import Studies
 from engine.store.texts import Texts
@@ -40,7 +41,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit, Channels, Outbox):
+class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit, Channels, Outbox, Shares):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -15,8 +15,6 @@ from engine.store.writing import Store
 
 CHUNK = 10_000
 """Rows that one transaction deletes at most."""
-POINT_BYTES = 48
-"""What a point takes in the file, its share of pages included: measured over 20 million."""
 VACUUM_PAGES = 2_000
 
 _ENDED = ", ".join(f"'{status}'" for status in ENDED)

@@ -134,7 +134,17 @@ _AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refu
     refused TEXT NOT NULL -- why it was refused, empty where it was done
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, *NOTICE_TABLES)
+_DISK = """CREATE TABLE disk ( -- how much disk each run takes, as the runner last measured it; what people may take is held against it
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    version INTEGER NOT NULL, -- its change token when it was measured: one with a higher token is measured again
+    file_bytes INTEGER NOT NULL, -- what the files of its folder take
+    point_bytes INTEGER NOT NULL -- about what its points take in the store
+) STRICT"""
+
+LATER_TABLES = (
+    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK),
+    *NOTICE_TABLES,
+)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -311,6 +321,13 @@ def notices_and_their_channels(db: Database) -> None:
         db.execute(statement)
     for host in FIRST_RECEIVERS:
         db.execute("INSERT INTO receivers (kind, host, port, added_at, added_by) VALUES ('public', ?, 443, ?, 'parallab')", [host, now()])
+
+
+@steps()
+def disk_that_runs_take(db: Database) -> None:
+    """Know how much disk each run takes, so that people can be held to a limit."""
+    db.execute(_DISK)
+    db.execute("CREATE INDEX disk_version ON disk (version)")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -50,12 +50,14 @@ class SweepCommands(Commands):
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
-        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises ConfigError where there is no run.
+        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises ConfigError where there is no run,
+        LimitReached.
         """
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
         with self.change() as connection:
             self._may_prefer(terms, owner)
+            self._may_queue(owner, [run.demand for run in runs], terms.max_run_time_s)
             columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure"
             sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else "", figure]
@@ -83,6 +85,7 @@ class SweepCommands(Commands):
         if not runs:
             raise ConfigError([Problem("", "There is nothing to add: every one of these runs is part of the sweep already. Give values that are new.")])
         with self.change() as connection:
+            self._may_queue(by, [run.demand for run in runs])
             sweep = self._sweep_row(sweep_id)
             if sweep["grid"] != _text(before):
                 raise WrongStatus(f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, and extend it again.")
@@ -126,6 +129,7 @@ class SweepCommands(Commands):
             again = [row for row in self.rows(_NEWEST, [sweep_id]) if row["status"] in statuses]
             if not again:
                 raise WrongStatus(f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}.")
+            self._may_queue(by, [_demand(row) for row in again])
             return {row["id"]: self._repeat(row, by) for row in again}
 
     @command("cancel sweep", "sweep")
@@ -163,7 +167,7 @@ class SweepCommands(Commands):
             row["experiment"],
             json.loads(row["config"]),
             owner=by,
-            demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+            demand=_demand(row),
             preset=row["preset"],
             name=row["name"],
             parent_id=row["id"],
@@ -191,6 +195,10 @@ class SweepCommands(Commands):
 
     def _queued_of(self, sweep_id: int) -> list[int]:
         return [row["id"] for row in self.rows("SELECT id FROM runs WHERE sweep_id = ? AND status = 'queued' ORDER BY id", [sweep_id])]
+
+
+def _demand(row: Row) -> Demand:
+    return Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"])
 
 
 def _text(grid: Mapping[str, Sequence[Any]]) -> str:

@@ -9,6 +9,7 @@ from engine.errors import WrongStatus
 from engine.recorder import Point
 from engine.store.channels import ChannelCommands
 from engine.store.clock import now
+from engine.store.disk import Disk
 from engine.store.duels import DuelCommands
 from engine.store.lineage import take_over
 from engine.store.looks import LookCommands
@@ -23,7 +24,7 @@ from engine.store.views import ViewCommands
 from engine.store.vouched import VouchedCommands
 
 
-class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands, ChannelCommands, Sending):
+class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands, ChannelCommands, Sending, Disk):
     """All that is written to a store; for one thread."""
 
     def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:
@@ -44,6 +45,12 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
             connection.execute(sql, [at, at, text, uptime_s, run_id])
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
+
+    def note_data(self, run_id: int, files: Mapping[str, str]) -> None:
+        """Write down which files a run learns from: by path what tells each from any other."""
+        with self.change() as connection:
+            connection.execute("UPDATE runs SET environment = json_set(environment, '$.data_files', json(?)) WHERE id = ?", [json.dumps(dict(files)), run_id])
+            self.touch(run_id)
 
     def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
         """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no parent."""

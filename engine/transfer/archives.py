@@ -4,6 +4,7 @@ Nothing is ever unpacked to the disk by the name it has inside, and nothing is r
 """
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ class Zip:
         try:
             self.open_ones.append(self.file.open(name))
             return self.open_ones[-1]
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError) as error:  # one that would begin before the file has no place
             raise ImportRefused(f"Its member '{shown(name)}' can't be read: {error}. Pack it again without a password, by deflate.") from error
 
 
@@ -130,7 +131,7 @@ def _folder(path: Path) -> Folder:
 def _zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
         raise ImportRefused(f"{path.name} is no zip file, or only a part of one ({error}). Copy or download it again.") from error
 
 

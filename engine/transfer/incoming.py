@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import ImportRefused
+from engine.errors import ImportRefused, LimitReached
+from engine.limits import limits
 from engine.store import Reader, Store
 from engine.store.recorded import Recorded, take_in
+from engine.store.shares import over_disk
 from engine.transfer.archives import Members, members
 from engine.transfer.bundle import Arrived, import_bundle
 from engine.transfer.manifest import NAME
@@ -18,6 +20,8 @@ MOST_RUNS = 10_000
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
     """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what the file is called by people."""
     store.permit("import", by=by, detail=name or path.name)
+    if sentence := over_disk(limits(store.home).of(by), by, store.held(by)):
+        raise LimitReached(sentence)
     called = (name or path.resolve().name)[:200]
     with members(path) as source:
         if NAME in source.names:

@@ -7,10 +7,13 @@ from pathlib import Path
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.retention import POINT_BYTES, Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
+from engine.store.points import POINT_BYTES
+from engine.store.retention import Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
 
 LEAST_POINTS = 5
 """Fewer would not hold the corners of one stretch."""
+
+MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Policy:
         if self.thin_after_days is None and self.delete_after_days is None:
             text = "gc needs to know what is old: give --thin-after-days, --delete-after-days, or both. With --dry-run it only says what it would do."
             raise ConfigError([Problem("", text)])
+        for field, days in (("thin_after_days", self.thin_after_days), ("delete_after_days", self.delete_after_days)):
+            if days is not None and not 0 <= days <= MOST_DAYS:
+                raise ConfigError([Problem(field, f"{field} must be 0 to {MOST_DAYS:,} days, got {days:g}.")])
         if self.points < LEAST_POINTS:
             raise ConfigError([Problem("points", f"points must be at least {LEAST_POINTS}, got {self.points}.")])
         return self

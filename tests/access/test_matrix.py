@@ -127,7 +127,7 @@ GIVEN: dict[str, Given] = {
     "delete channel": lambda lab, by, owner: partial(lab.store.delete_channel, lab.channel(owner), by=by),
     "set receivers": lambda lab, by, _: partial(lab.store.allow_receiver, "public", "hooks.example.org", by=by),
 }
-ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits", "check mail"}
+ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits", "check mail", "extend catalogue"}
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
 for _name in ELSEWHERE:
     GIVEN[_name] = lambda lab, by, _, name=_name: partial(lab.store.permit, name, by=by)  # type: ignore[misc]

@@ -231,7 +231,7 @@ def seconds_of(mode: str, observers: int, seed: int, folder: Path) -> float:
 @pytest.mark.parametrize(
     ("changes", "field", "sentence"),
     [
-        ({"environment": "Cartpole-v1"}, "environment", "Did you mean: 'CartPole'"),
+        ({"environment": "Cartpole-v1"}, "environment", r"Did you mean 'CartPole-v1'\?"),
         ({"environment": "Pendulum-v1"}, "environment", "Choose dppo"),
         ({"observers": 17}, "observers", "observers must be at most 16 .*got 17"),
         ({"variant": "tutorial", "transport": "gloo"}, "transport", "transport must be rpc for variant tutorial"),

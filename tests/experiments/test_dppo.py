@@ -283,7 +283,7 @@ def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
     ("changes", "field", "sentence"),
     [
         ({"environment": "Pendulm-v1"}, "environment", "Did you mean"),
-        ({"environment": "Blackjack-v1"}, "environment", "supported are Box and Discrete"),
+        ({"environment": "Blackjack-v1"}, "environment", "environment must be one of 'CartPole-v1'"),
         ({"minibatches": 33}, "minibatches", r"at most the 32 steps of a batch .*got 33"),
         ({"device": "cuda"}, "device", "too small for a GPU"),
         ({"collectors": 0}, "collectors", "at least 1"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.limits import Limits
 from engine.queue.estimates import Estimate
 from engine.queue.order import Free, Holder, Room, Waiting, delays_not, fits, forecast, free, next_up, soonest_start, started
 
@@ -30,9 +31,9 @@ def test_a_run_on_hold_lets_the_next_one_by() -> None:
 def test_who_has_as_many_runs_on_as_a_person_may_lets_others_by() -> None:
     on = [Holder(1, "ada", 1), Holder(2, "ada", 1)]
     queue = [Waiting(3, "ada", 1), Waiting(4, "grace", 1)]
-    assert chosen(queue, on, Room(4, most_a_person=2)) == 4
-    assert chosen(queue, on, Room(4, most_a_person=3)) == 3
-    assert chosen(queue[:1], on, Room(4, most_a_person=2)) is None
+    assert chosen(queue, on, Room(4, limits=Limits(2))) == 4
+    assert chosen(queue, on, Room(4, limits=Limits(3))) == 3
+    assert chosen(queue[:1], on, Room(4, limits=Limits(2))) is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_the_forecast_says_nothing_where_nothing_tells() -> None:
 
 def test_a_persons_share_spreads_their_runs_over_time() -> None:
     queue = [Waiting(run_id, owner, 1, takes=SHORT) for run_id, owner in ((1, "ada"), (2, "ada"), (3, "grace"), (4, "ada"))]
-    assert forecast(queue, [], Room(4, most_a_person=1)) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
+    assert forecast(queue, [], Room(4, limits=Limits(1))) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,5 +1,6 @@
 """Why a run waits is said in words that name who and what."""
 
+from engine.limits import Limits
 from engine.queue.order import Holder, Room, Waiting
 from engine.queue.reasons import reasons
 
@@ -39,7 +40,7 @@ def test_a_run_that_lacks_both_kinds() -> None:
 
 
 def test_a_foreign_program_is_named_by_its_gpu() -> None:
-    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, None, (1,))) == ["waits for 2 GPUs: another program uses GPU 1"]
+    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, foreign_gpus=(1,))) == ["waits for 2 GPUs: another program uses GPU 1"]
 
 
 def test_a_run_behind_another_says_whose_priority_is_higher() -> None:
@@ -52,8 +53,22 @@ def test_a_hold_and_a_full_share_name_the_person_and_hold_nobody_else_up() -> No
     on = [Holder(run_id, "Ada", 1) for run_id in (1, 2, 3)]
     queue = [Waiting(10, "Bea", 1, held_by="Grace"), Waiting(11, "Ada", 1), Waiting(12, "Grace", 1)]
     told = ["held by Grace", "Ada has 3 runs on, the most a person may have", "starts next"]
-    assert said(queue, on, Room(8, 0, 3)) == told
-    assert said(queue[1:2], on[:1], Room(8, 0, 1)) == ["Ada has 1 run on, the most a person may have"]
+    assert said(queue, on, Room(8, 0, Limits(3))) == told
+    assert said(queue[1:2], on[:1], Room(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
+
+
+def test_a_share_of_cores_and_gpus_says_who_holds_what_of_it() -> None:
+    limits = Limits(max_cores_per_person=8, max_gpus_per_person=1, people={"Bea": {"max_cores_per_person": 2}})
+    on = [Holder(1, "Ada", 6, 1), Holder(2, "Bea", 2)]
+    queue = [Waiting(10, "Ada", 4), Waiting(11, "Ada", 1, 1), Waiting(12, "Bea", 4), Waiting(13, "Bea", 1), Waiting(14, "Ada", 2), Waiting(15, "Cyd", 2)]
+    assert said(queue, on, Room(16, 2, limits)) == [
+        "waits: Ada holds 6 of 8 cores, and this asks for 4",
+        "waits: Ada holds 1 of 1 GPU",
+        "waits: it asks for 4 cores, and Bea may hold 2; an admin can change that",
+        "waits: Bea holds 2 of 2 cores",
+        "starts next",
+        "waits behind run 14",
+    ]
 
 
 def test_a_run_that_may_pass_starts_next_though_it_is_not_the_head() -> None:

@@ -107,12 +107,29 @@ def test_a_person_has_at_most_their_share_on(scene: Scene, home: Home) -> None:
     assert scene.started() == [second]
 
 
+def test_a_person_holds_at_most_their_cores_and_gpus(scene: Scene, home: Home) -> None:
+    set_limits(home, Limits(max_cores_per_person=2, max_gpus_per_person=1, people={"grace": {"max_cores_per_person": 3}}))
+    with scene.store.change() as connection:
+        first, second, third, hers = (scene.add(cores, gpus, owner) for cores, gpus, owner in ((1, 1, "ada"), (1, 1, "ada"), (1, 0, "ada"), (2, 1, "grace")))
+        large = scene.add(2)
+        connection.execute("UPDATE runs SET cores = 3 WHERE id = ?", [large])  # as one that was queued before the limit was set
+    assert scene.started() == [first, third, hers]
+    scene.end(first)
+    assert scene.started() == [second]
+    scene.end(second)
+    scene.end(third)
+    scene.end(hers)
+    assert scene.started() == []
+    set_limits(home, Limits(max_cores_per_person=3))
+    assert scene.started() == [large]
+
+
 def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(scene: Scene, home: Home) -> None:
     set_limits(home, Limits(1))
     assert scene.started() == []
-    home.limits.write_text("{")
     for _ in range(2):
         scene.add()
+    home.limits.write_text("{")
     assert len(scene.started()) == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
-from engine.store.queue import End
+from engine.store.queue import Bounded, End
 from engine.terms import Priority, Terms
 
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -106,10 +106,10 @@ def test_only_a_run_that_waits_can_be_rearranged(store: Store, running: Callable
 
 def test_people_at_their_limit_are_passed_over(store: Store, add: Callable[..., int]) -> None:
     third = [add(owner=owner) for owner in ("ada", "ada", "grace")][-1]
-    head = store.next_queued(["ada"])
+    head = store.next_queued(Bounded(("ada",)))
     assert head is not None
     assert head.id == third
-    assert [run.id for run in store.queue(ready_without=["ada"])] == [third]
+    assert [run.id for run in store.queue(ready=Bounded(("ada",)))] == [third]
 
 
 def test_a_claim_keeps_cores_and_a_run_put_back_has_none(store: Store, reader: Reader, add: Callable[..., int]) -> None:
@@ -134,7 +134,7 @@ def test_a_run_put_back_is_first_again(store: Store, add: Callable[..., int], pr
 def test_the_head_of_a_long_queue_is_found_by_its_index(store: Store) -> None:
     asked: list[str] = []
     store.connection.set_trace_callback(asked.append)
-    store.next_queued(["ada"])
+    store.next_queued(Bounded(("ada",)))
     store.queue(limit=1)
     store.connection.set_trace_callback(None)
     for sql in (text for text in asked if text.startswith("SELECT")):

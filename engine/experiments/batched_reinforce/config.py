@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.registry import Experiment, Flow, Preset
 from engine.results import Result
-from engine.rl.kinds import kind_of, rewards_that_solve
+from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 
 class BatchedReinforceConfig(Config):
@@ -18,7 +18,7 @@ class BatchedReinforceConfig(Config):
         "batched",
         description="batched: the last observer to ask in a step triggers one forward pass for all. per_call: each question is answered at once, by itself.",
     )
-    environment: str = Field("CartPole-v1", description="A gymnasium id with discrete actions.")
+    environment: EnvironmentName = Field("CartPole-v1", description="A gymnasium id of the catalogue with discrete actions.")
     envs_per_observer: int = Field(
         1,
         ge=1,

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.registry import Experiment, Flow, Preset
 from engine.results import Result
-from engine.rl.kinds import kind_of, rewards_that_solve
+from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 S = ADVANCED | {"unit": "s"}
 
@@ -24,7 +24,7 @@ class DppoConfig(Config):
     collectors_as: Literal["processes", "threads"] = Field(
         "processes", description="processes run side by side; threads of the learner's process take turns at Python's lock (the GIL)."
     )
-    environment: str = Field("CartPole-v1", description="A gymnasium id with discrete actions or bounded vectors.")
+    environment: EnvironmentName = Field("CartPole-v1", description="A gymnasium id of the catalogue with discrete actions or bounded vectors.")
     envs_per_collector: int = Field(
         8, ge=1, le=256, description="Environments that a collector plays side by side.", json_schema_extra={"unit": "environments"}
     )

@@ -83,6 +83,11 @@ class HogwildConfig(Config):
         return 0 if self.variant == "tutorial" or self.model == "sparse_logistic" else 1
 
     @property
+    def trains_on(self) -> str | None:
+        """The data set; the sparse model makes its samples."""
+        return None if self.model == "sparse_logistic" else self.dataset
+
+    @property
     def samples(self) -> int:
         """The training samples that one pass goes through."""
         return self.sparse_samples if self.model == "sparse_logistic" else data_set(self.dataset).train

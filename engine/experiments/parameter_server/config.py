@@ -29,6 +29,11 @@ class ParameterServerConfig(ServerConfig):
     iterations: int = Field(6, ge=1, le=1_000_000, description="resnet50 and small_resnet only: steps of each trainer.", json_schema_extra={"unit": "steps"})
 
     @property
+    def trains_on(self) -> str | None:
+        """The data set; the ResNets learn from random images."""
+        return self.dataset if self.model == "mnist_net" else None
+
+    @property
     def needs_all(self) -> bool:
         return self.batch_update_size == self.trainers
 

@@ -6,12 +6,12 @@ from pydantic import Field, model_validator
 
 from engine.analysis.scaling import PIPELINE
 from engine.config import ADVANCED, Config, RuleBroken
+from engine.data.catalogue import ImagesName
 from engine.registry import Experiment, Flow, Preset
 from engine.results import Result
 
 LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
 """Layers that a net can be cut between: the stem, its residual blocks, the head."""
-PixelNames = Literal["mnist", "fashion_mnist", "digits"]
 
 
 class PipelineConfig(Config):
@@ -40,7 +40,7 @@ class PipelineConfig(Config):
         description="Layers that begin a new stage, counted from 0, such as 9 or 5,9,13; empty: the net is timed and cut so that stages take equally long.",
         json_schema_extra={"empty": "by measured time"},
     )
-    dataset: Literal["random", "mnist", "fashion_mnist", "digits"] = Field(
+    dataset: ImagesName = Field(
         "random", description="random: images drawn anew for each batch, against targets drawn once, as published; the others are real and tested on."
     )
     image_size: int = Field(64, ge=16, le=512, description="Side of an image; those of a data set are enlarged to it.", json_schema_extra={"unit": "pixels"})
@@ -79,6 +79,11 @@ class PipelineConfig(Config):
     @property
     def stage_roles(self) -> tuple[str, ...]:
         return tuple(f"stage{number}" for number in range(1, self.stages + 1))
+
+    @property
+    def trains_on(self) -> str | None:
+        """The data set; random images are drawn."""
+        return None if self.dataset == "random" else self.dataset
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -1,0 +1,118 @@
+"""`limits`: what each person may take of the lab, and what they hold of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from engine.access.limiting import change_limits
+from engine.cli.answers import duration, print_json, table
+from engine.cli.frame import json_option, owner_option
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.limits import BOUNDS, GB, Limits, Value, limits
+from engine.store import Held, Reader
+
+NO_LIMIT, USUAL = "none", "usual"
+OPTIONS = {
+    "running": "max_running_per_person",
+    "queued": "max_queued_per_person",
+    "cores": "max_cores_per_person",
+    "gpus": "max_gpus_per_person",
+    "run_time": "max_run_time_s",
+    "disk": "max_disk_gb",
+}
+"""The limits by what the command line calls them."""
+
+
+@click.group("limits", short_help="Show or set what each person may take of the lab.", invoke_without_command=True)
+@json_option
+@click.pass_context
+def limits_command(ctx: click.Context, as_json: bool) -> None:
+    """Show what each person may take of the lab, and what they hold of it; `limits set` changes it."""
+    if ctx.invoked_subcommand is None:
+        _show(Home.find(), as_json)
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option, name in reversed(OPTIONS.items()):
+        bounds = BOUNDS[name]
+        words = f"{bounds.words[:1].upper()}{bounds.words[1:]}{f' ({bounds.unit})' if bounds.unit else ''}."
+        function = click.option(f"--{option.replace('_', '-')}", option, metavar="NUMBER", help=words)(function)
+    return function
+
+
+@limits_command.command("set", short_help="Set limits, for everyone or for one person.")
+@click.option("--person", help="For this person alone; without it for everyone.")
+@_options
+@owner_option
+@json_option
+def set_command(person: str | None, owner: str, as_json: bool, **given: str | None) -> None:
+    """Set limits for everyone, or with --person for one: 'none' for no limit, 'usual' to have a person's be everyone's again.
+
+    An admin is bound by them too, and can give themselves others with --person. They hold from now on: queued runs stay, what is on goes on.
+    """
+    asked = {OPTIONS[option]: text.strip().lower() for option, text in given.items() if text is not None}
+    if not asked:
+        raise ConfigError([Problem("", f"limits set takes at least one of {', '.join('--' + option.replace('_', '-') for option in OPTIONS)}.")])
+    usual = frozenset(name for name, text in asked.items() if text == USUAL)
+    if usual and person is None:
+        raise ConfigError([Problem("person", "Everyone's limits are the usual ones: 'usual' goes with --person. 'none' lifts a limit.")])
+    changes = {name: read_value(name, text) for name, text in asked.items() if name not in usual}
+    home = Home.find()
+    change_limits(home, changes, by=owner, person=person, usual=usual, anew=True)
+    _show(home, as_json)
+
+
+def read_value(name: str, text: str) -> Value:
+    """Return a limit as it was typed; raises ConfigError for what is no number of its kind."""
+    if text.strip().lower() == NO_LIMIT:
+        return None
+    try:
+        return int(text) if BOUNDS[name].is_whole else float(text)
+    except ValueError:
+        kind = "a whole number" if BOUNDS[name].is_whole else "a number"
+        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit, got '{text[:40]}'.")]) from None
+
+
+def _show(home: Home, as_json: bool) -> None:
+    found = limits(home)
+    with Reader.open(home) as reader:
+        held = reader.all_held()
+    names = sorted({each.person for each in held} | set(found.people))
+    by_name = {each.person: each for each in held}
+    if as_json:
+        print_json({"everyone": _plain(found), "people": dict(found.people), "held": held})
+        return
+    click.echo(_in_words(found))
+    if names:
+        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK (GB)")
+        click.echo(table(headings, [_cells(by_name.get(name, Held(name)), found.of(name)) for name in names]))
+
+
+def _in_words(found: Limits) -> str:
+    everyone = {name: getattr(found, name) for name in BOUNDS}
+    told = [f"{bounds.words}: {everyone[name]:,g}{f' {bounds.unit}' if bounds.unit else ''}" for name, bounds in BOUNDS.items() if everyone[name] is not None]
+    if told:
+        return f"Each person may have at most: {'; '.join(told)}."
+    return "Nothing is limited for everyone. Such as: limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
+
+
+def _cells(held: Held, mine: Limits) -> tuple[object, ...]:
+    return (
+        held.person,
+        _of(held.running, mine.max_running_per_person),
+        _of(held.queued, mine.max_queued_per_person),
+        _of(held.cores, mine.max_cores_per_person),
+        _of(held.gpus, mine.max_gpus_per_person),
+        "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
+        f"{held.disk_bytes / GB:,.3g}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,g}'}",
+    )
+
+
+def _of(held: int, most: int | None) -> str:
+    return f"{held:,}" if most is None else f"{held:,} of {most:,}"
+
+
+def _plain(found: Limits) -> Mapping[str, Value]:
+    return {name: getattr(found, name) for name in BOUNDS}

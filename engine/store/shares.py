@@ -1,0 +1,123 @@
+"""What each person's runs hold of the lab at this moment, and the check of their limits that stands in every command that queues runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.access.rules import Program
+from engine.errors import ConfigError, LimitReached
+from engine.limits import GB, Limits, limits
+from engine.store.connection import Connected, Row
+from engine.store.guarding import Guarded
+from engine.store.records import ALIVE, Demand
+from engine.terms import Terms
+
+_ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+_OF = "(?1 IS NULL OR owner = ?1)"
+_RUNS = (
+    f"SELECT owner, sum(status <> 'queued') AS running, sum(status = 'queued') AS queued, sum(iif(status = 'queued', 0, cores)) AS cores,"
+    f" sum(iif(status = 'queued', 0, gpus)) AS gpus FROM runs WHERE status IN ('queued', {_ALIVE}) AND {_OF} GROUP BY owner"
+)
+_DISK = (
+    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(file_bytes + point_bytes) AS bytes FROM disk JOIN runs ON runs.id = disk.run_id"
+    " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 GROUP BY 1"
+)
+ASK = "or ask an admin of this lab for more."
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one person's runs hold."""
+
+    person: str
+    running: int = 0
+    """Runs that are on."""
+    queued: int = 0
+    cores: int = 0
+    gpus: int = 0
+    disk_bytes: int = 0
+    """Of folders and store, as the runner last measured them; runs that the person imported count too."""
+
+
+class Shares(Connected):
+    """The questions about what people hold."""
+
+    def held(self, person: str) -> Held:
+        """Return what one person holds."""
+        return self._held(str(person)).get(person, Held(person))
+
+    def all_held(self) -> list[Held]:
+        """Return what everyone holds who holds something, by name."""
+        return [held for _, held in sorted(self._held(None).items())]
+
+    def _held(self, person: str | None) -> dict[str, Held]:
+        found = {row["owner"]: _as_held(row) for row in self.rows(_RUNS, [person])}
+        for row in self.rows(_DISK, [person]):
+            found[row["owner"]] = replace(found.get(row["owner"], Held(row["owner"])), disk_bytes=row["bytes"])
+        return found
+
+
+class Sharing(Shares, Guarded):
+    """A writer that holds people to their limits."""
+
+    def _may_queue(self, owner: str, demands: Sequence[Demand], wanted_s: float | None = None) -> None:
+        """Raise LimitReached where so many runs more are not to be queued, inside a change; parts of Parallab are held to no limit here.
+
+        `wanted_s` is the time limit that was asked for; None where it is an older run's, which is cut to what is allowed.
+        """
+        if isinstance(owner, Program):
+            return
+        mine = limits(self.home).of(owner)
+        if sentence := refusal(mine, owner, self.held(owner) if _needs(mine) else Held(owner), demands, wanted_s):
+            raise LimitReached(sentence)
+
+    def _cut(self, terms: Terms, owner: str) -> Terms:
+        """Return the terms with a time limit that is at most the owner's; one without gets that.
+
+        Limits that can't be read bound nothing here: they stop whoever launches before this, and the runner, which queues lost runs anew, must go on.
+        """
+        try:
+            most = limits(self.home).of(owner).max_run_time_s
+        except ConfigError:
+            return terms
+        if most is None or (terms.max_run_time_s is not None and terms.max_run_time_s <= most):
+            return terms
+        return replace(terms, max_run_time_s=most)
+
+
+def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wanted_s: float | None = None) -> str:
+    """Return why a person may not queue so many runs more, with what they hold, the limit and the cure; empty where they may."""
+    most_s = mine.max_run_time_s
+    if most_s is not None and wanted_s is not None and wanted_s > most_s:
+        return f"max_run_time_s is {wanted_s:,g} s, and {person}'s runs may be on for {most_s:,g} s at most. Give at most that, {ASK}"
+    for kind, cure, asked, most in (
+        ("CPU cores", "Choose fewer ranks or threads_per_rank", max((each.cores for each in demands), default=0), mine.max_cores_per_person),
+        ("GPUs", "Choose device cpu", max((each.gpus for each in demands), default=0), mine.max_gpus_per_person),
+    ):
+        if most is not None and asked > most:
+            return f"The run asks for {asked:,} {kind}, and {person} may hold {most:,} at a time, so it would never start. {cure}, {ASK}"
+    most_queued = mine.max_queued_per_person
+    if most_queued is not None and held.queued + len(demands) > most_queued:
+        more = "another one" if len(demands) == 1 else f"{len(demands):,} more"
+        return (
+            f"{person} holds {held.queued:,} of {most_queued:,} queued runs, so {more} can't be queued. "
+            f"Wait until some have started, cancel some, queue fewer, {ASK}"
+        )
+    return over_disk(mine, person, held)
+
+
+def over_disk(mine: Limits, person: str, held: Held) -> str:
+    """Return why a person may have nothing more kept; empty where they may."""
+    if mine.max_disk_gb is None or held.disk_bytes < mine.max_disk_gb * GB:
+        return ""
+    return (
+        f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, so no more can be kept. "
+        f"Ask an admin of this lab to thin or delete old runs (the gc command), or for more."
+    )
+
+
+def _needs(mine: Limits) -> bool:
+    return mine.max_queued_per_person is not None or mine.max_disk_gb is not None
+
+
+def _as_held(row: Row) -> Held:
+    return Held(row["owner"], row["running"], row["queued"], row["cores"], row["gpus"])

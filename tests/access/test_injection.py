@@ -1,0 +1,167 @@
+"""What people write is kept and shown as text: it is no SQL in the store, no formula in a spreadsheet, no markup in a report."""
+
+import ast
+import csv
+import io
+from contextlib import suppress
+from html.parser import HTMLParser
+
+import pytest
+
+from app.run_report import run_report, settings_of
+from app.view_report import runs_table
+from engine.errors import EngineError
+from engine.home import ROOT, Home
+from engine.recorder import Point
+from engine.store import Demand, RankBatch, RankRow, Reader, Store
+from engine.transfer.curves import points_table
+from engine.transfer.tables import FORMULA, as_csv
+from tests.cli.conftest import Parallab, parallab  # noqa: F401
+from tests.stand_in import worker
+
+SQL = (
+    "'",
+    '"',
+    "';--",
+    "' OR '1'='1",
+    "'); DROP TABLE runs; --",
+    '"; DELETE FROM people; --',
+    "x' UNION SELECT key FROM tokens --",
+    "%",
+    "_",
+    "a\x00b",
+    "\ud800",
+    "\U0001d4b3'",
+)
+FORMULAS = ("=1+1", "+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C calc'!A0", "\uff1d1")
+MARKUP = ("<script>alert(1)</script>", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "</title><svg onload=alert(1)>", "]]>")
+SIZE = Demand(1, 0, 1, 1)
+
+
+def rows(store: Store) -> dict[str, int]:
+    tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
+    return {table: store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table != "audit"}
+
+
+@pytest.mark.parametrize("text", SQL, ids=ascii)
+def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
+    storable = text.encode("utf-8", "backslashreplace").decode()
+    with Store.open(home) as store, Reader.open(home) as reader:
+        store.add_person("ada", "admin", by="root")
+        first = store.add_run("hogwild", {"seed": 1, "note": storable}, owner="ada", demand=SIZE, name=storable)
+        before = rows(store)
+        store.add_tag(first, text[:40], by="ada")
+        store.set_note(first, text, by="ada")
+        store.rename(first, text, by="ada")
+        store.save_view(storable, "compare", f"filter={storable}", owner="ada")
+        assert rows(store) == {**before, "tags": before["tags"] + 1, "notes": before["notes"] + 1, "events": before["events"] + 3, "views": before["views"] + 1}
+        now, run = rows(store), reader.run(first)
+        assert (run.name, run.note, run.tags) == (storable.strip(), storable.strip(), (storable.strip(),))
+        for ask in (
+            lambda: reader.runs(search=text),
+            lambda: reader.runs(owner=storable),
+            lambda: reader.runs(experiment=storable),
+            lambda: reader.runs(matching=reader.filter(text)),
+            lambda: reader.runs(order=reader.order(text)),
+            lambda: reader.runs(matching=reader.filter(f'owner == "{text}"')),
+            lambda: reader.audit(who=storable, command=storable, since=storable),
+            lambda: reader.series(first, [storable]),
+            lambda: reader.held(storable),
+            lambda: store.permit("restore", by=storable),
+            lambda: store.add_run(storable, {}, owner=storable, demand=SIZE),
+            lambda: store.set_role(storable, "admin", by="ada"),
+        ):
+            with suppress(EngineError):
+                ask()
+        assert rows(store) == now
+        assert store.standing("ada").role == "admin" and not store.rows("PRAGMA foreign_key_check")
+
+
+def formula_lab(home: Home) -> int:
+    """Return a run in which everything that a person or a program can name begins like a formula."""
+    with Store.open(home) as store:
+        run_id = store.add_run("=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), owner="=1+2", demand=SIZE, name="@SUM(1)", preset="+1")
+        store.claim(run_id, worker(), [])
+        store.begin(run_id, worker(), {"=host": "=host", "packages": {"=p": "-1+1"}})
+        store.add_ranks(run_id, [RankRow(0, "=role", None, "=cpu", "running", None, None, None)])
+        store.mark_running(run_id, 0.1)
+        points = [Point(name, step, float(-step), 0.1 * step) for name in ("=metric", "-1", "@x") for step in (1, 2)]
+        store.write(run_id, [RankBatch(0, points, phases={"=wait": 1.0})])
+        store.end(run_id, "failed", "=HYPERLINK(1)", error="+1", execution_time_s=1.0)
+        for tag in FORMULAS:
+            if tag.strip() == tag:
+                store.add_tag(run_id, tag, by="=1+2")
+        store.set_note(run_id, "=1+1", by="=1+2")
+    return run_id
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_no_cell_of_any_table_begins_like_a_formula(home: Home, parallab: Parallab) -> None:  # noqa: F811
+    run_id = formula_lab(home)
+    with Reader.open(home) as reader:
+        tables = [points_table(reader, [run_id]), settings_of(reader.run(run_id)), runs_table([reader.entry(run_id)])]
+    made = [as_csv(table).decode() for table in tables]
+    path = home.path.parent / "points.csv"
+    parallab("export", str(run_id), "--format", "csv", "--out", str(path))
+    made += [path.read_text(), parallab("export", str(run_id), "--format", "csv").stdout]
+    for text in made:
+        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+        assert any("metric" in cell or "SUM" in cell for cell in cells)
+        assert not [cell for cell in cells if cell.startswith(FORMULA) and not is_number(cell)]
+
+
+def test_whatever_writes_csv_goes_through_the_one_guard() -> None:
+    """Two modules write CSV; a third has to send its cells through `safe_cell` too, and be named here."""
+    found = {}
+    for folder in ("app", "engine", "pages"):
+        for path in (ROOT / folder).rglob("*.py"):
+            calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            if written := [call for call in calls if call.startswith(("writer.writerow", "csv.DictWriter")) or ".to_csv(" in call]:
+                found[path.relative_to(ROOT).as_posix()] = written
+    assert set(found) == {"engine/cli/export.py", "engine/transfer/tables.py"}
+    assert [call for calls in found.values() for call in calls if "safe_cell" not in call] == ["writer.writerow(COLUMNS)"]
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page: the names of its elements, and the attributes that act."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.acting: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(tag)
+        self.acting += [name for name, value in attrs if name.startswith("on") or (value or "").startswith("javascript:")]
+
+
+def elements(page: str) -> Elements:
+    read = Elements()
+    read.feed(page)
+    return read
+
+
+def test_the_report_of_a_run_holds_no_element_that_a_person_wrote(home: Home) -> None:
+    def made(texts: tuple[str, ...]) -> Elements:
+        with Store.open(home) as store:
+            run_id = store.add_run("hogwild", {"seed": 1, "dataset": texts[0]}, owner=texts[1], demand=SIZE, name=texts[2])
+            store.claim(run_id, worker(), [])
+            store.begin(run_id, worker(), {"host": texts[3], "git_commit": texts[4], "packages": {texts[0]: texts[1]}})
+            store.add_ranks(run_id, [RankRow(0, texts[5], None, texts[0], "running", None, None, None)])
+            store.mark_running(run_id, 0.1)
+            store.write(run_id, [RankBatch(0, [Point(f"train/{texts[1]}", step, 1.0, 0.1) for step in (1, 2)], phases={texts[2]: 1.0})])
+            store.end(run_id, "failed", texts[3], error=texts[4], execution_time_s=1.0)
+            store.add_tag(run_id, texts[0][:40], by=texts[1])
+            store.set_note(run_id, texts[2], by=texts[3])
+        return elements(run_report(run_id, texts[1]).decode())
+
+    plain, hostile = made(("a", "b", "c", "d", "e", "f")), made(MARKUP)
+    assert sorted(hostile.found) == sorted(plain.found)
+    assert hostile.acting == plain.acting == []

@@ -1,0 +1,77 @@
+"""Whatever stands in an address, pages open with sentences and routes answer below 500."""
+
+import logging
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from app.compare_view import View
+from app.parts import PAGES
+from app.results_view import CHOICES
+from engine.home import Home
+from tests.app import labs
+from tests.app.browsing import Client
+from tests.app.test_pages import opened
+from tests.fuzz.hostile import MARKED, WORDS, counts, inputs
+
+KEYS = (
+    *("run", "sweep", "duel", "figure", "exhibit", "experiment", "preset", "set", "show", "sort", "group", "differences", "baseline", "archived", "next", "v"),
+    *(*CHOICES, *View.__dataclass_fields__),
+)
+NEAR = some.sampled_from(
+    ["1", "1,2,5-9", "hogwild", "quick", "train/loss", "dataset:digits", "test/accuracy.best", "owner", "-created", "trainers", "true", "0.5"]
+)
+ROUTES = ("/api/token", "/api/standing", "/api/series", "/api/compare", "/api/log", "/api/home")
+ASKED = (
+    "run",
+    "sweep",
+    "duel",
+    "machine",
+    "section",
+    "version",
+    "since",
+    "after",
+    "metrics",
+    "axis",
+    "from",
+    "to",
+    "source",
+    "offset",
+    "metric",
+    "runs",
+    "download",
+)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.person._cookies", dict)  # AppTest has none of its own
+    labs.fill(home)
+    texts = some.one_of(NEAR, some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]), some.text(max_size=30))
+
+    @inputs(400)
+    @given(page=some.sampled_from(sorted(PAGES)), query=some.dictionaries(some.sampled_from(KEYS), texts, max_size=5))
+    def holds(page: str, query: dict[str, str]) -> None:
+        test = opened(page, {name: text.encode("utf-8", "ignore").decode() for name, text in query.items()})
+        assert not test.exception, [each.value for each in test.exception]
+
+    holds()
+
+
+@counts(100)
+def test_no_address_breaks_a_route(home: Home, count: int) -> None:
+    labs.fill(home)
+    client = Client()
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    words = some.one_of(NEAR, WORDS).map(lambda text: text.encode("utf-8", "ignore").decode())
+
+    @inputs(count)
+    @given(route=some.sampled_from(ROUTES), query=some.dictionaries(some.one_of(some.sampled_from(ASKED), words), words, max_size=5), stray=words)
+    def holds(route: str, query: dict[str, str], stray: str) -> None:
+        assert client.get(f"{route}?{urlencode(query)}").status_code < 500
+        assert client.get(f"{route}?{quote(stray[:200])}").status_code < 500
+
+    holds()

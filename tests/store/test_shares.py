@@ -1,0 +1,149 @@
+"""What people hold is counted, and a launch past a limit is refused inside its own transaction, however it comes."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.access.rules import Program
+from engine.errors import ConfigError, LimitReached
+from engine.home import Home
+from engine.limits import Limits, set_limits
+from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
+from engine.store.audit import Entry
+from engine.terms import USUAL, Terms
+
+WORKER = ProcessIdentity("boot", 4242, 77)
+SIZE = Demand(2, 1, 2, 1)
+NEW = [NewRun({"seed": seed, "learning_rate": 0.1}, SIZE, f"seed {seed}") for seed in range(3)]
+LAUNCH = """
+from engine.errors import LimitReached
+from engine.store import Demand
+with Store.open(home) as store:
+    wait()
+    queued = 0
+    for _ in range(20):
+        try:
+            store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+            queued += 1
+        except LimitReached:
+            pass
+print(queued)
+"""
+
+
+def newest(reader: Reader) -> Entry:
+    return reader.audit(limit=1)[0]
+
+
+def test_what_people_hold_is_counted_by_person(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    first, *_ = add(), add(), add(owner="grace")
+    assert store.claim(first, WORKER, ())
+    store.note_disk([(run, 1_000) for run in store.unmeasured(10)])
+    held = {each.person: each for each in reader.all_held()}
+    assert (held["ada"].running, held["ada"].queued, held["ada"].cores, held["ada"].gpus, held["ada"].disk_bytes) == (1, 1, 2, 0, 2_000)
+    assert (held["grace"].running, held["grace"].queued, held["grace"].cores) == (0, 1, 0)
+    assert reader.held("ada") == held["ada"] and reader.held("nobody").queued == 0
+
+
+GIVEN: dict[str, Callable[[Store], object]] = {
+    "launch": lambda store: store.add_run("hogwild", {}, owner="ada", demand=SIZE),
+    "launch sweep": lambda store: store.add_sweep("hogwild", {"seed": [0, 1, 2]}, NEW, owner="ada"),
+    "launch duel": lambda store: store.add_duel({}, [NewDuelRun(0, "one", "hogwild", run) for run in NEW], owner="ada", name="", exclusive=False, terms=USUAL),
+    "retry": lambda store: store.add_run("hogwild", {}, owner="ada", demand=SIZE, parent_id=1, resumes=False),
+    "extend sweep": lambda store: store.extend_sweep(1, {"seed": [9]}, {"seed": [9, 0, 1, 2]}, NEW, by="ada"),
+    "retry sweep": lambda store: store.retry_sweep(1, by="ada"),
+}
+"""Every command that queues runs."""
+
+
+@pytest.fixture
+def full(store: Store, home: Home) -> Store:
+    """Give a store in which ada has a failed run of a sweep, and as many queued as she may."""
+    store.add_sweep("hogwild", {"seed": [9]}, [NewRun({"seed": 9, "learning_rate": 0.1}, SIZE, "nine")], owner="ada")
+    store.connection.execute("UPDATE runs SET status = 'failed', ended_at = created_at")
+    for _ in range(2):
+        store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    set_limits(home, Limits(max_queued_per_person=2))
+    return store
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_no_command_queues_more_than_a_person_may_have(full: Store, reader: Reader, name: str) -> None:
+    with pytest.raises(LimitReached, match=r"ada holds 2 of 2 queued runs, so (another one|3 more) can't be queued\. Wait until"):
+        GIVEN[name](full)
+    assert reader.count() == 3
+    assert (newest(reader).command, newest(reader).who) == (name, "ada") and "2 of 2 queued runs" in newest(reader).refused
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_same_commands_pass_for_whom_an_admin_gave_more(full: Store, home: Home, name: str) -> None:
+    set_limits(home, Limits(max_queued_per_person=2, people={"ada": {"max_queued_per_person": None}}))
+    assert GIVEN[name](full)
+
+
+def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
+    set_limits(home, Limits(max_queued_per_person=2))
+    with pytest.raises(LimitReached, match=r"ada holds 0 of 2 queued runs, so 3 more can't"):
+        GIVEN["launch sweep"](store)
+
+
+def test_two_who_launch_at_once_do_not_pass_the_limit_together(home: Home, store: Store, reader: Reader, program: Callable[..., Any]) -> None:
+    set_limits(home, Limits(max_queued_per_person=7))
+    started = [program(LAUNCH, home.path) for _ in range(3)]
+    for each in started:
+        assert each.line() == "ready"
+    for each in started:
+        each.go()
+    assert sum(int(each.rest()) for each in started) == 7
+    assert reader.held("ada").queued == 7
+
+
+def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: Reader) -> None:
+    set_limits(home, Limits(max_run_time_s=3_600))
+    plain = store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    short = store.add_run("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=60))
+    assert [reader.run(run_id).terms.max_run_time_s for run_id in (plain, short)] == [3_600, 60]
+    with pytest.raises(LimitReached, match=r"max_run_time_s is 7,200 s, and ada's runs may be on for 3,600 s at most\. Give at most that, or ask an admin"):
+        store.add_run("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=7_200))
+    again = store.add_run("hogwild", {}, owner="ada", demand=SIZE, parent_id=plain, terms=Terms(max_run_time_s=7_200))
+    assert reader.run(again).terms.max_run_time_s == 3_600  # what repeats an older run keeps to today's limit
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (Limits(max_cores_per_person=1), r"asks for 2 CPU cores, and ada may hold 1 at a time, so it would never start\. Choose fewer ranks"),
+        (Limits(max_gpus_per_person=0), r"asks for 1 GPUs, and ada may hold 0 at a time, so it would never start\. Choose device cpu"),
+    ],
+)
+def test_a_run_that_could_never_start_is_refused(store: Store, home: Home, limits: Limits, sentence: str) -> None:
+    set_limits(home, limits)
+    with pytest.raises(LimitReached, match=sentence):
+        store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+
+
+def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: Callable[..., int]) -> None:
+    run_id = running()
+    set_limits(home, Limits(max_disk_gb=0.5))
+    store.note_disk([(run, 499_999_999) for run in store.unmeasured(10)])
+    second = store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    store.touch(run_id)
+    store.note_disk([(run, 250_000_000) for run in store.unmeasured(10)])
+    with pytest.raises(LimitReached, match=r"ada's runs take 0\.5 of 0\.5 GB of disk, so no more can be kept\. Ask an admin"):
+        store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    store.add_run("hogwild", {}, owner="grace", demand=SIZE)
+    assert second
+
+
+def test_parts_of_parallab_are_not_held_up_by_limits(full: Store) -> None:
+    assert full.add_run("hogwild", {}, owner=Program("runner"), demand=SIZE)
+
+
+def test_a_limits_file_that_cannot_be_read_stops_launches_with_the_cure(store: Store, home: Home) -> None:
+    home.limits.write_text("{")
+    with pytest.raises(ConfigError, match="limits set --running 4"):
+        store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    home.limits.write_text(json.dumps({"max_running_per_person": 3}))  # as an older version wrote it
+    assert store.add_run("hogwild", {}, owner="ada", demand=SIZE)
