@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from app.base import at, cookie_path
 from app.doorway import COOKIE, Visitor, is_secure, safe_way
 from app.gate import VISITOR
 from engine.access.signing_in import sign_in
@@ -24,7 +25,7 @@ NEVER_STORE = {"cache-control": "no-store"}
 
 def sign_in_routes() -> list[BaseRoute]:
     """Return the routes by which people come in and leave."""
-    return [Route("/signin", form), Route("/signin", come_in, methods=["POST"]), Route("/signout", leave, methods=["POST"])]
+    return [Route(at("/signin"), form), Route(at("/signin"), come_in, methods=["POST"]), Route(at("/signout"), leave, methods=["POST"])]
 
 
 async def form(request: Request) -> Response:
@@ -49,7 +50,7 @@ async def come_in(request: Request) -> Response:
         return page(wanted, fields.get("name", ""), str(error), 503)
     await run_in_threadpool(_end, request)
     answer = RedirectResponse(wanted, 303, NEVER_STORE)
-    answer.set_cookie(COOKIE, secret, max_age=int(LASTS_S), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+    answer.set_cookie(COOKIE, secret, int(LASTS_S), path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
     return answer
 
 
@@ -58,9 +59,9 @@ async def leave(request: Request) -> Response:
     try:
         await run_in_threadpool(_end, request)
     except EngineError as error:
-        return page("/", said=f"You are still signed in: {error}", status=503)
-    answer = RedirectResponse("/signin?out", 303, NEVER_STORE)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+        return page(at("/"), said=f"You are still signed in: {error}", status=503)
+    answer = RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
+    answer.delete_cookie(COOKIE, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
     return answer
 
 
