@@ -1,12 +1,12 @@
 # Parallab's few commands; `make` alone lists them. Any Python from 3.11 on will do: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-long fault-matrix tour check format bench clean
+.PHONY: help install install-dev run stop test test-long fault-matrix tour check format bench lock licences try-image clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-PORT ?= 8501
+PORT ?=
 
 help: ## List the commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -16,7 +16,7 @@ install: $(VENV)/.installed ## Make .venv and install what Parallab needs
 install-dev: $(VENV)/.installed-dev
 
 run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it (PORT=8502 for another port)
-	@$(BIN)/python -m app.port $(PORT) && exec $(BIN)/python -m streamlit run app/asgi.py --server.port $(PORT)
+	@exec $(BIN)/python -m app $(if $(PORT),--port $(PORT))
 
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
@@ -34,11 +34,13 @@ fault-matrix: install-dev ## Kill and stop every process at every moment of a ru
 tour: install-dev ## Walk the tour of docs/tour.md in Chromium, and take its pictures anew
 	@PARALLAB_WRITE_DOCS=1 $(BIN)/python -m pytest tests/browser/test_tour.py
 
-check: install-dev ## Check format, lint, types and the architecture
+check: install-dev ## Check format, lint, types, the architecture, and packages for published weaknesses
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
+	@$(BIN)/hadolint Dockerfile
+	@$(BIN)/python -m deploy.audit
 
 format: install-dev ## Bring all code into the one format
 	@$(BIN)/ruff format .
@@ -46,6 +48,15 @@ format: install-dev ## Bring all code into the one format
 
 bench: install-dev ## Say which benchmarks there are and how each is run
 	@cat bench/README.md
+
+lock: install-dev ## Write the lock files anew from requirements.txt (UPGRADE=1: every package in its newest version)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m deploy.lock
+
+licences: install-dev ## Write docs/licences.md, and say which licence nobody has accepted yet
+	@$(BIN)/python -m deploy.licences
+
+try-image: install-dev ## Carry the Dockerfile out in folders and start what it makes (Debian, as root, with debootstrap)
+	@$(BIN)/python -m deploy.try_image $(TRY)
 
 clean: ## Remove .venv and caches; runs and their store stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
@@ -62,10 +73,10 @@ $(BIN)/python:
 	fi; \
 	echo "Making $(VENV) with $$("$$found" --version)."; "$$found" -m venv $(VENV)
 
-$(VENV)/.installed: requirements.txt | $(BIN)/python
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+$(VENV)/.installed: requirements.txt $(wildcard locks/*.txt) | $(BIN)/python
+	@$(BIN)/python -m deploy.install
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(BIN)/python -m deploy.install --dev
 	@touch $@

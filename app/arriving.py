@@ -6,6 +6,7 @@ Streamlit's own cookie opens nothing here: it can't be taken back, and one signa
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -21,6 +22,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
+from app.base import at, base, cookie_path, inside
 from app.doorway import safe_way
 from app.signing import NEVER_STORE, end, page, welcome
 from engine.access.providers import CALLBACK, configured
@@ -33,12 +35,12 @@ from engine.store.sign_ins import LASTS_S
 WANTED, AT = "parallab.wanted", "parallab.at"
 """What a browser's way to the provider and back remembers: where it wanted to go, and which provider it was sent to."""
 ASK, LEAVE = "/auth/login", "/auth/logout"
-_THEIRS = {route.path: route.endpoint for route in create_auth_routes("")}
 
 
 def provider_routes() -> list[BaseRoute]:
     """Return the routes that lead to a provider and back; they stand before Streamlit's own."""
-    return [Route("/signin/provider", set_out), Route(ASK, ask), Route(CALLBACK, arrive), Route(LEAVE, leave)]
+    ways = {"/signin/provider": set_out, ASK: ask, CALLBACK: arrive, LEAVE: leave}
+    return [Route(at(path), way) for path, way in ways.items()]
 
 
 async def set_out(request: Request) -> Response:
@@ -46,9 +48,9 @@ async def set_out(request: Request) -> Response:
     known = configured().found
     key, wanted = request.query_params.get("at", known[0].key if known else ""), safe_way(request.query_params.get("next", "/"))
     if key not in [each.key for each in known]:
-        return RedirectResponse("/signin", 303, NEVER_STORE)
+        return RedirectResponse(at("/signin"), 303, NEVER_STORE)
     if elsewhere := _other_name(request):
-        return RedirectResponse(f"{elsewhere}/signin/provider?{urlencode({'at': key, 'next': wanted, 'moved': 1})}", 303, NEVER_STORE)
+        return RedirectResponse(f"{elsewhere}{at('/signin/provider')}?{urlencode({'at': key, 'next': wanted, 'moved': 1})}", 303, NEVER_STORE)
     request.session.update({WANTED: wanted, AT: key})
     return RedirectResponse(generate_login_redirect_url(key), 303, NEVER_STORE)
 
@@ -66,7 +68,7 @@ async def arrive(request: Request) -> Response:
     """Take what the provider sends a browser back with, and let its person in; also where a sign-out at the provider ends."""
     query, label = request.query_params, _label(request)
     if not {"state", "code", "error"} & set(query):
-        return RedirectResponse("/signin?out", 303, NEVER_STORE)
+        return RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
     wanted = safe_way(request.session.pop(WANTED, "/"))
     if not _was_begun(request):
         return page(wanted, said="This sign-in was not begun in this browser, or a later one took its place. Begin it again.", status=400)
@@ -88,16 +90,22 @@ async def arrive(request: Request) -> Response:
 async def leave(request: Request) -> Response:
     """Take Streamlit's cookies away and lead on to the provider's own sign-out, where it has one; the sign-in here has ended before."""
     theirs = await _streamlits(LEAVE, request)
-    onward = theirs.headers.get("location", "/")
-    return _with_cookies(RedirectResponse("/signin?out" if onward == "/" else onward, 303, NEVER_STORE), theirs)
+    onward = theirs.headers.get("location", at("/"))
+    return _with_cookies(RedirectResponse(at("/signin?out") if onward == at("/") else onward, 303, NEVER_STORE), theirs)
 
 
 async def _streamlits(path: str, request: Request) -> Response:
     """Have Streamlit answer; without a provider there is nothing to ask it."""
     if not configured().found:
-        return RedirectResponse("/", 303, NEVER_STORE)
-    answer: Response = await _THEIRS[path](request)
+        return RedirectResponse(at("/"), 303, NEVER_STORE)
+    answer: Response = await _theirs()[path](request)
     return answer
+
+
+@cache
+def _theirs() -> dict[str, Any]:
+    """Return Streamlit's own routes by their paths within the console."""
+    return {inside(route.path): route.endpoint for route in create_auth_routes(base().strip("/"))}
 
 
 def _other_name(request: Request) -> str | None:
@@ -136,7 +144,7 @@ def _claims(answer: Response) -> dict[str, Any]:
 def _with_cookies(answer: Response, theirs: Response) -> Response:
     """Pass Streamlit's cookies on, for the one route that needs them: its sign-out, which tells the provider who leaves."""
     for header in theirs.headers.getlist("set-cookie"):
-        kept = re.sub(r"(?i)\bpath=/(?=;|$)", "Path=/auth", header)
+        kept = re.sub(rf"(?i)\bpath={cookie_path()}(?=;|$)", f"Path={at('/auth')}", header)
         answer.headers.append("set-cookie", re.sub(r"(?i)\bmax-age=[1-9]\d*", f"Max-Age={LASTS_S:.0f}", kept))
     return answer
 

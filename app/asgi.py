@@ -1,35 +1,60 @@
 """The console as one ASGI app: Streamlit's pages, our routes beside them, and a guard and a gate before both.
 
-Start it from the root: `python -m streamlit run app/asgi.py`.
+Start it with `python -m app` (`make run`), which looks before whether it may be served; whoever starts it otherwise is told here.
 """
 
+import os
 import sys
+from dataclasses import replace
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit import config
 
+from app import base
 from app.arriving import provider_routes
 from app.gate import Gate
-from app.guard import LOOPBACK, Guard
+from app.guard import Guard
 from app.routes import routes
+from app.serving import REFUSED, Serving, answering, refusal
 from app.supervision import supervised
 from engine.access.providers import configured
-from engine.errors import ConfigError
+from engine.cli.frame import code_of
+from engine.errors import EngineError
 from engine.home import ROOT
 
 
-def _hosts() -> list[str]:
-    return list(st.get_option("server.allowedHosts") or LOOPBACK)
+def _settled() -> Serving:
+    """Return where to serve by the environment and by Streamlit's own options, and let each know what the other says; raises ConfigError."""
+    if path := str(st.get_option("server.baseUrlPath")).strip("/"):
+        os.environ.setdefault(base.VARIABLE, path)
+    asked = Serving.of()
+    hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
+    config.set_option("server.baseUrlPath", asked.base.strip("/"))
+    config.set_option("server.allowedHosts", list(hosts))
+    return replace(asked, address=st.get_option("server.address") or "0.0.0.0", hosts=hosts)
 
 
-try:
-    auth = configured().auth
-except ConfigError as error:
-    sys.exit(str(error))
+def _checked() -> Serving:
+    """Return where to serve; end the process with a sentence where that may not be."""
+    try:
+        configured()
+        serving = _settled()
+        if not (reason := refusal(serving)):
+            return serving
+        code = REFUSED
+    except EngineError as error:
+        reason, code = str(error), code_of(error)
+    print(reason, file=sys.stderr, flush=True)
+    raise SystemExit(code)
+
+
+serving = _checked()
+auth = configured().auth
 app = st.App(
     ROOT / "app" / "main.py",
     secrets={"auth": dict(auth)} if auth else None,
     routes=[*routes(), *provider_routes()],
-    middleware=[Middleware(Guard, hosts=_hosts), Middleware(Gate)],
+    middleware=[Middleware(Guard, hosts=lambda: serving.hosts), Middleware(Gate)],
     lifespan=supervised,
 )

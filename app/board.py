@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.base import at
 from app.board_columns import Column
 from app.board_words import shown_as, value_of
 from app.durations import moment
@@ -180,14 +181,14 @@ def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:
 
 def _cells(run: RunRow) -> dict[str, Any]:
     return {
-        "run": f"/run?run={run.id}",
+        "run": at(f"/run?run={run.id}"),
         "marks": ", ".join(marks(run)),
         "title": title_of(run),
         "owner": run.owner,
         "status": run.status,
         "progress": None if run.status in ENDED else run.progress,
         "launched": moment(run.created_at),
-        "sweep": f"/sweep?sweep={run.sweep_id}" if run.sweep_id else None,
+        "sweep": at(f"/sweep?sweep={run.sweep_id}") if run.sweep_id else None,
         "tags": list(run.tags),
     }
 

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import live, noting
+from app.base import at
 from app.compare_colours import Look, look, looks
 from app.compare_groups import BANDS, STATISTICS, RunGroup, groups_of
 from app.compare_runs import names
@@ -94,5 +95,5 @@ def legend(found: Compared) -> None:
     if found.groups:
         pairs = [(f"{group.name} (n={len(group.runs)})", of_group, "") for group, of_group in zip(found.groups, found.group_looks, strict=True)]
     else:
-        pairs = [(found.names[run.id], found.looks[run.id], f"/run?run={run.id}") for run in found.runs]
+        pairs = [(found.names[run.id], found.looks[run.id], at(f"/run?run={run.id}")) for run in found.runs]
     live.legend("compare-legend", [{"label": label, **vars(of_one), "href": href} for label, of_one, href in pairs])

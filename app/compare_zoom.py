@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from app import compare_curves, compare_points, figures
+from app.base import at
 from app.compare_curves import GroupLine, Picture
 from app.compare_groups import lines_of
 from app.compare_parts import Compared, compared
@@ -26,7 +27,7 @@ Stretch = tuple[float, float]
 
 def address(view: View, metric: str) -> str:
     """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is another metric, which may go back."""
-    return f"{PATH}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
+    return f"{at(PATH)}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
 
 
 def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -> dict[str, Any]:

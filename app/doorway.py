@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.base import at, base, inside
 from engine.access.providers import CALLBACK, configured
 from engine.home import Home
 from engine.store import Reader, SignedIn
@@ -52,4 +53,5 @@ def is_secure(scheme: str) -> bool:
 def safe_way(wanted: str) -> str:
     """Return the path on this console that somebody wanted before they had to sign in; the first page for anything else."""
     plain = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
-    return wanted if plain and not wanted.startswith(DOORS) else "/"
+    ours = wanted.startswith(f"{base()}/") and not inside(wanted).startswith(DOORS)
+    return wanted if plain and ours else at("/")

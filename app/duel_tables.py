@@ -5,6 +5,7 @@ from html import escape
 from math import isfinite
 from statistics import fmean, stdev
 
+from app.base import at
 from app.markup import number, run_link, table
 from app.sweep_matrix import SIGNS
 from engine.analysis.duel import Difference
@@ -167,4 +168,4 @@ def _cell(each: Tried, duel: Duel) -> str:
         says = run.status
     end = f" Ended past {amount_in_words(duel.budget.kind, duel.budget.amount)}." if each.complete and run.status != "finished" else f" {run.cause}"
     title = escape(f"Run {run.id}: {run.status}.{end}".strip())
-    return f'<a class="pl-cell pl-{status}" href="/run?run={run.id}" title="{title}"><span aria-hidden="true">{SIGNS[status]}</span> {escape(says)}</a>'
+    return f'<a class="pl-cell pl-{status}" href="{at("/run")}?run={run.id}" title="{title}"><span aria-hidden="true">{SIGNS[status]}</span> {escape(says)}</a>'

@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.base import at, inside
 from app.doorway import Visitor, visitor
 from app.open_reader import OpenReader
 from engine.access.providers import CALLBACK
@@ -46,7 +47,7 @@ class Gate:
             await self._refuse(scope, receive, send, JSONResponse({"error": FAR}, 403))
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive), send)
-        elif found.welcome or scope["path"] in PUBLIC:
+        elif found.welcome or inside(scope["path"]) in PUBLIC:
             await self.app(scope, receive, send)
         else:
             await self._refuse(scope, receive, send, self._way_in(scope))
@@ -80,19 +81,25 @@ class Gate:
 
     def _way_in(self, scope: Scope) -> Response:
         wants_page = "text/html" in Headers(scope=scope).get("accept", "") and scope["method"] == "GET"
-        if not wants_page or scope["path"].startswith("/api/"):
+        if not wants_page or inside(scope["path"]).startswith("/api/"):
             return JSONResponse({"error": "Sign in first."}, 401, {"cache-control": "no-store"})
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
-        return RedirectResponse("/signin" if wanted == "/" else f"/signin?next={quote(wanted, safe='/')}", 303)
+        return RedirectResponse(at("/signin") if wanted in ("/", at("/")) else f"{at('/signin')}?next={quote(wanted, safe='/')}", 303)
 
 
 def is_near(scope: Scope) -> bool:
-    """Say whether a request came to an address of loopback; one without an address (a socket file, a test) is near."""
-    host, port = scope.get("server") or ("", None)
-    if port is None:
-        return True
+    """Say whether a request came to an address of loopback, and from one; where a proxy on this machine says whom it asks for, that one counts.
+
+    What has no address (a socket file) is near.
+    """
+    ends = (scope.get("server"), scope.get("client"))
+    return all(end is None or end[1] is None or is_loopback(end[0]) for end in ends)
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether an address reaches this machine alone."""
     try:
-        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+        return ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
-        return host in ("localhost", "testserver")
+        return address in ("localhost", "testserver")

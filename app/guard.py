@@ -8,6 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.base import inside
 from app.doorway import is_secure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -29,7 +30,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope["method"], scope["path"], headers)
+        refusal = self._refusal(scope["method"], inside(scope["path"]), headers)
         answer = JSONResponse({"error": refusal[1]}, refusal[0]) if refusal else self.app
         await answer(scope, receive, _with_headers(send, headers.get("host", ""), is_secure(scope.get("scheme", "http"))))
 

@@ -4,6 +4,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from app.base import at
 from app.markup import number, run_link, table, wide
 from engine.metrics import metric
 from engine.registry import Experiment, experiments
@@ -45,4 +46,4 @@ def on(one: Experiment, task: tuple[Any, ...]) -> str:
 def _all_of(one: Experiment) -> str:
     """Return the address of an experiment's finished runs in the results, the best first."""
     sign = "" if metric(one.result.metric).better == "min" else "-"
-    return f"/results?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"
+    return at(f"/results?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}")

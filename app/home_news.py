@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from urllib.parse import urlencode
 
+from app.base import at
 from app.durations import absolute, duration
 from app.durations import since as seconds_since
 from app.markup import as_cell, number, run_link, sweep_link, when
@@ -86,4 +87,4 @@ def _length(since: str) -> str:
 def _all_since(since: str) -> str:
     """Return the address of all of them in the results."""
     asked = {"filter": f'ended > "{since}"', "sort": "-ended"}
-    return f"/results?{urlencode(asked)}"
+    return at(f"/results?{urlencode(asked)}")

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from app.base import at
 from app.durations import duration, since
 from app.markup import bar, run_link, sweep_link
 from app.parts import title_of
@@ -21,7 +22,7 @@ def now_html(reader: Reader) -> str:
     more = [f"{total - len(runs):,} more {'is' if total - len(runs) == 1 else 'are'} on"] if total > len(runs) else []
     if queued := reader.count_queued():
         more.append(waiting(queued, reader.count_held()))
-    return said + (f'<p class="pl-said"><a href="{ALL_ON}">{escape(", ".join(more))}</a></p>' if more else "")
+    return said + (f'<p class="pl-said"><a href="{at(ALL_ON)}">{escape(", ".join(more))}</a></p>' if more else "")
 
 
 def _entry(run: RunRow) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from app.base import at
 from app.made_once import MadeOnce
 from app.markup import as_cell, sweep_link, table, when, wide
 from engine.published import FIGURES, SIZES, Figure
@@ -31,7 +32,7 @@ def published_html(reader: Reader) -> str:
 
 def _row(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> list[str]:
     judged = _judgement(figure, sweeps, reader)
-    link = wide(f'<a href="/figures?figure={escape(figure.name)}">{escape(figure.title)}</a>')
+    link = wide(f'<a href="{at("/figures")}?figure={escape(figure.name)}">{escape(figure.title)}</a>')
     if judged and judged.verdict:
         words = f"{sweep_link(f'sweep {judged.sweep.id}', judged.sweep.id)} of {escape(judged.sweep.owner)}, {judged.size}, {when(judged.sweep.created_at)}"
         return [link, as_cell(judged.verdict, SHADES[judged.verdict]), wide(", ".join([words, *_under_way(sweeps)]))]

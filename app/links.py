@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
+from app.base import at
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.registry import Experiment, experiment
@@ -77,7 +78,7 @@ def launch_query(found: Experiment, preset: str | None, values: Mapping[str, Any
 
 def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:
     """Return the address of a page with its query."""
-    return f"{path}?{urlencode(query, doseq=True, safe=':')}"
+    return f"{at(path)}?{urlencode(query, doseq=True, safe=':')}"
 
 
 def _setting(config: type[Config], text: str) -> dict[str, Any]:

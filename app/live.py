@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app import figures, noting
+from app.base import at
 from app.vendor import PLOTLY_URL
 
 FOLDER = Path(__file__).parent / "browser"
@@ -65,17 +66,17 @@ def pulse(
     """
     of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else "?machine=1" if of_machine else ""
     of = f"?duel={duel_id}" if duel_id is not None else of
-    _beat(f"pulse-{of}", f"/api/token{of}", token, active=active, every_ms=every_ms, early_ms=early_ms)
+    _beat(f"pulse-{of}", at(f"/api/token{of}"), token, active=active, every_ms=every_ms, early_ms=early_ms)
 
 
 def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
     """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its frame is no longer `frame`."""
-    _beat(f"standing-{run_id}", f"/api/standing?run={run_id}&section={section}", frame, active=active, version=version)
+    _beat(f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version)
 
 
 def home_standing(since: str, frame: int, version: int) -> None:
     """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the fragment when its frame changes."""
-    _beat("standing-home", f"/api/home?since={quote(since)}", frame, active=True, every_ms=HOME_MS, early_ms=HOME_MS, version=version)
+    _beat("standing-home", at(f"/api/home?since={quote(since)}"), frame, active=True, every_ms=HOME_MS, early_ms=HOME_MS, version=version)
 
 
 def _beat(key: str, url: str, token: int, *, active: bool, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS, version: int | None = None) -> None:
@@ -85,7 +86,7 @@ def _beat(key: str, url: str, token: int, *, active: bool, every_ms: int = PULSE
 
 def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0, metrics: Sequence[str] = (), height: int = 280) -> None:
     """Draw a run's curves and keep them up to date; `metrics` empty means every live one."""
-    data = {"run": run_id, "active": active, "x": x, "smoothing": smoothing, "metrics": list(metrics), "height": height, "plotly": PLOTLY_URL}
+    data = {"run": run_id, "active": active, "x": x, "smoothing": smoothing, "metrics": list(metrics), "height": height, "plotly": at(PLOTLY_URL)}
     _chart(key=f"curves-{run_id}", data=data)
 
 
@@ -104,7 +105,7 @@ def figure(
 
 def shown(key: str, content: Mapping[str, Any]) -> None:
     """Show a figure as `figures.shown` gave it; pulse.js may replace what is drawn under its key."""
-    _figure(key=key, data={**content, "key": key, "plotly": PLOTLY_URL})
+    _figure(key=key, data={**content, "key": key, "plotly": at(PLOTLY_URL)})
 
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
@@ -130,7 +131,7 @@ def drawing(key: str, svg: str) -> None:
 
 def preload_plotly() -> None:
     """Have the browser load plotly.js while it is idle."""
-    _preload(key="preload", data={"plotly": PLOTLY_URL}, height=1)
+    _preload(key="preload", data={"plotly": at(PLOTLY_URL)}, height=1)
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Literal
 
+from app.base import at
 from app.durations import absolute, ago
 
 Slot = Literal["cause", "bar", "facts", "tiles", "ranks", "events", "home-now", "home-news", "home-machine", "home-best", "home-published"]
@@ -24,17 +25,17 @@ def when(text: str | None) -> str:
 
 def run_link(words: str, run_id: int) -> str:
     """Return a link to a run as HTML: one of Streamlit's, followed on the run page itself, leaves the old address in the browser."""
-    return f'<a href="/run?run={run_id}">{escape(words)}</a>'
+    return f'<a href="{at("/run")}?run={run_id}">{escape(words)}</a>'
 
 
 def sweep_link(words: str, sweep_id: int) -> str:
     """Return a link to a sweep as HTML."""
-    return f'<a href="/sweep?sweep={sweep_id}">{escape(words)}</a>'
+    return f'<a href="{at("/sweep")}?sweep={sweep_id}">{escape(words)}</a>'
 
 
 def duel_link(words: str, duel_id: int) -> str:
     """Return a link to a duel as HTML."""
-    return f'<a href="/duel?duel={duel_id}">{escape(words)}</a>'
+    return f'<a href="{at("/duel")}?duel={duel_id}">{escape(words)}</a>'
 
 
 def slot(name: Slot, content: str) -> str:
@@ -45,7 +46,7 @@ def slot(name: Slot, content: str) -> str:
 def figure_link(figure: str) -> str:
     """Return a link to a published figure, given with the size that was launched (`hogwild/full`), as HTML."""
     name, _, size = figure.partition("/")
-    return f'<a href="/figures?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
+    return f'<a href="{at("/figures")}?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
 
 
 def as_cell(words: str, status: str) -> str:

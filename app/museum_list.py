@@ -5,6 +5,7 @@ from html import escape
 
 import streamlit as st
 
+from app.base import at
 from app.markup import number, run_link, table, when
 from engine.museum import SIGNS, systems
 from engine.museum.sign import Sign
@@ -27,7 +28,7 @@ def _rows(found: Museum) -> Iterator[list[str]]:
 
 def _row(found: Museum, sign: Sign) -> list[str]:
     visit, coming, first = found.visits.get(sign.name), found.shows(sign.name), sign.numbers[0]
-    link = f'<a href="/museum?exhibit={sign.name}">{escape(sign.title)}</a>'
+    link = f'<a href="{at("/museum")}?exhibit={sign.name}">{escape(sign.title)}</a>'
     measured = f"{escape(first.label)}{f' ({escape(first.unit)})' if first.unit else ''}"
     by = f"{coming.status}: {run_link(f'run {coming.id}', coming.id)}" if coming else "nobody yet"
     if visit is None:

@@ -5,6 +5,7 @@ from html import escape
 import streamlit as st
 
 from app import live
+from app.base import at
 from app.launching import Order, order
 from app.links import LAUNCH
 from app.markup import as_text, run_link, when
@@ -93,7 +94,7 @@ def _footer(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
         if visit:
             by = f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, {when(visit.run.created_at)}"
             st.html(f'<span class="pl-quiet">As shown by {by}</span>', width="content")
-        launches = f'<a href="{LAUNCH}?experiment={sign.system}">Launch {escape(experiment(sign.system).title)}</a>'
+        launches = f'<a href="{at(LAUNCH)}?experiment={sign.system}">Launch {escape(experiment(sign.system).title)}</a>'
         st.html(f'<span class="pl-quiet">{launches}, described in docs/experiments/{sign.system}.md</span>', width="content")
 
 

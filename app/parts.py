@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import dialogs, person
 from app.asking import command
+from app.base import at
 from app.links import launch_query
 from app.markup import as_text, facts
 from engine.errors import EngineError
@@ -97,7 +98,7 @@ def go_to_duel(duel_id: int) -> None:
 def page_address(path: str) -> str:
     """Return the whole address of a page of ours, as this browser reaches it."""
     here = urlsplit(st.context.url or "")
-    return f"{here.scheme}://{here.netloc}{path}" if here.netloc else path
+    return f"{here.scheme}://{here.netloc}{at(path)}" if here.netloc else at(path)
 
 
 def clone(run: Run | RunRow) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 import streamlit as st
 
 from app import identity, live
+from app.base import at
 from app.doorway import Visitor, visitor_now
 from engine.access.rules import Standing
 from engine.home import Home
@@ -54,7 +55,7 @@ def let_in() -> None:
     if not _visitor().welcome:
         st.title("Signed out")
         st.write("You have to sign in to see this lab.")
-        st.link_button("Sign in", "/signin", type="primary")
+        st.link_button("Sign in", at("/signin"), type="primary")
         st.stop()
 
 

@@ -1,30 +1,54 @@
-"""`python -m app.port 8501`: says in a sentence when a port is taken, before the console is started on it. Imports nothing of ours."""
+"""`python -m app.port`: says whether a console answers where the environment has it serve, for health checks; and why a port can't be served on.
+
+Imports nothing of ours.
+"""
 
 import contextlib
+import errno
 import http.client
+import os
 import socket
 import sys
 
 
-def complaint(port: int) -> str:
-    """Return why the console can't be served on 127.0.0.1:`port`, empty where it can."""
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("127.0.0.1", port))
-        except OSError as error:
-            who = "a console of Parallab: open it in the browser" if _is_ours(port) else f"another program ({error.strerror})"
-            return f"Port {port} is taken by {who}. For a console of your own choose another port: make run PORT={port + 1}"
+def complaint(port: int, address: str = "127.0.0.1") -> str:
+    """Return why the console can't be served on `port` of `address`, empty where it can."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((address, port))
+    except OSError as error:
+        if _is_ours(port, address):
+            who = "a console of Parallab: open it in the browser"
+        elif error.errno != errno.EADDRINUSE:
+            return f"Port {port} of {address} can't be served on: {error.strerror}. Choose another port or address."
+        else:
+            who = f"another program ({error.strerror})"
+        return f"Port {port} is taken by {who}. For a console of your own choose another port: make run PORT={port + 1}"
     return ""
 
 
-def _is_ours(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+def trouble(port: int, address: str = "127.0.0.1") -> str:
+    """Return what is wrong with the console that should answer there, empty where it answers and can read its store."""
+    status, body = _health(port, address)
+    if b'"parallab"' not in body:
+        return f"No console of Parallab answers on port {port} of {address}."
+    return "" if status == http.client.OK else f"The console answers with status {status}: {body.decode(errors='replace')[:500]}"
+
+
+def _is_ours(port: int, address: str) -> bool:
+    return b'"parallab"' in _health(port, address)[1]
+
+
+def _health(port: int, address: str) -> tuple[int, bytes]:
+    """Return status and body of the console's health; 0 and nothing where nobody answers in HTTP."""
+    connection = http.client.HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=4)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/healthz")
-        return b'"parallab"' in connection.getresponse().read()
-    return False
+        connection.request("GET", "/healthz", headers={"host": f"127.0.0.1:{port}"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    return 0, b""
 
 
 if __name__ == "__main__":
-    sys.exit(complaint(int(sys.argv[1])) or 0)
+    sys.exit(trouble(int(os.environ.get("PARALLAB_PORT") or 8501), os.environ.get("PARALLAB_ADDRESS") or "127.0.0.1") or 0)

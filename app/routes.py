@@ -10,11 +10,13 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
+from app.base import at, base, cookie_path
 from app.bodies import NEVER_STORE, Bodies
+from app.doorway import is_secure
 from app.gate import VISITOR
 from app.latest import Latest
 from app.machine_token import machine_token
@@ -38,17 +40,23 @@ _bodies = Bodies()
 def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
-        Route("/healthz", _answered(health)),
-        Route("/api/token", _shared(token)),
-        Route("/api/standing", _shared(run_standing)),
-        Route("/api/home", _shared(home)),
-        Route("/api/series", _shared(run_series)),
-        Route("/api/compare", _shared(comparison)),
-        Route("/api/log", _answered(log)),
-        Route("/api/name", name, methods=["POST"]),
-        Route(PLOTLY_URL, plotly_script),
+        Route(at("/healthz"), _answered(health)),
+        Route(at("/api/token"), _shared(token)),
+        Route(at("/api/standing"), _shared(run_standing)),
+        Route(at("/api/home"), _shared(home)),
+        Route(at("/api/series"), _shared(run_series)),
+        Route(at("/api/compare"), _shared(comparison)),
+        Route(at("/api/log"), _answered(log)),
+        Route(at("/api/name"), name, methods=["POST"]),
+        Route(at(PLOTLY_URL), plotly_script),
         *sign_in_routes(),
+        *([Route("/healthz", _answered(health)), Route("/", to_the_console)] if base() else []),
     ]
+
+
+async def to_the_console(request: Request) -> Response:
+    """Send whoever asks for the host itself to where the console stands on it."""
+    return RedirectResponse(at("/"), 303, NEVER_STORE)
 
 
 def health(request: Request) -> Response:
@@ -146,9 +154,9 @@ async def name(request: Request) -> Response:
         return JSONResponse({"error": str(error)}, 422, NEVER_STORE)
     home = Home.find()
     answer = JSONResponse({"name": said, "proof": identity.hand_over(home, said)}, headers=NEVER_STORE)
-    answer.set_cookie(
-        identity.COOKIE, identity.sign(home, said), max_age=identity.COOKIE_AGE_S, httponly=True, samesite="lax", secure=request.url.scheme == "https"
-    )
+    kept = identity.sign(home, said)
+    secure = is_secure(request.url.scheme)
+    answer.set_cookie(identity.COOKIE, kept, identity.COOKIE_AGE_S, path=cookie_path(), httponly=True, samesite="lax", secure=secure)
     return answer
 
 

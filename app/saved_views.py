@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import person
 from app.asking import command
+from app.base import at
 from app.markup import when
 from engine.store import SavedView, Store
 from engine.store.views import NAME_LENGTH
@@ -14,7 +15,7 @@ from engine.store.views import NAME_LENGTH
 
 def entry(view: SavedView, *, with_page: bool = False) -> None:
     """Show one view; `with_page` says of which page it is."""
-    link = f'<a href="{escape(f"/{view.page}?{view.query}")}">{escape(view.name)}</a>'
+    link = f'<a href="{escape(at(f"/{view.page}?{view.query}"))}">{escape(view.name)}</a>'
     page = f"{escape(view.page.capitalize())}, " if with_page else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, {when(view.saved_at)}</span></div>', width="stretch")

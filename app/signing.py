@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from app.base import at, cookie_path
 from app.doorway import COOKIE, Visitor, is_secure, safe_way
 from app.gate import VISITOR
 from engine.access.providers import configured
@@ -28,7 +29,7 @@ LOOK_S = 0.2
 
 def sign_in_routes() -> list[BaseRoute]:
     """Return the routes by which people come in and leave."""
-    return [Route("/signin", form), Route("/signin", come_in, methods=["POST"]), Route("/signout", leave, methods=["POST"])]
+    return [Route(at("/signin"), form), Route(at("/signin"), come_in, methods=["POST"]), Route(at("/signout"), leave, methods=["POST"])]
 
 
 async def form(request: Request) -> Response:
@@ -60,16 +61,16 @@ async def leave(request: Request) -> Response:
     try:
         way = await run_in_threadpool(end, request)
     except EngineError as error:
-        return page("/", said=f"You are still signed in: {error}", status=503)
-    answer: Response = HTMLResponse(ONWARD, headers=NEVER_STORE) if way == "provider" else RedirectResponse("/signin?out", 303, NEVER_STORE)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+        return page(at("/"), said=f"You are still signed in: {error}", status=503)
+    answer: Response = HTMLResponse(ONWARD, headers=NEVER_STORE) if way == "provider" else RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
+    answer.delete_cookie(COOKIE, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
     return answer
 
 
 def welcome(request: Request, secret: str, wanted: str) -> Response:
     """Return the answer that lets a browser in: the cookie of its new sign-in, and the way on."""
     answer = RedirectResponse(wanted, 303, NEVER_STORE)
-    answer.set_cookie(COOKIE, secret, max_age=int(LASTS_S), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+    answer.set_cookie(COOKIE, secret, int(LASTS_S), path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
     return answer
 
 
@@ -102,7 +103,7 @@ def page(wanted: str, name: str = "", said: str = "", status: int = 200) -> Resp
 
 
 def _button(key: str, label: str, wanted: str) -> str:
-    address = "/signin/provider?" + urlencode({"at": key} | ({"next": wanted} if wanted != "/" else {}))
+    address = at("/signin/provider?") + urlencode({"at": key} | ({"next": wanted} if wanted != at("/") else {}))
     return f'<a class="way" href="{escape(address, quote=True)}">Sign in with {escape(label)}</a>'
 
 

@@ -1,14 +1,20 @@
-"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped stays so."""
+"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped stays so.
+
+Where a service of the machine sees to the runner (`PARALLAB_RUNNER=separate`), the console starts none.
+"""
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.sockets import send_at_once
+from app.serving import REFUSED, Serving, refusal
+from app.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.runner import ensure_running, has_died, runner_process
@@ -21,7 +27,7 @@ LOOK_S = 3.0
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
     """Watch over the runner while the block runs; the runner itself outlives it."""
-    work = asyncio.gather(_watch(Home.find()), _hurry())
+    work = asyncio.gather(_watch(Home.find()), _see_to_sockets())
     try:
         yield
     finally:
@@ -30,11 +36,18 @@ async def supervised(app: object) -> AsyncIterator[None]:
             await work
 
 
-async def _hurry() -> None:
-    """Have answers leave at once, as soon as the server listens (it begins to after the start of this block)."""
-    with suppress(OSError, psutil.Error):
+async def _see_to_sockets() -> None:
+    """As soon as the server listens (it begins to after the start of this block), have answers leave at once, and end it where it may not listen.
+
+    Who starts a server of their own (uvicorn with a host) was not asked before.
+    """
+    with suppress(OSError, psutil.Error, EngineError):
         while not await run_in_threadpool(send_at_once):
             await asyncio.sleep(0.1)
+        for address in await run_in_threadpool(listening):
+            if reason := await run_in_threadpool(refusal, replace(Serving(), address=address)):
+                print(reason, file=sys.stderr, flush=True)
+                raise SystemExit(REFUSED)
 
 
 async def _watch(home: Home) -> None:

@@ -5,6 +5,7 @@ from html import escape
 from itertools import product
 from typing import Any
 
+from app.base import at
 from app.durations import duration
 from app.markup import number, table
 from engine.analysis.cells import cell_of, tries
@@ -62,7 +63,8 @@ def _cell(tried: Sequence[RunRow]) -> str:
         says += f", try {len(tried)}"
     before = f" Tried before by run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
     title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip() + before)
-    return f'<a class="pl-cell pl-{run.status}" href="/run?run={run.id}" title="{title}"><span aria-hidden="true">{SIGNS[run.status]}</span> {escape(says)}</a>'
+    sign = f'<span aria-hidden="true">{SIGNS[run.status]}</span>'
+    return f'<a class="pl-cell pl-{run.status}" href="{at("/run")}?run={run.id}" title="{title}">{sign} {escape(says)}</a>'
 
 
 def _time(seconds: float | None) -> str:

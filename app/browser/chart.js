@@ -66,7 +66,7 @@ function begin(element) {
     const run = chart.data.run;
     const query = new URLSearchParams({ run, after: chart.last, version: chart.version });
     if (chart.data.metrics.length) query.set("metrics", chart.data.metrics.join(","));
-    const answer = await fetch(`/api/series?${query}`, { cache: "no-store" });
+    const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
     const news = await answer.json();
     if (run !== chart.data.run) return;

@@ -31,7 +31,7 @@ function begin(element) {
 
   function restart() {
     Object.assign(view, { lines: [], offset: null, start: 0, settled: false });
-    download.href = `/api/log?${query({ download: 1 })}`;
+    download.href = `api/log?${query({ download: 1 })}`;
     show();
     schedule(0);
   }
@@ -47,7 +47,7 @@ function begin(element) {
     const asked = source.value;
     let delay = 1000;
     try {
-      const answer = await fetch(`/api/log?${query(view.offset === null ? {} : { offset: view.offset })}`, { cache: "no-store" });
+      const answer = await fetch(`api/log?${query(view.offset === null ? {} : { offset: view.offset })}`, { cache: "no-store" });
       const news = await answer.json();
       if (asked === source.value) {
         if (!answer.ok) note.textContent = news.error;

@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     event.preventDefault();
     button.disabled = true;
     try {
-      const answer = await fetch("/api/name", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name: field.value }) });
+      const answer = await fetch("api/name", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ name: field.value }) });
       const said = await answer.json();
       note.textContent = answer.ok ? "" : said.error;
       if (answer.ok) setTriggerValue("proof", said.proof);

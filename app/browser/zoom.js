@@ -48,7 +48,7 @@ function watchZoom(panel, metric, chart) {
   const curves = () => [...chart.curves.values()].filter((curve) => curve.metric === metric);
   const ask = async ([from, to], axis) => {
     const query = new URLSearchParams({ run: chart.data.run, metrics: metric, axis, from, to });
-    const answer = await fetch(`/api/series?${query}`, { cache: "no-store" });
+    const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
     return (await answer.json()).series.filter((part) => part.metric === metric);
   };

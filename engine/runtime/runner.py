@@ -46,6 +46,9 @@ TAKE_S = 0.5
 LAST_BREATH_S = 2.0
 """What a dead runner's threads, or a child between fork and exec, may still hold its lock."""
 
+SEPARATE = "PARALLAB_RUNNER"
+"""Set to `separate` where a service of the machine starts the runner and starts it again: then nothing of ours does."""
+
 _started: list[subprocess.Popen[bytes]] = []
 """Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
 
@@ -68,6 +71,8 @@ def ensure_running(home: Home) -> bool:
     It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
     """
     home.create()
+    if is_separate():
+        return False
     _started[:] = [process for process in _started if process.poll() is None]
     if is_running(home, within_s=LAST_BREATH_S if has_died(home) else 0.0):
         return False
@@ -83,6 +88,11 @@ def ensure_running(home: Home) -> bool:
         )
     _started.append(process)
     return True
+
+
+def is_separate() -> bool:
+    """Say whether a service of the machine sees to the runner."""
+    return os.environ.get(SEPARATE) == "separate"
 
 
 def has_died(home: Home) -> bool:

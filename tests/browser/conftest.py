@@ -96,7 +96,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
     """Open a browser that knows nothing yet. A page can be told that its tab is hidden: `window.tabHidden = true` and the event."""
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            tmp_path / "browser", executable_path=_chromium(), headless=True, args=FLAGS, viewport={"width": 1300, "height": 1400}
+            tmp_path / "browser", executable_path=chromium(), headless=True, args=FLAGS, viewport={"width": 1300, "height": 1400}
         )
         context.set_default_timeout(30_000)
         context.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
@@ -113,7 +113,8 @@ def wait_until(holds: Callable[[], bool], deadline_s: float, what: str) -> None:
         time.sleep(0.05)
 
 
-def _chromium() -> str:
+def chromium() -> str:
+    """Return where Chromium is; without it the test is skipped, in CI it fails."""
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if found:
         return found

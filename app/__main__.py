@@ -1,0 +1,42 @@
+"""`python -m app`: looks whether the console may be served as the environment asks, and becomes the server. The one way in for people and services."""
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from app.port import complaint
+from app.serving import ADDRESS, PORT, REFUSED, Serving, refusal
+from engine.cli.frame import code_of
+from engine.errors import EngineError
+from engine.home import ROOT
+
+
+@click.command("app", help="Serve the console. What no option says, the environment does: see docs/deployment.md.")
+@click.option("--port", type=click.IntRange(1, 65_535), help=f"Where to listen; default: {PORT}, or 8501.")
+@click.option("--address", help=f"What to listen on; default: {ADDRESS}, or 127.0.0.1. Beyond loopback only in a lab with accounts.")
+def serve(port: int | None, address: str | None) -> None:
+    """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port is taken."""
+    os.environ.update({name: str(value) for name, value in ((PORT, port), (ADDRESS, address)) if value is not None})
+    try:
+        serving = Serving.of()
+        reason = refusal(serving)
+    except EngineError as error:
+        _end(str(error), code_of(error))
+    if reason:
+        _end(reason, REFUSED)
+    if taken := complaint(serving.port, serving.address):
+        _end(taken, 1)
+    options = ["--server.address", serving.address, "--server.port", str(serving.port), "--server.baseUrlPath", serving.base]
+    os.chdir(ROOT)
+    os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options])
+
+
+def _end(sentence: str, code: int) -> NoReturn:
+    click.echo(sentence, err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    serve(prog_name="python -m app")
