@@ -42,3 +42,16 @@ def test_every_answer_carries_the_safe_headers(client: Client) -> None:
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert "connect-src 'self' ws://127.0.0.1:8501" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+FOREIGN = [{"origin": "http://evil.example"}, {"origin": "http://[bad"}, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}]
+
+
+@pytest.mark.parametrize("headers", [*FOREIGN, {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}])
+def test_a_foreign_page_gets_nothing_but_links(client: Client, headers: dict[str, str]) -> None:
+    for path in ("/media/x", "/_stcore/upload_file/a/b", "/run", "/signin", "/signout"):
+        assert client.get(path, headers=headers).status_code == 403
+        assert client.post(path, headers=headers).status_code == 403
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/signin", headers=link).status_code == 303, "a link from elsewhere leads to the page"
+    assert client.post("/signin", headers=link).status_code == 403
