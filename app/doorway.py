@@ -34,7 +34,7 @@ class Visitor:
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment."""
     names = (STRICT_COOKIE,) if is_secure("") else (STRICT_COOKIE, COOKIE)
-    shown = next((cookies[name] for name in names if cookies.get(name)), "")
+    shown = next((value for name in names if isinstance(value := cookies.get(name), str) and value), "")
     key = key_of(shown) if shown else ""
     return Visitor(reader.has_people(), reader.signed_in(key) if key else None, key)
 
