@@ -71,7 +71,7 @@ class Gate:
     def _visitor(self, scope: Scope) -> Visitor:
         """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has gone."""
         home, cookies = Home.find(), HTTPConnection(scope).cookies
-        found = self.readers.ask(home, lambda reader: visitor(reader, cookies))
+        found = self.readers.answer(home, lambda reader: visitor(reader, cookies))
         if found.asked:
             self._had_accounts.add(home.path)
         elif home.path in self._had_accounts:

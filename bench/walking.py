@@ -73,6 +73,8 @@ class Walker:
                     await self._sign_in()
                 await self._tab(chance)
             except BaseExceptionGroup as failures:
+                if (task := asyncio.current_task()) and task.cancelling():
+                    raise asyncio.CancelledError from None
                 told = [one for one in failures.exceptions if not isinstance(one, asyncio.CancelledError)]
                 self.errors += [f"{self._at.page}: {type(one).__name__}: {one}"[:300] for one in told]
             except (OSError, httpx.HTTPError) as failure:
@@ -171,14 +173,14 @@ class Walker:
 
     async def _ask_pulse(self, connection: ClientConnection) -> None:
         """Ask as pulse.js does, of whatever page is open."""
-        route = await Route.open(self.address, self.cookie)
+        line = Line(self.address, self.cookie)
         try:
             while True:
                 asked = self._pulse
                 if asked is None or not asked["active"] or not self._ended.is_set():
                     await asyncio.sleep(0.25)
                     continue
-                news = await route.get(asked["url"] if asked["version"] is None else f"{asked['url']}&version={asked['version']}")
+                news = await line.get(asked["url"] if asked["version"] is None else f"{asked['url']}&version={asked['version']}")
                 if asked is self._pulse and not news.get("unchanged"):
                     asked["version"] = news["version"] if asked["version"] is not None else None
                     if news["token"] != asked["token"]:
@@ -186,20 +188,43 @@ class Walker:
                         await connection.send(self._message(fragment=self._fragment, beat=news["token"]))
                 await asyncio.sleep(asked["every_ms"] / 1000)
         finally:
-            route.close()
+            line.close()
 
     async def _ask_curves(self) -> None:
         """Ask for the live run's points as chart.js does, while its page is open."""
-        route = await Route.open(self.address, self.cookie)
+        line = Line(self.address, self.cookie)
         place, last, version = self._at, 0, 0
-        with suppress(asyncio.CancelledError):
+        try:
             while True:
                 await asyncio.sleep(1.0)
                 if self._at is not place:
                     place, last, version = self._at, 0, 0
                 if place.page != "run" or not self._ended.is_set():
                     continue
-                news = await route.get(f"/api/series?{urlencode({'run': self.live, 'after': last, 'version': version})}")
+                news = await line.get(f"/api/series?{urlencode({'run': self.live, 'after': last, 'version': version})}")
                 if not news.get("unchanged"):
                     last, version = news["last_id"], news["version"]
-        route.close()
+        finally:
+            line.close()
+
+
+class Line:
+    """A connection to our routes that is opened anew where the server closed it, as it does with one that was idle for some seconds."""
+
+    def __init__(self, address: str, cookie: str) -> None:
+        self.address, self.cookie = address, cookie
+        self._route: Route | None = None
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON of one answer; raises ConnectionError where it is not one."""
+        if self._route:
+            with suppress(asyncio.IncompleteReadError, ConnectionResetError, BrokenPipeError):
+                return await self._route.get(path)
+            self._route.close()
+        self._route = await Route.open(self.address, self.cookie)
+        return await self._route.get(path)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._route:
+            self._route.close()
