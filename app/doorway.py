@@ -13,6 +13,9 @@ from engine.store.sign_ins import key_of
 COOKIE = "parallab_session"
 DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
 """What nobody wants to come to once they are in."""
+STRICT_COOKIE = f"__Host-{COOKIE}"
+"""Its name where people come over HTTPS: a browser takes it from no other host, over no other connection and for no part of the
+paths, so that a console that has but a part of its host can't use it."""
 HTTPS = "PARALLAB_HTTPS"
 """Set to 1 where a proxy before the console speaks HTTPS, so that cookies are never sent without it."""
 
@@ -35,7 +38,9 @@ class Visitor:
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment."""
-    key = key_of(cookies[COOKIE]) if cookies.get(COOKIE) else ""
+    names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
+    shown = next((value for name in names if isinstance(value := cookies.get(name), str) and value), "")
+    key = key_of(shown) if shown else ""
     return Visitor(bool(configured().found) or reader.has_people(), reader.signed_in(key) if key else None, key)
 
 
@@ -48,6 +53,11 @@ def visitor_now(cookies: Mapping[str, str]) -> Visitor:
 def is_secure(scheme: str) -> bool:
     """Say whether cookies may be kept from connections that are not encrypted: people come over HTTPS, here or at the proxy."""
     return scheme in ("https", "wss") or os.environ.get(HTTPS) == "1"
+
+
+def cookie_name(scheme: str) -> str:
+    """Return what the cookie of a sign-in is called on a connection of that scheme."""
+    return STRICT_COOKIE if is_secure(scheme) and not base() else COOKIE
 
 
 def safe_way(wanted: str) -> str:

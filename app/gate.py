@@ -1,6 +1,9 @@
 """The door before pages, routes and sockets: nobody comes in who has not signed in, and no other machine where nobody has to."""
 
+import asyncio
 import ipaddress
+import logging
+from pathlib import Path
 from urllib.parse import quote
 
 from starlette.datastructures import Headers
@@ -10,11 +13,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import at, inside
 from app.doorway import Visitor, visitor
+from app.guard import POLICY_VIOLATION
 from app.open_reader import OpenReader
+from app.refusals import refusal, wants_page
+from app.uses import Uses
 from engine.access.providers import CALLBACK
-from engine.errors import EngineError
+from engine.errors import EngineError, StoreError
 from engine.home import Home
 
+log = logging.getLogger(__name__)
 PUBLIC = frozenset({"/healthz", "/signin", "/signout", "/signin/provider", "/auth/login", "/auth/logout", CALLBACK})
 """What answers to everybody: whether the console lives, and the ways in and out."""
 VISITOR = "parallab.visitor"
@@ -23,7 +30,12 @@ FAR = (
     "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m engine users add NAME --role admin)"
     " or an OpenID provider (docs/signing-in.md), or open it from its own machine."
 )
-POLICY_VIOLATION = 1008
+GONE = "The store with this lab's accounts is not there any more, so nobody is let in. Put it back (python -m engine restore), then start the console again."
+CLOSED = "The lab's store can't be read at this moment, so nobody is let in. Try again in a moment; the console's log says why."
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+"""What a proxy adds: it stands on this machine, those who come through it need not."""
+AGAIN_S = (0.1, 0.4, 1.5)
+"""After so long each a store that can't be asked is asked again, before an open socket is closed."""
 
 
 class Gate:
@@ -32,6 +44,9 @@ class Gate:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.readers = OpenReader()
+        self.uses = Uses()
+        self._had_accounts: set[Path] = set()
+        self._told = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -40,48 +55,69 @@ class Gate:
         try:
             found = self._visitor(scope)
         except EngineError as error:
-            await self._refuse(scope, receive, send, JSONResponse({"error": str(error)}, 503))
+            self._tell(str(error))
+            await self._refuse(scope, receive, send, 503, str(error) if is_near(scope) else CLOSED)
             return
-        scope[VISITOR] = found
+        scope[VISITOR], self._told = found, ""
         if not found.asked and not is_near(scope):
-            await self._refuse(scope, receive, send, JSONResponse({"error": FAR}, 403))
+            await self._refuse(scope, receive, send, 403, FAR)
         elif scope["type"] == "websocket" and found.welcome:
-            await self.app(scope, self._while_welcome(scope, receive), send)
+            await self.app(scope, self._while_welcome(scope, receive, send), send)
         elif found.welcome or inside(scope["path"]) in PUBLIC:
             await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._way_in(scope)(scope, receive, send)
         else:
-            await self._refuse(scope, receive, send, self._way_in(scope))
+            await self._refuse(scope, receive, send, 401, "")
 
     def _visitor(self, scope: Scope) -> Visitor:
-        cookies = HTTPConnection(scope).cookies
-        return self.readers.ask(Home.find(), lambda reader: visitor(reader, cookies))
+        """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has gone."""
+        home, cookies = Home.find(), HTTPConnection(scope).cookies
+        found = self.readers.answer(home, lambda reader: visitor(reader, cookies))
+        if found.asked:
+            self._had_accounts.add(home.path)
+        elif home.path in self._had_accounts:
+            raise StoreError(GONE)
+        if found.who:
+            self.uses.note(home, found.key)
+        return found
 
-    def _while_welcome(self, scope: Scope, receive: Receive) -> Receive:
+    def _tell(self, sentence: str) -> None:
+        """Write why nobody is let in, once for all who ask meanwhile."""
+        if sentence != self._told:
+            log.warning("Nobody is let in: %s", sentence)
+        self._told = sentence
+
+    def _while_welcome(self, scope: Scope, receive: Receive, send: Send) -> Receive:
         """Return what hears the browser's messages, each of which asks anew: a socket that is open outlives no sign-out."""
 
         async def heard() -> Message:
             message = await receive()
-            if message["type"] == "websocket.receive":
-                try:
-                    welcome = self._visitor(scope).welcome
-                except EngineError:
-                    welcome = True  # the store is held for a moment: the page itself says so
-                if not welcome:
-                    return {"type": "websocket.disconnect", "code": POLICY_VIOLATION, "reason": "signed out"}
-            return message
+            if message["type"] != "websocket.receive" or await self._is_welcome(scope):
+                return message
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": "signed out"})
+            return {"type": "websocket.disconnect", "code": POLICY_VIOLATION, "reason": "signed out"}
 
         return heard
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send, answer: Response) -> None:
+    async def _is_welcome(self, scope: Scope) -> bool:
+        """Say whether the person at a socket is still signed in; a store that is held for a moment is waited for."""
+        for wait_s in AGAIN_S:
+            try:
+                return self._visitor(scope).welcome
+            except EngineError:
+                await asyncio.sleep(wait_s)
+        return False
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, status: int, sentence: str) -> None:
         if scope["type"] == "http":
-            await answer(scope, receive, send)
+            await refusal(scope, status, sentence)(scope, receive, send)
             return
         await receive()
         await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
     def _way_in(self, scope: Scope) -> Response:
-        wants_page = "text/html" in Headers(scope=scope).get("accept", "") and scope["method"] == "GET"
-        if not wants_page or inside(scope["path"]).startswith("/api/"):
+        if not wants_page(scope):
             return JSONResponse({"error": "Sign in first."}, 401, {"cache-control": "no-store"})
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
@@ -89,10 +125,9 @@ class Gate:
 
 
 def is_near(scope: Scope) -> bool:
-    """Say whether a request came to an address of loopback, and from one; where a proxy on this machine says whom it asks for, that one counts.
-
-    What has no address (a socket file) is near.
-    """
+    """Say whether a request came from and to an address of loopback, and through no proxy; what has no address (a socket file, a test) is near."""
+    if any(name in Headers(scope=scope) for name in FORWARDED):
+        return False
     ends = (scope.get("server"), scope.get("client"))
     return all(end is None or end[1] is None or is_loopback(end[0]) for end in ends)
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -13,42 +12,54 @@ from app.doorway import is_secure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OURS = ("/api/", "/healthz", "/vendor/")
-FORMS = ("/signin", "/signout")
-"""Where our own forms go; a link from elsewhere may lead there."""
+POLICY_VIOLATION = 1008
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 
 
 class Guard:
-    """ASGI middleware that refuses unknown Hosts and, on our own routes, foreign origins."""
+    """ASGI middleware that refuses unknown Hosts, and foreign pages whatever they want but a link to a page.
+
+    Streamlit's own rule would let pages of any port of this machine open its socket, and look up the machine's address elsewhere to decide.
+    """
 
     def __init__(self, app: ASGIApp, hosts: Callable[[], Iterable[str]] = lambda: LOOPBACK) -> None:
         self.app = app
         self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope["method"], inside(scope["path"]), headers)
+        refusal = self._refusal(scope.get("method", "websocket"), inside(scope["path"]), headers)
+        if scope["type"] == "websocket" and refusal:
+            await receive()
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            return
         answer = JSONResponse({"error": refusal[1]}, refusal[0]) if refusal else self.app
-        await answer(scope, receive, _with_headers(send, headers.get("host", ""), is_secure(scope.get("scheme", "http"))))
+        headed = _with_headers(send, headers.get("host", ""), is_secure(scope.get("scheme", "http")))
+        await answer(scope, receive, send if scope["type"] == "websocket" else headed)
 
     def _refusal(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not _PLAIN_HOST.fullmatch(host) or not _known(_name_of(host), self.hosts()):
             return 400, "This console does not answer to that host name; open it by the address it printed at its start."
-        if (path.startswith(OURS) or (path in FORMS and method == "POST")) and _is_foreign(headers, host):
+        if _is_foreign(headers, host) and (path.startswith(OURS) or not _is_link(method, headers)):
             return 403, "This address answers only to the console's own pages."
         return None
 
 
 def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
-    """Say whether another site's page sent the request; a request without an Origin comes from no page or from our own."""
+    """Say whether another site's page sent the request; one without an Origin comes from no page or from our own. A socket always has an Origin."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+    if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
         return True
-    return headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "websocket"
+
+
+def _is_link(method: str, headers: Mapping[str, str]) -> bool:
+    """Say whether a person followed a link, which may stand on any page; it changes nothing, and the other page does not see the answer."""
+    return method in ("GET", "HEAD") and "origin" not in headers and headers.get("sec-fetch-mode", "navigate") == "navigate"
 
 
 def _name_of(host: str) -> str:

@@ -20,7 +20,7 @@ HANDOVER_AGE_S = 60
 
 def sign(home: Home, name: str) -> str:
     """Return the cookie that carries `name`."""
-    return URLSafeSerializer(_key(home), salt="name").dumps(name)
+    return URLSafeSerializer(key(home), salt="name").dumps(name)
 
 
 def read(home: Home, cookie: str | None) -> str | None:
@@ -28,7 +28,7 @@ def read(home: Home, cookie: str | None) -> str | None:
     if not cookie:
         return None
     try:
-        return checked_name(URLSafeSerializer(_key(home), salt="name").loads(cookie))
+        return checked_name(URLSafeSerializer(key(home), salt="name").loads(cookie))
     except (BadSignature, ConfigError):
         return None
 
@@ -38,7 +38,7 @@ def hand_over(home: Home, name: str) -> str:
 
     A page's WebSocket shows the cookies of the moment it was opened, so the page learns of a new one by this.
     """
-    return URLSafeTimedSerializer(_key(home), salt="handover").dumps(name)
+    return URLSafeTimedSerializer(key(home), salt="handover").dumps(name)
 
 
 def take_over(home: Home, proof: object) -> str | None:
@@ -46,12 +46,12 @@ def take_over(home: Home, proof: object) -> str | None:
     if not isinstance(proof, str):
         return None
     try:
-        return checked_name(URLSafeTimedSerializer(_key(home), salt="handover").loads(proof, max_age=HANDOVER_AGE_S))
+        return checked_name(URLSafeTimedSerializer(key(home), salt="handover").loads(proof, max_age=HANDOVER_AGE_S))
     except (BadSignature, ConfigError):
         return None
 
 
-def _key(home: Home) -> str:
+def key(home: Home) -> str:
     """Return the key that signs cookies; made on first use, readable by its owner alone."""
     path = home.create().cookie_key
     if not path.exists():

@@ -21,7 +21,7 @@ class OpenReader:
         self._reader: Reader | None = None
         self._of: tuple[Path, int, int] | None = None
 
-    def ask(self, home: Home, question: Callable[[Reader], T]) -> T:
+    def answer(self, home: Home, question: Callable[[Reader], T]) -> T:
         """Return the answer to a question; raises StoreBusy, StoreError, StoreTooNew, and closes the connection then."""
         try:
             return question(self._opened(home))

@@ -3,6 +3,7 @@
 Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
 """
 
+import json
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from app.doorway import is_secure
 from app.gate import VISITOR
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.reading_bodies import body
 from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine import __version__
@@ -62,13 +64,13 @@ async def to_the_console(request: Request) -> Response:
 def health(request: Request) -> Response:
     """Say whether the store can be read and a runner is alive; 503 where the store can't."""
     home = Home.find()
-    body = {"console": "parallab", "version": __version__, "store": "ok", "runner": "absent"}
+    told = {"console": "parallab", "version": __version__, "store": "ok", "runner": "absent"}
     status = 200
     try:
-        body["runner"] = "alive" if runner_process(home) else "absent"
+        told["runner"] = "alive" if runner_process(home) else "absent"
     except EngineError as error:
-        body["store"], status = str(error), 503
-    return JSONResponse(body, status, NEVER_STORE)
+        told["store"], status = str(error), 503
+    return JSONResponse(told, status, NEVER_STORE)
 
 
 async def token(request: Request) -> Response:
@@ -168,11 +170,11 @@ async def plotly_script(request: Request) -> Response:
 async def _body(request: Request) -> object:
     """Return the `name` of a JSON body; other kinds of body are what a foreign form could send."""
     wrong = ConfigError([Problem("name", 'A name is sent as JSON, such as {"name": "Ada"}, in at most 2,000 bytes.')])
-    if request.headers.get("content-type", "").partition(";")[0] != "application/json" or int(request.headers.get("content-length") or 0) > LONGEST_BODY:
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json" or (sent := await body(request, LONGEST_BODY)) is None:
         raise wrong
     try:
-        return (await request.json())["name"]
-    except (ValueError, KeyError, TypeError):
+        return json.loads(sent)["name"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise wrong from None
 
 

@@ -1,5 +1,9 @@
 """The way in and out: a page with a form, the cookie that it sets, and its end. Plain HTML, so that nothing of the console runs before."""
 
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import escape
 from string import Template
 from urllib.parse import parse_qs, urlencode
@@ -9,27 +13,42 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from app import known_browser
 from app.base import at, cookie_path
-from app.doorway import COOKIE, Visitor, is_secure, safe_way
+from app.doorway import Visitor, cookie_name, is_secure, safe_way
 from app.gate import VISITOR
+from app.reading_bodies import body
 from engine.access.providers import configured
-from engine.access.signing_in import sign_in
+from engine.access.signing_in import AT_ONCE, sign_in
 from engine.errors import EngineError, SignInRefused
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import LASTS_S, Way
 
 LONGEST_FORM = 8_000
+MOST_WAITING = 24
+"""Sign-ins that wait for their check; more are sent away, so that a flood of them holds up nothing else."""
+BUSY = "Very many sign in at this moment. Try again in a few seconds."
+UNREAD = "That form was too long, or took too long to come. Try again."
 PAGE = Template((ROOT / "app" / "browser" / "signin.html").read_text())
 ONWARD = (ROOT / "app" / "browser" / "signingout.html").read_text()
 """Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our policy)."""
-NEVER_STORE = {"cache-control": "no-store"}
 LOOK_S = 0.2
+NEVER_STORE = {"cache-control": "no-store"}
+NOTHING: Mapping[str, str] = {}
+_checks = ThreadPoolExecutor(AT_ONCE, "sign-in")
+"""Threads of their own: those of all other routes stay free."""
+_waiting: set[object] = set()
 
 
 def sign_in_routes() -> list[BaseRoute]:
     """Return the routes by which people come in and leave."""
-    return [Route(at("/signin"), form), Route(at("/signin"), come_in, methods=["POST"]), Route(at("/signout"), leave, methods=["POST"])]
+    return [
+        Route(at("/signin"), form),
+        Route(at("/signin"), come_in, methods=["POST"]),
+        Route(at("/signout"), stay),
+        Route(at("/signout"), leave, methods=["POST"]),
+    ]
 
 
 async def form(request: Request) -> Response:
@@ -44,16 +63,24 @@ async def form(request: Request) -> Response:
 async def come_in(request: Request) -> Response:
     """Take a name and a password; set a new cookie and end the sign-in that an old one stood for."""
     fields = await _fields(request)
-    wanted = safe_way(fields.get("next", "/"))
-    browser = request.headers.get("user-agent", "")
+    if fields is None:
+        return page(at("/"), said=UNREAD, status=413, headers={"connection": "close"})
+    wanted, name = safe_way(fields.get("next", "/")), fields.get("name", "")
     try:
-        secret = await run_in_threadpool(sign_in, Home.find(), fields.get("name", ""), fields.get("password", ""), browser=browser)
+        secret = await _checked(request, name, fields.get("password", ""))
     except SignInRefused as error:
-        return page(wanted, fields.get("name", ""), str(error), 401)
+        return page(wanted, name, str(error), 401)
     except EngineError as error:
-        return page(wanted, fields.get("name", ""), str(error), 503)
+        return page(wanted, name, str(error), 503)
+    if secret is None:
+        return page(wanted, name, BUSY, 503)
     await run_in_threadpool(end, request)
-    return welcome(request, secret, wanted)
+    return welcome(request, secret, wanted, known_browser.mark(Home.find(), name))
+
+
+async def stay(request: Request) -> Response:
+    """Lead back whoever opened the address of signing out, which a link must not do."""
+    return RedirectResponse(at("/"), 303, NEVER_STORE)
 
 
 async def leave(request: Request) -> Response:
@@ -63,14 +90,17 @@ async def leave(request: Request) -> Response:
     except EngineError as error:
         return page(at("/"), said=f"You are still signed in: {error}", status=503)
     answer: Response = HTMLResponse(ONWARD, headers=NEVER_STORE) if way == "provider" else RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
-    answer.delete_cookie(COOKIE, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+    scheme = request.url.scheme
+    answer.delete_cookie(cookie_name(scheme), cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme))
     return answer
 
 
-def welcome(request: Request, secret: str, wanted: str) -> Response:
-    """Return the answer that lets a browser in: the cookie of its new sign-in, and the way on."""
-    answer = RedirectResponse(wanted, 303, NEVER_STORE)
-    answer.set_cookie(COOKIE, secret, int(LASTS_S), path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(request.url.scheme))
+def welcome(request: Request, secret: str, wanted: str, mark: str = "") -> Response:
+    """Return the answer that lets a browser in: the cookie of its new sign-in, what marks it as known where that is given, and the way on."""
+    answer, scheme = RedirectResponse(wanted, 303, NEVER_STORE), request.url.scheme
+    kept = {cookie_name(scheme): (secret, int(LASTS_S))} | ({known_browser.COOKIE: (mark, known_browser.AGE_S)} if mark else {})
+    for name, (value, age_s) in kept.items():
+        answer.set_cookie(name, value, age_s, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme))
     return answer
 
 
@@ -83,7 +113,7 @@ def end(request: Request) -> Way | None:
         return store.sign_out(found.key)
 
 
-def page(wanted: str, name: str = "", said: str = "", status: int = 200) -> Response:
+def page(wanted: str, name: str = "", said: str = "", status: int = 200, headers: Mapping[str, str] = NOTHING) -> Response:
     """Return the page with the ways in: a button for each provider, and the form where somebody has a password."""
     ways = "".join(_button(each.key, each.label, wanted) for each in configured().found)
     no_form = bool(ways) and not _has_passwords()
@@ -99,7 +129,7 @@ def page(wanted: str, name: str = "", said: str = "", status: int = 200) -> Resp
         "no_choice": "hidden" if no_form or not ways else "",
         "focus": "" if ways else "autofocus",
     }
-    return HTMLResponse(PAGE.substitute(words), status, NEVER_STORE)
+    return HTMLResponse(PAGE.substitute(words), status, {**NEVER_STORE, **headers})
 
 
 def _button(key: str, label: str, wanted: str) -> str:
@@ -115,14 +145,29 @@ def _has_passwords() -> bool:
         return True
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form, the first value of each; nothing of one that is too long or no form."""
+async def _checked(request: Request, name: str, password: str) -> str | None:
+    """Return the secret of a new sign-in, None where too many others wait for theirs; raises SignInRefused, StoreError."""
+    if len(_waiting) >= MOST_WAITING:
+        return None
+    home, mine = Home.find(), object()
+    known = known_browser.known(home, request.cookies.get(known_browser.COOKIE), name)
+    address = request.client.host if request.client else ""
+    check = partial(sign_in, home, name, password, browser=request.headers.get("user-agent", ""), address=address, known=known)
+    _waiting.add(mine)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_checks, check)
+    finally:
+        _waiting.discard(mine)
+
+
+async def _fields(request: Request) -> dict[str, str] | None:
+    """Return the fields of a form, the first value of each; nothing of what is no form, and None of one that is too long or slow."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_FORM:
-            return {}
-    found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
+    if (sent := await body(request, LONGEST_FORM)) is None:
+        return None
+    try:
+        found = parse_qs(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
+    except ValueError:  # more fields than any form of ours has
+        return {}
     return {name: values[0] for name, values in found.items()}

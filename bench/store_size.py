@@ -18,6 +18,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.processes import me
 from engine.store import Demand, RankBatch, Reader, Store, Stretch
+from engine.store.records import ProcessIdentity
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up
 
@@ -26,28 +27,32 @@ LOSS = ["train/loss"]
 REPEATS = 20
 
 
-def fill(home: Home, runs: int, points: int, long: int = LONG) -> int:
-    """Write `runs` ended runs that share `points` points (loss of two ranks, six metrics at the end), one of them `long`; return its id."""
+def fill(home: Home, runs: int, points: int, long: int = LONG, worker: ProcessIdentity | None = None) -> int:
+    """Write `runs` ended runs that share `points` points (loss of two ranks, six metrics at the end), one of them `long`; return its id.
+
+    Where a runner is to serve the home afterwards, `worker` names a process that is gone: it ends what an ended run's worker has left.
+    """
+    worker = worker or me()
     each = (points - long) // (2 * runs)
     with Store.open(home) as store:
         store.connection.execute("PRAGMA synchronous = OFF")
-        longest = _run(store, 0, 0)
+        longest = _run(store, 0, 0, worker)
         for start in range(0, long, 50_000):
             curve = [Point("train/loss", step, math.sin(step / 9_000) + step % 17, step / 100, step / 938) for step in range(start, min(start + 50_000, long))]
             store.write(longest, [RankBatch(0, curve)])
         for number in range(1, runs):
-            run_id = _run(store, number, each)
+            run_id = _run(store, number, each, worker)
             store.end(run_id, "failed" if number % 9 == 0 else "finished", "All ranks ended their work.", execution_time_s=float(number % 100))
         store.end(longest, "finished", "All ranks ended their work.", execution_time_s=100.0)
     return longest
 
 
-def _run(store: Store, number: int, each: int) -> int:
+def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
     config = {"trainers": 2, "seed": number % 10, "learning_rate": 0.01, "batch_size": 64}
     name = f"run {number % 50}"
     run_id = store.add_run("hogwild" if number % 2 else "sync_sgd", config, owner=f"person{number % 12}", demand=Demand(2, 0, 2, 1), preset="tuned", name=name)
-    store.claim(run_id, me(), ())
-    store.begin(run_id, me(), {"host": "lab"})
+    store.claim(run_id, worker, ())
+    store.begin(run_id, worker, {"host": "lab"})
     store.mark_running(run_id, 0.5)
     curves = [RankBatch(rank, [Point("train/loss", step, 1 / (step + 1 + rank), step / 100, step / 938) for step in range(each)]) for rank in (0, 1)]
     ends = [Point(name, each, number % 97 + 0.5, each / 100) for name in ("test/accuracy", "test/loss", "perf/samples_per_second", "perf/execution_time_s")]

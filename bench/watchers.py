@@ -68,11 +68,11 @@ def browser_on(address: str, run_id: int) -> Iterator[Page]:
 
 
 @contextmanager
-def live_run(home: Home) -> Iterator[int]:
+def live_run(home: Home, by: str = "bench") -> Iterator[int]:
     """Yield a run that records; it is cancelled, and has ended, after the block."""
     wait_warm(home)
     found = experiment("async_sgd")
-    run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner="bench", preset="quick", timeout_s=30)
+    run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner=by, preset="quick", timeout_s=30)
 
     def holds(true: Callable[[Reader], bool]) -> Callable[[], bool]:
         def asked() -> bool:
@@ -86,7 +86,7 @@ def live_run(home: Home) -> Iterator[int]:
         yield run_id
     finally:
         with Store.open(home) as store:
-            store.request_cancel(run_id, by="bench")
+            store.request_cancel(run_id, by=by)
         wait_until(holds(lambda reader: not reader.run(run_id).active), 60, "the run's end")
 
 

@@ -162,15 +162,16 @@ class Watcher:
 class Route:
     """One kept-open connection to our routes, which asks as Chromium does; httpx would take more of the machine than the server does."""
 
-    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cookie: str = "") -> None:
         self.reader, self.writer = reader, writer
-        self.head = f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin\r\n\r\n"
+        shown = f"Cookie: {cookie}\r\n" if cookie else ""
+        self.head = f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin\r\n{shown}\r\n"
 
     @classmethod
-    async def open(cls, address: str) -> "Route":
-        """Connect to the console at an address."""
+    async def open(cls, address: str, cookie: str = "") -> "Route":
+        """Connect to the console at an address, as whoever the cookie stands for."""
         where = urlsplit(address)
-        return cls(where.netloc, *await asyncio.open_connection(where.hostname, where.port))
+        return cls(where.netloc, *await asyncio.open_connection(where.hostname, where.port), cookie)
 
     async def get(self, path: str) -> dict[str, Any]:
         """Return the JSON of one answer; raises ConnectionError where it is not one."""

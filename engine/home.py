@@ -36,6 +36,11 @@ class Home:
         return self.path / "runner.log"
 
     @property
+    def spare_log(self) -> Path:
+        """What the last spare worker wrote before it had a run."""
+        return self.path / "spare.log"
+
+    @property
     def schema_lock(self) -> Path:
         return self.path / "schema.lock"
 
@@ -48,6 +53,11 @@ class Home:
     def aside(self) -> Path:
         """Where a restore or a check puts what it took out of the way; nothing here is ever read again."""
         return self.path / "aside"
+
+    @property
+    def restoring(self) -> Path:
+        """Where the next store is made ready during a restore; what a killed one left there is of no use."""
+        return self.path / "restoring"
 
     @property
     def limits(self) -> Path:

@@ -3,33 +3,40 @@
 from threading import BoundedSemaphore
 
 from engine.access import passwords
+from engine.access.lookalikes import plain
+from engine.access.patience import Patience
 from engine.access.vouching import Vouched
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import NOBODY, TRIES_S
+from engine.store.sign_ins import NOBODY
 
-_at_once = BoundedSemaphore(2)
+AT_ONCE = 2
 """A check takes 64 MiB and a core for a moment, so that a crowd of them must not take the machine."""
+_at_once = BoundedSemaphore(AT_ONCE)
+_patience = Patience()
 
 
-def sign_in(home: Home, name: str, password: str, *, browser: str = "") -> str:
-    """Return the secret that the browser's cookie is to hold. Raises SignInRefused with the same sentence whatever was wrong; both are in the audit log."""
-    name = " ".join(name.split())[:200]
+def sign_in(home: Home, name: str, password: str, *, browser: str = "", address: str = "", known: str = "") -> str:
+    """Return the secret that the browser's cookie is to hold. Raises SignInRefused with the same sentence whatever was wrong; both are in the audit log.
+
+    `address` is where the browser is; `known` tells it from others, where that person has signed in on it before.
+    """
+    name = plain(name)[:200]
+    attempt = _patience.begin(str(home.path), name, address, known)
     with Reader.open(home) as reader:
-        waits = reader.has_to_wait(name)
         kept, stored = reader.password_of(name)
-    if waits:
-        raise SignInRefused(f"Too many sign-ins failed under that name. Wait {TRIES_S / 60:.0f} minutes, or ask an admin for another password.")
     with _at_once:
         fits = passwords.fits(password, stored)
     with Store.open(home, timeout_s=5.0) as store:
         if not fits:
-            store.refuse_sign_in(kept, "wrong name or password")
+            store.refuse_sign_in(kept, "wrong name or password", address=address)
             raise SignInRefused(NOBODY)
         if stored and passwords.is_outdated(stored):
             store.renew_password(kept, passwords.hashed(password))
-        return store.begin_sign_in(kept, "password", browser=browser)
+        secret = store.begin_sign_in(kept, "password", browser=browser)
+    _patience.forgive(attempt)
+    return secret
 
 
 def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:

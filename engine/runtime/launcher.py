@@ -126,7 +126,7 @@ class LocalLauncher:
 
     @property
     def _log(self) -> Path:
-        return self._home.path / "spare.log"
+        return self._home.spare_log
 
     def _live_spare(self) -> _Spare | None:
         if self._spare and self._spare.process.poll() is not None:

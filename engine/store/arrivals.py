@@ -84,12 +84,14 @@ def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], or
 
     Raises ImportRefused, and nothing is written.
     """
+    owner = owner_here(store, origins)
+    standing = store.standing(owner or "")
     with arriving(store, origins) as connection:
         metrics: dict[int, int | None] = {}
-        sweeps = ArrivingSweeps(connection)
+        sweeps = ArrivingSweeps(connection, lambda whose: standing.may("extend sweep", [whose]))
         for part in parts:
             with refusing(f"table '{part.table}'"):
-                _write(connection, part, ids, metrics, sweeps)
+                _write(connection, _owned(part, owner), ids, metrics, sweeps)
         for run_id in origins:
             _look_at(connection, run_id)
             connection.execute(_COUNTED, [run_id])
@@ -116,6 +118,20 @@ def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | N
         _insert(connection, part, {"metric_id": metrics.__getitem__}, {})
     else:
         _insert(connection, part, {"run_id": ids.__getitem__}, {})
+
+
+def owner_here(store: Store, origins: Mapping[int, Origin]) -> str | None:
+    """Return whose runs those of a file are here: of whoever brings them. None in a lab without accounts, where a name, there and here, proves nothing."""
+    bringer = next((origin.imported_by for origin in origins.values()), None)
+    return bringer if store.has_people() else None
+
+
+def _owned(part: Part, owner: str | None) -> Part:
+    """Return rows of runs and sweeps as somebody's; their origin goes on to say whose they were."""
+    if owner is None or part.table not in ("runs", "sweeps") or "owner" not in part.columns:
+        return part
+    at = part.columns.index("owner")
+    return Part(part.table, part.columns, ([*row[:at], owner, *row[at + 1 :]] for row in part.rows))
 
 
 def _without(part: Part, names: Sequence[str]) -> Part:

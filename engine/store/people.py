@@ -1,8 +1,10 @@
 """People with accounts: who they are, what they may do, and the commands that change that. Somebody who can manage people always stays."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.access.lookalikes import is_shown, looks, plain
 from engine.access.passwords import hashed
 from engine.access.rules import ROLES, Role
 from engine.errors import ConfigError, Problem, UnknownName
@@ -13,7 +15,11 @@ from engine.store.guarding import Guarded, command
 NAME_LENGTH, EMAIL_LENGTH = 40, 200
 RESERVED = frozenset({"runner", "worker", "fsck", "console", "someone", "nobody", "parallab"})
 """Names that events give to parts of Parallab, or to no one."""
+_RESERVED_LOOKS = frozenset(map(looks, RESERVED))
 PERSON = "SELECT id, name, role, role_from, email, issuer, created_at, created_by, disabled_at, password IS NOT NULL AS has_password FROM people"
+ACCOUNT = ("name", "role", "role_from", "password", "email", "issuer", "subject", "created_at", "created_by", "disabled_at")
+Account = Mapping[str, Any]
+"""The row of a person, by the columns of `ACCOUNT`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,10 @@ class People(Connected):
         """Return everyone who has an account, those who are shut out among them, by name."""
         return [as_person(row) for row in self.rows(f"{PERSON} ORDER BY name")]
 
+    def accounts(self) -> list[Account]:
+        """Return all accounts whole, the hashes of passwords among them, for a store that takes the place of this one."""
+        return [dict(row) for row in self.rows(f"SELECT {', '.join(ACCOUNT)} FROM people ORDER BY id")]
+
     def person(self, name: str) -> Person:
         """Return one person, whatever the case of the letters; raises UnknownName."""
         row = self.row(f"{PERSON} WHERE name = ?", [name])
@@ -67,8 +77,8 @@ class PeopleCommands(Guarded):
         _check_role(role)
         if not self.has_people() and role != "admin":
             raise ConfigError([Problem("role", f"The first person of a lab has to be an admin, or nobody could add others; got {role}.")])
-        if self.row("SELECT 1 FROM people WHERE name = ?", [name]):
-            raise ConfigError([Problem("name", f"Somebody has the name '{name}' already. Choose another one; a name is never given twice.")])
+        if alike := next((str(row["name"]) for row in self.rows("SELECT name FROM people") if looks(row["name"]) == looks(name)), None):
+            raise ConfigError([Problem("name", _taken(name, alike))])
         stored = None if password is None else hashed(password, name)
         sql = "INSERT INTO people (name, role, password, email, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)"
         self.connection.execute(sql, [name, role, stored, email, now(), by])
@@ -105,6 +115,20 @@ class PeopleCommands(Guarded):
         """Sign somebody out of every browser; return of how many."""
         return self._end_all(self._person(name).id, by)
 
+    def note_restored(self, backup: str, *, by: str, accounts: Sequence[Account] = ()) -> None:
+        """End all sign-ins and take back all tokens of a store that was put in the place of a newer one, and keep who did that.
+
+        `accounts` are those of the newer one, which go on to hold: who was shut out since stays out, and no older password or role comes back.
+        """
+        changed = ", ".join(f"{name} = excluded.{name}" for name in ACCOUNT if name != "name")
+        kept = f"INSERT INTO people ({', '.join(ACCOUNT)}) VALUES ({', '.join('?' * len(ACCOUNT))})"
+        with self.change() as connection:
+            for account in accounts:
+                connection.execute(f"{kept} ON CONFLICT (name) DO UPDATE SET {changed} ON CONFLICT DO NOTHING", [account[name] for name in ACCOUNT])
+            connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE ended_at IS NULL", [now(), by])
+            connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [now()])
+            self._audit("restore", by, "", "", [], f"from {backup}; everyone has to sign in again")
+
     def _end_all(self, person_id: int, by: str) -> int:
         sql = "UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE person_id = ? AND ended_at IS NULL"
         return self.connection.execute(sql, [now(), by, person_id]).rowcount
@@ -126,16 +150,22 @@ class PeopleCommands(Guarded):
 
 def checked_name(text: object) -> str:
     """Return a name as it is kept, without blanks round it; raises ConfigError with a sentence for one that does not do."""
-    name = " ".join(text.split()) if isinstance(text, str) else ""
+    name = plain(text) if isinstance(text, str) else ""
     if not name:
         raise ConfigError([Problem("name", "A name has at least one letter; please type yours.")])
     if len(name) > NAME_LENGTH:
         raise ConfigError([Problem("name", f"A name has at most {NAME_LENGTH} letters, this one has {len(name)}.")])
-    if not name.isprintable():
-        raise ConfigError([Problem("name", "A name is made of letters that can be shown; this one has a control character.")])
-    if name.casefold() in RESERVED:
+    if not is_shown(name):
+        raise ConfigError([Problem("name", "A name is made of letters that can be shown; this one has a control character or a blank that is none.")])
+    if looks(name) in _RESERVED_LOOKS:
         raise ConfigError([Problem("name", f"The name '{name}' is kept for a part of Parallab. Choose another one.")])
     return name
+
+
+def _taken(name: str, alike: str) -> str:
+    if name.casefold() == alike.casefold():
+        return f"Somebody has the name '{alike}' already. Choose another one; a name is never given twice."
+    return f"The name '{name}' looks like '{alike}', and somebody has the name '{alike}'. Choose one that nobody takes for it."
 
 
 def _check_role(role: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.recorder import Point
-from engine.store.arrivals import arriving, reserve
+from engine.store.arrivals import arriving, owner_here, reserve
 from engine.store.clock import now
 from engine.store.commands import storable
 from engine.store.origins import Kind, Origin
@@ -52,11 +52,11 @@ def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> li
     """Write the runs and return their ids, all or none; raises ImportRefused where one of them is here already."""
     ids = reserve(store, len(runs))
     origins = {run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by) for run_id, run in zip(ids, runs, strict=True)}
+    here = owner_here(store, origins)
     with arriving(store, origins) as connection:
         for run_id, run in zip(ids, runs, strict=True):
-            texts = [
-                storable(text) for text in (run.experiment, run.name, run.owner, run.status, run.cause, json.dumps(run.config), json.dumps(run.environment))
-            ]
+            owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
+            texts = [storable(text) for text in (run.experiment, run.name, owner, run.status, run.cause, config, environment)]
             connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
             write_points(connection, run_id, [(None, run.points)])
             connection.executemany("INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags])

@@ -20,12 +20,12 @@ IDLE_S = 12 * 3600.0
 """And so long after it was last used."""
 SEEN_EVERY_S = 300.0
 """Its use is noted so often at most: a look is no reason to write."""
-TRIES, TRIES_S = 10, 900.0
-"""So many failed sign-ins under one name within so many seconds, and the name has to wait."""
 TOKEN_DAYS, MOST_TOKENS = 365, 50
 TOKEN_MARK = "plab_"
 """What a token begins with, so that it is known where it turns up by accident."""
 NOBODY = "That name and password do not belong together, or nobody has that name."
+STRANGER = "someone"
+"""Whom the audit log names where nobody has the name that was typed; no account can have this one."""
 _LIVE = "ended_at IS NULL AND people.disabled_at IS NULL"
 
 
@@ -103,13 +103,6 @@ class SignIns(Connected):
         row = self.row("SELECT name, password FROM people WHERE name = ? AND disabled_at IS NULL", [name])
         return (row["name"], row["password"]) if row else (name, None)
 
-    def has_to_wait(self, name: str) -> bool:
-        """Say whether so many sign-ins under a name failed lately that another one has to wait."""
-        since = _in(-TRIES_S)
-        sql = "SELECT count(*) FROM audit WHERE who = ? AND command = 'sign in' AND refused <> '' AND at > ?"
-        row = self.row(sql, [name, since])
-        return row is not None and row[0] >= TRIES
-
 
 class SignInCommands(Guarded):
     """What signing in and out writes; who someone is was proved before (engine/access/signing_in.py)."""
@@ -130,17 +123,14 @@ class SignInCommands(Guarded):
             self._audit("sign in", name, row["role"], "", [], f"way={way}")
         return secret
 
-    def refuse_sign_in(self, name: str, why: str) -> None:
-        """Keep that a sign-in failed; what was typed as a password is nowhere kept."""
-        with self.change():
-            self._audit("sign in", name[:80], "nobody", "", [], "", refused=why)
+    def refuse_sign_in(self, name: str, why: str, *, address: str = "") -> None:
+        """Keep that a sign-in failed, and from where. Nothing that was typed is kept, but the name of somebody who has an account.
 
-    def note_restored(self, backup: str, *, by: str) -> None:
-        """End all sign-ins and take back all tokens of a store that was put in the place of a newer one, and keep who did that."""
-        with self.change() as connection:
-            connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE ended_at IS NULL", [now(), by])
-            connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [now()])
-            self._audit("restore", by, "", "", [], f"from {backup}; everyone has to sign in again")
+        People do type their password where the name belongs.
+        """
+        with self.change():
+            row = self.row("SELECT name FROM people WHERE name = ?", [name])
+            self._audit("sign in", row["name"] if row else STRANGER, "nobody", "", [], f"from={address[:60]}" if address else "", refused=why)
 
     def renew_password(self, name: str, stored: str) -> None:
         """Keep the hash of the same password made with today's parameters."""

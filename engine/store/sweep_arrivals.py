@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from engine.errors import ImportRefused
@@ -14,10 +14,14 @@ _INSERT = f"INSERT INTO sweeps ({', '.join(_MADE)}) VALUES ({', '.join('?' * len
 
 
 class ArrivingSweeps:
-    """The sweeps of a bundle within the transaction that imports it; one that no new run is part of is left out."""
+    """The sweeps of a bundle within the transaction that imports it; one that no new run is part of is left out.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    `may_join` says whether runs may be added to a sweep of that owner.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, may_join: Callable[[str], bool]) -> None:
         self._connection = connection
+        self._may_join = may_join
         self._rows: dict[int, dict[str, Any]] = {}
         self._here: dict[int, int] = {}
 
@@ -46,6 +50,10 @@ class ArrivingSweeps:
             made = self._connection.execute(_INSERT, [told[name] for name in _MADE]).lastrowid
             assert made is not None
             return made
+        if not self._may_join(found["owner"]):
+            raise ImportRefused(
+                f"Its sweep {told['id']} is sweep {found['id']} here, which is {found['owner']}'s. Ask {found['owner']} or an admin to import it."
+            )
         grid, draw = _joined(found, told)
         self._connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [grid, draw, found["id"]])
         return int(found["id"])

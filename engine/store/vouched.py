@@ -2,6 +2,7 @@
 
 from itertools import count
 
+from engine.access.lookalikes import looks
 from engine.access.rules import Role
 from engine.errors import SignInRefused
 from engine.store.clock import now
@@ -88,9 +89,9 @@ class VouchedCommands(PeopleCommands):
     def _free_name(self, name: str, email: str) -> str:
         """Return a name for a new account like the provider's: never one that has things here, since people choose what they are called there."""
         base = name[:NAME_LENGTH].strip() or email.partition("@")[0][:NAME_LENGTH].strip() or "Somebody"
-        taken = {str(row[0]).casefold() for row in self.rows(_NAMES)} | RESERVED
+        taken = {looks(str(row[0])) for row in self.rows(_NAMES)} | {looks(each) for each in RESERVED}
         numbered = (base if number == 1 else f"{base[: NAME_LENGTH - 6].strip()} {number}" for number in count(1))
-        return next(each for each in numbered if each.casefold() not in taken)
+        return next(each for each in numbered if looks(each) not in taken)
 
     def _has_admin(self, beside: int = 0) -> bool:
         return self.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL AND id <> ?", [beside]) is not None

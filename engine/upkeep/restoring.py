@@ -1,8 +1,8 @@
 """The way back from a backup: nothing of what it replaces is deleted, and nothing is replaced while anyone works on it."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from engine.runtime.processes import is_alive
 from engine.store import ALIVE, Reader, Store
 from engine.store.clock import now
 from engine.store.copying import examine_copy, run_ids
+from engine.store.people import Account
 from engine.upkeep.backups import check_sum, flush
 
 TAKE_S = 0.5
@@ -35,8 +36,8 @@ class Restored:
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
     """Put a copy of a backup in the place of the store.
 
-    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Everyone has to sign in again: what was signed out
-    since the backup was made must not come back with it. Raises Forbidden, StoreError where the file is not
+    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Runs come back, access does not: everyone has to sign
+    in again, and accounts stay as they are in the store that is replaced, where that can still be read. Raises Forbidden, StoreError where the file is not
     sound, StoreTooNew, RunnerError while a runner serves the home, WrongStatus while a worker carries out a run.
     """
     if not unchecked:
@@ -45,18 +46,15 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
     permit(home, "restore", by=by, detail=backup.name, damaged=True)
     with _alone(home):
         _no_run_is_on(home)
+        accounts = _accounts(home)
         aside = home.aside / f"restore-{now().replace(':', '-')}"
-        part = home.path / f"{home.database.name}.part"
+        made = Home(home.restoring)
         try:
-            shutil.copyfile(backup, part)
-            part.chmod(0o600)
-            flush(part)
-            _swap(home, part, aside)
+            _prepare(made, backup, by, accounts)
+            _swap(home, made.database, aside)
         finally:
-            part.unlink(missing_ok=True)
+            shutil.rmtree(made.path, ignore_errors=True)
         folders = _put_aside_strangers(home, aside)
-    with Store.open(home) as store:  # brings an older schema up to date
-        store.note_restored(backup.name, by=by)
     return Restored(runs, aside, folders)
 
 
@@ -79,6 +77,23 @@ def _no_run_is_on(home: Home) -> None:
         return
     if on:
         raise WrongStatus(f"Run {on[0]} is still carried out, so the store can't be replaced. Start a runner, cancel the run, and end the runner.")
+
+
+def _accounts(home: Home) -> list[Account]:
+    """Return the accounts of the store as it is now; none where it is not there or too damaged to ask, and then those of the backup hold."""
+    with suppress(StoreError), Reader.open(home) as reader:
+        return reader.accounts()
+    return []
+
+
+def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account]) -> None:
+    """Copy the backup into a home of its own and end its sign-ins there: not for a moment is it the lab's store with them."""
+    shutil.rmtree(made.path, ignore_errors=True)
+    shutil.copyfile(backup, made.create().database)
+    made.database.chmod(0o600)
+    with Store.open(made) as store:  # brings an older schema up to date
+        store.note_restored(backup.name, by=by, accounts=accounts)
+    flush(made.database)
 
 
 def _swap(home: Home, new: Path, aside: Path) -> None:

@@ -65,3 +65,16 @@ def test_every_cookie_is_kept_from_unencrypted_connections_where_people_come_ove
     assert ["secure" in cookie for cookie in cookies()] == [False, True]
     monkeypatch.setenv("PARALLAB_HTTPS", "1")
     assert [cookie.count("; secure") for cookie in cookies()] == [1, 1]
+
+
+FOREIGN = [{"origin": "http://evil.example"}, {"origin": "http://[bad"}, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}]
+
+
+@pytest.mark.parametrize("headers", [*FOREIGN, {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}])
+def test_a_foreign_page_gets_nothing_but_links(client: Client, headers: dict[str, str]) -> None:
+    for path in ("/media/x", "/_stcore/upload_file/a/b", "/run", "/signin", "/signout"):
+        assert client.get(path, headers=headers).status_code == 403
+        assert client.post(path, headers=headers).status_code == 403
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/signin", headers=link).status_code == 303, "a link from elsewhere leads to the page"
+    assert client.post("/signin", headers=link).status_code == 403

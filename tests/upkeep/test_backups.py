@@ -130,6 +130,19 @@ def test_a_backup_of_a_newer_version_is_refused(home: Home, store: Store) -> Non
         restore(home, made.path, by="ada", unchecked=True)
 
 
+def test_the_way_back_from_a_newer_version_is_the_backup_made_before(home: Home, store: Store) -> None:
+    made = back_up(home, by="ada")
+    store.connection.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
+    store.close()
+    with pytest.raises(StoreTooNew):
+        Store.open(home)
+    done = restore(home, made.path, by="ada")
+    with Reader.open(home) as reader:
+        assert reader.count() == 0
+    with closing(sqlite3.connect(done.aside / home.database.name)) as before:
+        assert before.execute("SELECT count(*) FROM _sqlite_migrations WHERE name = 'from_the_future'").fetchone() == (1,)
+
+
 def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(home: Home, store: Store, add: Callable[..., int]) -> None:
     made, run_id = back_up(home, by="ada"), add()
     with FileLock(home.runner_lock), pytest.raises(RunnerError, match=r"A runner serves .* stop --cancel-runs"):

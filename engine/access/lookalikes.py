@@ -1,0 +1,34 @@
+"""Names that people would take for one another, whatever letters they are made of: what a name looks like.
+
+After the skeletons of Unicode Technical Standard 39, for the letters of Latin, Greek and Cyrillic that are drawn alike.
+"""
+
+import unicodedata
+
+_DRAWN_ALIKE = {
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u051b\u051d\u043a": "aeopcyxsijdhqwk",
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408": "ABEKMHOPCTYXSIJ",
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7": "ABEZHIKMNOPTYX",
+    "\u03bf\u03bd\u03b1\u03b9\u03c1\u03c5\u03ba\u03b3": "ovaipuky",
+    "01|": "OII",
+}
+_AS_LATIN = str.maketrans({letter: latin for letters, latins in _DRAWN_ALIKE.items() for letter, latin in zip(letters, latins, strict=True)})
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that Unicode counts as letters or signs and that show nothing."""
+
+
+def plain(name: str) -> str:
+    """Return a name with each letter in its one usual form, and without the blanks round it and the second of two."""
+    return " ".join(unicodedata.normalize("NFKC", name).split())
+
+
+def is_shown(name: str) -> bool:
+    """Say whether all of a name can be seen."""
+    return name.isprintable() and not _BLANK & set(name)
+
+
+def looks(name: str) -> str:
+    """Return what a name looks like; two names that people could take for one another look the same."""
+    parts = unicodedata.normalize("NFD", plain(name).translate(_AS_LATIN))
+    bare = "".join(part for part in parts if not unicodedata.combining(part))
+    return bare.translate(_AS_LATIN).replace("l", "I").casefold()

@@ -1,0 +1,105 @@
+"""Names: nobody looks like somebody else, and what a file says of owners is nobody's order here."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigError, EngineError, ImportRefused
+from engine.home import Home
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.sweep import launch_sweep
+from engine.transfer.bundle import write_bundle
+from engine.transfer.incoming import import_path
+from tests.access.people import settle
+from tests.app import labs
+
+CYRILLIC_A, GREEK_O = "\u0430", "\u03bf"
+
+
+@pytest.mark.parametrize("name", [f"{CYRILLIC_A}da", "ADA", "\uff41da", "a\u0323da", f"ad{CYRILLIC_A} ", "\u200bada", "ada\u3164", "\u2066ada", "a\u00adda"])
+def test_nobody_gets_a_name_that_looks_like_somebody_elses(home: Home, name: str) -> None:
+    settle(home)
+    with Store.open(home) as store:
+        with pytest.raises(ConfigError, match=r"looks like|already|can be shown"):
+            store.add_person(name, "viewer", by="ada")
+        assert [row["name"] for row in store.rows("SELECT name FROM people")] == ["ada"]
+
+
+def test_names_that_only_resemble_each_other_may_stand_side_by_side(home: Home) -> None:
+    settle(home)
+    names = ["Adam", "Adad", "\u0410\u043d\u043d\u0430", "\u0394\u03ae\u03bc\u03bf\u03c2", "\u674e\u96f7", "Mo O'Neil", "student 1", "student 2"]
+    with Store.open(home) as store:
+        assert [store.add_person(name, "viewer", by="ada") for name in names] == names
+        with pytest.raises(ConfigError, match="looks like"):
+            store.add_person("student l", "viewer", by="ada")
+
+
+@pytest.mark.parametrize("name", ["Runner", "c\u043ens\u043ele", "w\u03bfrker", "some\uff4fne"])
+def test_a_name_of_a_part_of_parallab_is_nobodys(home: Home, name: str) -> None:
+    with Store.open(home) as store, pytest.raises(ConfigError, match="is kept for a part of Parallab"):
+        store.add_person(name, "admin", by="root")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """Give a bundle of another lab whose runs, one of them of a sweep, are said to be ada's."""
+    theirs = Home(tmp_path / "theirs").create()
+    with Store.open(theirs) as store:
+        for run_id in (labs.add(store, "ada"), labs.add(store, "ada")):
+            labs.drive(store, theirs, run_id, "finished")
+    with Reader.open(theirs) as reader:
+        write_bundle(reader, [1, 2], tmp_path / "runs.zip", by="eve")
+    return tmp_path / "runs.zip"
+
+
+def test_imported_runs_are_those_of_whoever_brings_them(home: Home, bundle: Path) -> None:
+    settle(home, "mo")
+    with Store.open(home) as store:
+        ids = import_path(store, bundle, by="mo").ids
+        assert [row["owner"] for row in store.rows("SELECT owner FROM runs")] == ["mo"] * len(ids)
+        assert {row["owner"] for row in store.rows("SELECT owner FROM origins")} == {"ada"}
+        store.rename(ids[0], "mine", by="mo")
+
+
+def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path) -> None:
+    settle(home, "mo", "mia")
+    sweep = launch_sweep(home, "hogwild", experiment("hogwild").preset("quick").settings, {"trainers": [1, 2]}, 1, owner="mia", preset="quick")
+    with Store.open(home) as store:
+        for run in store.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):
+            labs.drive(store, home, run["id"], "finished")
+        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    other = Home(tmp_path / "other").create()
+    other.database.write_bytes(home.database.read_bytes())
+    with Store.open(other) as store, Reader.open(other) as reader:
+        write_bundle(reader, [1, 2], tmp_path / "sweep.zip", by="mia")
+    with Store.open(home) as store:
+        store.connection.execute("DELETE FROM runs WHERE id = 2")
+        before = [tuple(row) for row in store.rows("SELECT * FROM sweeps")]
+        with pytest.raises(ImportRefused, match=r"which is mia's\. Ask mia or an admin"):
+            import_path(store, tmp_path / "sweep.zip", by="mo")
+        assert [tuple(row) for row in store.rows("SELECT * FROM sweeps")] == before
+        assert len(import_path(store, tmp_path / "sweep.zip", by="mia").ids) == 1
+
+
+def test_of_first_accounts_made_at_once_one_stands(home: Home) -> None:
+    started = threading.Barrier(6)
+    with Store.open(home):
+        pass
+
+    def claim(number: int) -> str:
+        with Store.open(home) as store:
+            started.wait(20)
+            try:
+                return store.add_person(f"claimant {chr(97 + number)}", "admin", by=f"claimant {chr(97 + number)}", password="a fine long sentence")
+            except EngineError as error:
+                return str(error)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(claim, range(6)))
+    with Reader.open(home) as reader:
+        (first,) = reader.people()
+    assert found.count(first.name) == 1
+    assert sum("has no account in this lab" in each for each in found) == 5

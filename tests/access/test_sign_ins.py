@@ -1,0 +1,289 @@
+"""Sign-ins as browsers see them: never fixed beforehand, ended by time, of no use to whoever copies the store, and given by our own form alone."""
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import pytest
+from argon2 import PasswordHasher
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import RedirectResponse
+
+from app import known_browser, reading_bodies, signing
+from app.doorway import COOKIE, HTTPS, STRICT_COOKIE, safe_way
+from app.gate import Gate
+from app.guard import Guard
+from app.routes import routes
+from engine.access import passwords, signing_in
+from engine.access.patience import OF_A_NAME_FROM_ONE_PLACE, Patience
+from engine.errors import SignInRefused
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.store.sign_ins import IDLE_S, LASTS_S, NOBODY, _in, key_of
+from tests.access.people import PASSWORD, come_in, cookies_of, is_in, secret_of, settle
+from tests.app.browsing import BASE, Client
+
+
+class Checks(PasswordHasher):
+    """Counts the checks of passwords, and how many there were at once; each waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(time_cost=1, memory_cost=64, parallelism=1)
+        self.count = self.now = self.most = 0
+        self.go = threading.Event()
+        self._lock = threading.Lock()
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> bool:
+        with self._lock:
+            self.count, self.now = self.count + 1, self.now + 1
+            self.most = max(self.most, self.now)
+        self.go.wait(20)
+        try:
+            return super().verify(hash, password)
+        finally:
+            with self._lock:
+                self.now -= 1
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Checks]:
+    """Check passwords at little cost, and count that."""
+    passwords._nobodys.cache_clear()
+    found = Checks()
+    found.go.set()
+    monkeypatch.setattr(passwords, "_hasher", found)
+    yield found
+    found.go.set()
+    passwords._nobodys.cache_clear()
+
+
+@pytest.fixture
+def client(home: Home, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Give a lab with accounts, whose door has seen no failures yet."""
+    monkeypatch.setattr(signing_in, "_patience", Patience())
+    settle(home, "mo")
+    return Client()
+
+
+# ---- never fixed, never replayed -----------------------------------------------------------------------------------
+
+
+def test_a_cookie_that_was_planted_before_is_not_the_one_after(client: Client) -> None:
+    planted = "A" * 43
+    first = secret_of(come_in(client, cookie=f"{COOKIE}={planted}"))
+    assert first != planted
+    assert (is_in(client, planted), is_in(client, first)) == (False, True)
+    second = secret_of(come_in(client, cookie=f"{COOKIE}={first}"))
+    assert (is_in(client, first), is_in(client, second)) == (False, True), "signing in again ends what the browser had before"
+
+
+def test_a_copy_of_the_store_signs_nobody_in(client: Client, home: Home, tmp_path: Path) -> None:
+    secret = secret_of(come_in(client))
+    with Store.open(home) as store:
+        token = store.make_token("ada", "a", "read", by="ada")
+        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(home.database, copy)
+    assert secret.encode() not in copy.read_bytes()
+    assert token.encode() not in copy.read_bytes()
+    assert PASSWORD.encode() not in copy.read_bytes()
+    with closing(sqlite3.connect(copy)) as found:
+        kept = {str(value) for name in ("sign_ins", "tokens", "people") for row in found.execute(f"SELECT * FROM {name}") for value in row}
+    assert key_of(secret) in kept
+    assert not [value for value in kept if value.isascii() and value.isprintable() and ";" not in value and is_in(client, value)]
+
+
+@pytest.mark.parametrize(("column", "age_s"), [("expires_at", 1.0), ("seen_at", IDLE_S + 60)])
+def test_a_sign_in_ends_by_age_and_by_idleness(client: Client, home: Home, column: str, age_s: float) -> None:
+    secret = secret_of(come_in(client))
+    with Reader.open(home) as reader:
+        (row,) = reader.rows("SELECT began_at, expires_at FROM sign_ins")
+    assert row["expires_at"] > _in(LASTS_S - 60)
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute(f"UPDATE sign_ins SET {column} = ?", [_in(-age_s)])
+    assert not is_in(client, secret)
+
+
+def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home) -> None:
+    secret = secret_of(come_in(client))
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE sign_ins SET seen_at = ?", [_in(60 - IDLE_S)])
+    assert is_in(client, secret)
+    with Reader.open(home) as reader:
+        assert reader.rows("SELECT seen_at FROM sign_ins")[0][0] > _in(-60)
+
+
+# ---- the form and the cookie ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("https", "name"), [("", COOKIE), ("1", STRICT_COOKIE)])
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(client: Client, monkeypatch: pytest.MonkeyPatch, https: str, name: str) -> None:
+    monkeypatch.setenv(HTTPS, https)
+    set_ = cookies_of(come_in(client))
+    assert set(set_) == {name, known_browser.COOKIE}
+    for cookie in set_.values():
+        assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (True, "lax", "/", "")
+        assert bool(cookie["secure"]) == bool(https)
+    secret = set_[name].value
+    assert client.get("/api/token", headers={"cookie": f"{name}={secret}"}).status_code == 200
+    if https:
+        assert client.get("/api/token", headers={"cookie": f"{COOKIE}={secret}"}).status_code == 401, "a name that any host may set is not taken over HTTPS"
+
+
+def test_only_a_post_of_our_own_form_signs_in_or_out(client: Client) -> None:
+    fields = {"name": "ada", "password": PASSWORD}
+    assert client.get("/signin", params=fields).status_code == 200
+    for wrong in ({"origin": "http://evil.example"}, {"origin": "http://127.0.0.1:9"}, {"origin": "null"}, {"sec-fetch-site": "same-site"}):
+        answer = client.post("/signin", data=fields, headers=wrong)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+    assert "set-cookie" not in client.post("/signin", json=fields, headers={"origin": BASE}).headers
+    secret = secret_of(come_in(client))
+    cookie = {"cookie": f"{COOKIE}={secret}"}
+    assert client.get("/signout", headers=cookie).headers["location"] == "/"
+    assert client.post("/signout", headers=cookie | {"origin": "http://evil.example"}).status_code == 403
+    assert is_in(client, secret)
+    gone = client.post("/signout", headers=cookie | {"origin": BASE})
+    assert (gone.status_code, gone.headers["location"], cookies_of(gone)[COOKIE]["max-age"]) == (303, "/signin?out", "0")
+    assert not is_in(client, secret)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(st.text(), st.text(alphabet="/\\.:@?#%;&= \t\r\n\x00\u3000\uff0fabehtpsigno", max_size=20).map(lambda text: f"/{text}"), st.just("/run?run=1"))
+)
+def test_the_way_after_signing_in_never_leads_elsewhere(wanted: str) -> None:
+    way = safe_way(wanted)
+    for address in (way, RedirectResponse(way).headers["location"]):
+        there = urlsplit(urljoin("http://console.lab:8501/signin", address.translate({9: None, 10: None, 13: None}).replace("\\", "/")))
+        assert (there.scheme, there.netloc) == ("http", "console.lab:8501")
+    assert way.startswith("/")
+    assert not way.startswith(("//", "/api/", "/signin", "/signout"))
+
+
+# ---- guessing ------------------------------------------------------------------------------------------------------
+
+
+def test_passwords_are_hashed_as_rfc_9106_recommends() -> None:
+    assert passwords.hashed(PASSWORD).startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+
+
+def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(client: Client, home: Home, checks: Checks) -> None:
+    with Store.open(home) as store:
+        store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
+        store.shut_out("mo", by="ada")
+    answers = []
+    for name in ("ada", "nobody at all", "mo", "olga", ""):
+        before = checks.count
+        answer = come_in(client, name, "something else")
+        assert (answer.status_code, checks.count - before) == (401, 1)
+        assert NOBODY in answer.text
+        answers.append(answer.text.replace(f'value="{name}"', ""))
+    assert len(set(answers)) == 1
+
+
+def test_ten_failures_wait_and_keep_out_neither_other_places_nor_known_browsers(client: Client) -> None:
+    seen = cookies_of(come_in(client))[known_browser.COOKIE].value
+    for name in ("ada", "who nobody is"):
+        answers = [come_in(client, name, "wrong") for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1)]
+        assert [("Too many" in answer.text, NOBODY in answer.text) for answer in answers] == [(False, True)] * 10 + [(True, False)]
+    assert "Too many" in come_in(client).text, "the right password has to wait as well"
+    assert come_in(client, cookie=f"{known_browser.COOKIE}={seen}").status_code == 303
+    assert "Too many" in come_in(client, cookie=f"{known_browser.COOKIE}={seen}x").text, "a forged one is not known"
+    assert come_in(client, "mo").status_code == 303, "another name is nobody's fault"
+
+
+def test_failures_are_bounded_by_name_and_place_by_place_and_by_name() -> None:
+    now = 0.0
+    patience = Patience(lambda: now)
+
+    def fails(name: str, address: str, known: str = "") -> bool:
+        try:
+            patience.begin("lab", name, address, known)
+        except SignInRefused:
+            return False
+        return True
+
+    assert [fails("ada", "10.0.0.1") for _ in range(11)] == [True] * 10 + [False]
+    assert fails("ada", "10.0.0.2")
+    assert [fails(f"name {number}", "10.9.9.9") for number in range(101)] == [True] * 100 + [False]
+    assert [fails("mo", f"10.1.{number}.1") for number in range(101)] == [True] * 100 + [False]
+    assert fails("mo", "10.1.0.1", known="a browser of mo's")
+    assert [fails("eve", f"2001:db8::{number}") for number in range(11)] == [True] * 10 + [False], "all of them are one customer's"
+    now = 901.0
+    assert fails("ada", "10.0.0.1")
+
+
+def test_failures_are_counted_exactly_where_many_try_at_once() -> None:
+    patience, started = Patience(), threading.Barrier(20)
+
+    def one(_: int) -> bool:
+        started.wait(10)
+        try:
+            patience.begin("lab", "ada", "10.0.0.1", "")
+        except SignInRefused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(20) as pool:
+        assert sum(pool.map(one, range(20))) == OF_A_NAME_FROM_ONE_PLACE
+    patience.forgive(patience.begin("lab", "ada", "10.0.0.2", ""))
+    assert [len(failed) for key, failed in patience._failed.items() if "10.0.0.2" in str(key)] == [0, 0]
+
+
+def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(client: Client, checks: Checks) -> None:
+    checks.go.clear()
+
+    async def flood() -> tuple[list[httpx.Response], list[int]]:
+        app = Starlette(routes=routes(), middleware=[Middleware(Guard), Middleware(Gate)])
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=20) as browser:
+
+            async def come(number: int) -> httpx.Response:
+                return await browser.post("/signin", data={"name": f"name {number}", "password": "wrong"}, headers={"origin": BASE})
+
+            tries = [asyncio.create_task(come(number)) for number in range(signing.MOST_WAITING + 6)]
+            sent_away, _ = await asyncio.wait(tries, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+            others = [(await browser.get("/healthz")).status_code for _ in range(50)]
+            checks.go.set()
+            assert sent_away
+            return await asyncio.gather(*tries), others
+
+    answers, others = asyncio.run(flood())
+    assert sorted(answer.status_code for answer in answers) == [401] * signing.MOST_WAITING + [503] * 6
+    assert others == [200] * 50
+    assert (checks.most, checks.count) == (signing_in.AT_ONCE, signing.MOST_WAITING)
+
+
+def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
+    assert client.post("/signin", content=b"name=" + b"x" * signing.LONGEST_FORM, headers=form).status_code == 413
+    assert client.post("/signin", content="&".join(f"a{n}=1" for n in range(50)), headers=form).status_code == 401
+    monkeypatch.setattr(reading_bodies, "PATIENCE_S", 0.2)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"name=ada&"
+        await asyncio.sleep(30)
+        yield b"password=x"
+
+    answer = client.post("/signin", content=slowly(), headers=form)
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+def test_nothing_that_was_typed_wrongly_is_kept(client: Client, home: Home) -> None:
+    typed = "hunter2-in-the-wrong-field"
+    come_in(client, typed, "also wrong-hunter3")
+    come_in(client, "Mo", "hunter4")
+    with Reader.open(home) as reader:
+        who = [(entry.who, entry.detail, bool(entry.refused)) for entry in reader.audit(command="sign in")]
+    assert who == [("mo", "from=127.0.0.1", True), ("someone", "from=127.0.0.1", True)]
+    files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+    assert [word for word in (typed, "hunter3", "hunter4", PASSWORD) if word.encode() in files] == []
