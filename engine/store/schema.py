@@ -132,7 +132,16 @@ _AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refu
     refused TEXT NOT NULL -- why it was refused, empty where it was done
 ) STRICT"""
 
-LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT)
+_LAUNCH_KEYS = """CREATE TABLE launch_keys ( -- launches that a script gave a key, so that a request that is sent twice launches once
+    owner TEXT NOT NULL, -- who launched
+    key TEXT NOT NULL, -- what the script calls the launch
+    asked TEXT NOT NULL, -- the SHA-256 of what it asked for
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run that came of it
+    made_at TEXT NOT NULL, -- when; it is forgotten after a week
+    PRIMARY KEY (owner, key)
+) STRICT, WITHOUT ROWID"""
+
+LATER_TABLES = (_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _LAUNCH_KEYS)
 """Tables that later steps add."""
 LATER: dict[str, str] = {
     "runs.time_before_s": "the training time of the runs that it goes on from",
@@ -302,6 +311,14 @@ def people_and_their_commands(db: Database) -> None:
         db.execute(f"CREATE TRIGGER audit_keeps_{act.lower()} BEFORE {act} ON audit BEGIN {refusal}; END")
 
 
+@steps()
+def launches_with_a_key(db: Database) -> None:
+    """Let a request that launches be sent twice and launch once."""
+    db.execute(_LAUNCH_KEYS)
+    db.execute("CREATE INDEX launch_keys_run ON launch_keys (run_id)")
+    db.execute("CREATE INDEX launch_keys_made ON launch_keys (made_at)")
+
+
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
     connection.execute("BEGIN IMMEDIATE")
@@ -329,3 +346,8 @@ def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
 def known() -> set[str]:
     """Return the names of all steps of this version."""
     return {step.name for step in steps._migrations}
+
+
+def newest() -> str:
+    """Return the name of the last step of this version."""
+    return str(steps._migrations[-1].name)
