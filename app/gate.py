@@ -1,19 +1,24 @@
 """The door before pages, routes and sockets: nobody comes in who has not signed in, and no other machine where nobody has to."""
 
 import ipaddress
+from contextlib import suppress
 from urllib.parse import quote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app import bearer
 from app.doorway import Visitor, visitor
 from app.open_reader import OpenReader
 from engine.errors import EngineError
 from engine.home import Home
+from engine.store import Store
 
-PUBLIC = frozenset({"/healthz", "/signin", "/signout"})
+HEALTH = "/healthz"
+PUBLIC = frozenset({HEALTH, "/signin", "/signout"})
 """What answers to everybody: whether the console lives, and the way in."""
 VISITOR = "parallab.visitor"
 """Where routes find the visitor in their scope."""
@@ -30,6 +35,7 @@ class Gate:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.readers = OpenReader()
+        self.uses = bearer.Uses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -38,21 +44,33 @@ class Gate:
         try:
             found = self._visitor(scope)
         except EngineError as error:
-            await self._refuse(scope, receive, send, JSONResponse({"error": str(error)}, 503))
-            return
+            if scope["path"] != HEALTH:
+                await self._refuse(scope, receive, send, JSONResponse({"error": Home.find().unnamed(str(error))}, 503, {"retry-after": "1"}))
+                return
+            found = Visitor(True, None)
         scope[VISITOR] = found
         if not found.asked and not is_near(scope):
             await self._refuse(scope, receive, send, JSONResponse({"error": FAR}, 403))
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive), send)
+        elif bearer.takes_tokens(scope) and (refusal := bearer.refusal(scope, found)):
+            await refusal(scope, receive, send)
         elif found.welcome or scope["path"] in PUBLIC:
+            await self._note_use(found)
             await self.app(scope, receive, send)
         else:
             await self._refuse(scope, receive, send, self._way_in(scope))
 
     def _visitor(self, scope: Scope) -> Visitor:
+        if (token := bearer.token_of(scope)) is not None:
+            return self.readers.ask(Home.find(), lambda reader: bearer.visitor(reader, token))
         cookies = HTTPConnection(scope).cookies
         return self.readers.ask(Home.find(), lambda reader: visitor(reader, cookies))
+
+    async def _note_use(self, found: Visitor) -> None:
+        """Keep now and then that a token is in use."""
+        if found.who is not None and found.who.scope is not None and self.uses.is_due(found.key):
+            await run_in_threadpool(_note_use, found.key)
 
     def _while_welcome(self, scope: Scope, receive: Receive) -> Receive:
         """Return what hears the browser's messages, each of which asks anew: a socket that is open outlives no sign-out."""
@@ -84,6 +102,11 @@ class Gate:
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
         return RedirectResponse("/signin" if wanted == "/" else f"/signin?next={quote(wanted, safe='/')}", 303)
+
+
+def _note_use(key: str) -> None:
+    with suppress(EngineError), Store.open(Home.find(), timeout_s=1.0) as store:
+        store.note_use(key)
 
 
 def is_near(scope: Scope) -> bool:

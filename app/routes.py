@@ -1,4 +1,4 @@
-"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, and plotly's script.
+"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, plotly's script, the way in, the API and its numbers.
 
 Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
 """
@@ -15,15 +15,15 @@ from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
 from app.bodies import NEVER_STORE, Bodies
-from app.gate import VISITOR
+from app.gate import HEALTH, VISITOR
+from app.health import health
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.prometheus import prometheus_routes
 from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
-from engine import __version__
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
-from engine.runtime.runner import runner_process
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.people import checked_name
@@ -38,7 +38,7 @@ _bodies = Bodies()
 def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
-        Route("/healthz", _answered(health)),
+        Route(HEALTH, _answered(health)),
         Route("/api/token", _shared(token)),
         Route("/api/standing", _shared(run_standing)),
         Route("/api/home", _shared(home)),
@@ -48,19 +48,8 @@ def routes() -> list[BaseRoute]:
         Route("/api/name", name, methods=["POST"]),
         Route(PLOTLY_URL, plotly_script),
         *sign_in_routes(),
+        *prometheus_routes(),
     ]
-
-
-def health(request: Request) -> Response:
-    """Say whether the store can be read and a runner is alive; 503 where the store can't."""
-    home = Home.find()
-    body = {"console": "parallab", "version": __version__, "store": "ok", "runner": "absent"}
-    status = 200
-    try:
-        body["runner"] = "alive" if runner_process(home) else "absent"
-    except EngineError as error:
-        body["store"], status = str(error), 503
-    return JSONResponse(body, status, NEVER_STORE)
 
 
 async def token(request: Request) -> Response:
