@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
+from app.api.service import api_routes
 from app.bodies import NEVER_STORE, Bodies
 from app.gate import HEALTH, VISITOR
 from app.health import health
@@ -49,6 +50,7 @@ def routes() -> list[BaseRoute]:
         Route(PLOTLY_URL, plotly_script),
         *sign_in_routes(),
         *prometheus_routes(),
+        *api_routes(),
     ]
 
 
