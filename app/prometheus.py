@@ -95,7 +95,7 @@ async def exposition(request: Request) -> Response:
 
 def _of_runs(tally: Tally) -> Iterator[Metric]:
     counts: Counter[tuple[str, ...]] = Counter()
-    for (experiment, status), count in tally.by_status().items():
+    for (experiment, status), count in tally.by_status.items():
         counts[status, experiment if experiment in KNOWN else OTHER] += count
     queued = sum(count for (status, _), count in counts.items() if status == "queued")
     yield _gauge("runs", "Runs in the store.", counts, ["status", "experiment"])

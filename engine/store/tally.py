@@ -37,6 +37,8 @@ class Tally:
     """Counts of one store at one moment; what only ever grows counts on from the answer before."""
 
     runs: Mapping[int, Counted] = field(default_factory=dict)
+    by_status: Mapping[tuple[str, Status], int] = field(default_factory=dict)
+    """How many runs there are of each experiment and status."""
     version: int = 0
     """The change token up to which runs were read."""
     points: int = 0
@@ -53,10 +55,6 @@ class Tally:
     signed_in: int = 0
     """Browsers that somebody is signed in on."""
 
-    def by_status(self) -> Counter[tuple[str, Status]]:
-        """Return how many runs there are of each experiment and status."""
-        return Counter((run.experiment, run.status) for run in self.runs.values())
-
 
 class Tallies(Reading):
     """The question how much there is."""
@@ -71,6 +69,7 @@ class Tallies(Reading):
             oldest = self.row(_OLDEST)
             return Tally(
                 runs=runs,
+                by_status=_by_status(before, runs, changed),
                 version=max([row["version"] for row in changed], default=before.version),
                 points=before.points + sum(max(0, row["points"] - _points_of(before, row["id"])) for row in changed),
                 commands=Counter(before.commands) + Counter({(row["command"], bool(row["refused"])): row["n"] for row in commands}),
@@ -100,6 +99,18 @@ class Tallies(Reading):
 
 def _counted(rows: Sequence[Row]) -> dict[int, Counted]:
     return {row["id"]: Counted(row["experiment"], row["status"], row["points"]) for row in rows}
+
+
+def _by_status(before: Tally, runs: Mapping[int, Counted], changed: Sequence[Row]) -> Mapping[tuple[str, Status], int]:
+    """Return how many runs have which experiment and status: of few changes from the counts before, of many anew."""
+    if len(changed) == len(runs):
+        return Counter((run.experiment, run.status) for run in runs.values())
+    counts = Counter(before.by_status)
+    for row in changed:
+        if (known := before.runs.get(row["id"])) is not None:
+            counts[known.experiment, known.status] -= 1
+        counts[row["experiment"], row["status"]] += 1
+    return +counts
 
 
 def _points_of(before: Tally, run_id: int) -> int:

@@ -121,7 +121,7 @@ def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: 
             elif step == "look":
                 known = reader.tally(known)
                 fresh = reader.tally()
-                assert (known.by_status(), known.commands, known.held) == (fresh.by_status(), fresh.commands, fresh.held)
+                assert (known.by_status, known.commands, known.held) == (fresh.by_status, fresh.commands, fresh.held)
         assert known
         assert known.points <= points
 
@@ -149,7 +149,7 @@ def test_requests_are_counted_by_our_routes_and_never_by_what_was_asked() -> Non
 
 
 @pytest.mark.long
-def test_ten_thousand_runs_are_told_within_20_ms(home: Home, script: Script) -> None:
+def test_ten_thousand_runs_are_told_in_20_ms_of_a_core(home: Home, script: Script) -> None:
     with Store.open(home) as store, store.change():
         for number in range(10_000):
             run_id = store.add_run("hogwild", {f"setting_{n}": n for n in range(25)}, owner="Ada", demand=Demand(1, 0, 2, 1))
@@ -160,7 +160,7 @@ def test_ten_thousand_runs_are_told_within_20_ms(home: Home, script: Script) -> 
     numbers(script)
     seconds = []
     for _ in range(30):
-        began = time.perf_counter()
+        began = time.process_time()
         generate_latest(prometheus.registry)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     assert statistics.median(seconds) < 0.02
