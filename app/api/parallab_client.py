@@ -27,7 +27,7 @@ from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 __all__ = ["Parallab", "ParallabError", "Refused", "TimedOut", "Unreachable"]
 ENDED = ("finished", "failed", "cancelled", "lost")
@@ -59,14 +59,7 @@ class Parallab:
     """One lab; for one thread."""
 
     def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        owner: str | None = None,
-        timeout_s: float = 30.0,
-        tries: int = 6,
-        insecure: bool = False,
+        self, url: str | None = None, token: str | None = None, *, owner: str | None = None, timeout_s: float = 30.0, tries: int = 6, insecure: bool = False
     ) -> None:
         """Speak to the lab at `url`; each request waits `timeout_s` and is tried so many times while the lab is busy or does not answer.
 
@@ -83,10 +76,7 @@ class Parallab:
         near = _is_near(parts.hostname)
         if self._token and parts.scheme == "http" and not near and not insecure:
             raise ValueError(f"The token would travel readable to {parts.hostname}. Use https, or insecure=True where the way there is safe.")
-        self._opener = _opener(near)
-
-    def __repr__(self) -> str:
-        return f"Parallab({self.url!r})"
+        self._opener = build_opener(_NoRedirects(), *([ProxyHandler({})] if near else []))  # no proxy to this machine's own addresses
 
     def me(self) -> dict[str, Any]:
         """Return whom the token stands for, and what they may do."""
@@ -175,14 +165,7 @@ class Parallab:
         return self._get("/machine")
 
     def submit(
-        self,
-        experiment: str,
-        *,
-        preset: str | None = None,
-        title: str = "",
-        terms: Mapping[str, Any] | None = None,
-        key: str | None = None,
-        **config: Any,
+        self, experiment: str, *, preset: str | None = None, title: str = "", terms: Mapping[str, Any] | None = None, key: str | None = None, **config: Any
     ) -> int:
         """Launch a run with some settings changed and return its id; a request that has to be sent again launches no second one.
 
@@ -230,12 +213,7 @@ class Parallab:
                 return
 
     def _open(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> IO[bytes]:
         """Send one request, again while the lab is busy or does not answer; both changes that the API knows may be sent twice."""
         given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in (query or {}).items() if value is not None}
@@ -252,7 +230,8 @@ class Parallab:
                 with error:
                     if error.code != 503 or not left:
                         raise _refused(error) from None
-                    pause_s = max(pause_s, _seconds(error.headers.get("Retry-After")))
+                    asked_s = str(error.headers.get("Retry-After", ""))
+                    pause_s = max(pause_s, float(asked_s) if asked_s.isdecimal() else 0.0)
             except (URLError, HTTPException, OSError) as error:
                 if not left:
                     why = getattr(error, "reason", error)
@@ -269,11 +248,6 @@ class _NoRedirects(HTTPRedirectHandler):
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str) -> None:
         return None
-
-
-def _opener(near: bool) -> OpenerDirector:
-    """Return what opens addresses: without a proxy for this machine's own."""
-    return build_opener(_NoRedirects(), *([ProxyHandler({})] if near else []))
 
 
 def _is_near(host: str) -> bool:
@@ -303,7 +277,3 @@ def _refused(error: HTTPError) -> Refused:
 
 def _joined(metrics: Iterable[str]) -> str | None:
     return (metrics if isinstance(metrics, str) else ",".join(metrics)) or None
-
-
-def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isdecimal() else 0.0

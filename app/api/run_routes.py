@@ -10,7 +10,7 @@ from app.api.curve_shapes import LogTail
 from app.api.refusing import told
 from app.api.run_shapes import Demanded, EventTold, Phases, RankTold, RunEntry, RunInFull, RunList, SummaryTold, TermsTold
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
-from engine.errors import EngineError, StoreBusy
+from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
 from engine.store import Reader, Status
@@ -76,10 +76,10 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
         sources = [source for source, _ in reader.logs(run_id)]
     try:
         found = tail.tail(tail.log_path(home, run_id, asked.source), asked.offset)
-    except StoreBusy:
+    except (StoreBusy, StoreTooNew):
         raise
     except EngineError as error:
-        raise HTTPException(404, str(error)) from error
+        raise HTTPException(404, home.unnamed(str(error))) from error
     return LogTail(source=asked.source, sources=sources, text=found.text, start=found.start, end=found.end, size=found.size)
 
 

@@ -47,6 +47,7 @@ def api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         servers=[{"url": API}],
         root_path_in_servers=False,
         dependencies=[Depends(HTTPBearer(auto_error=False, description="A token of the lab, such as plab_…"))],
