@@ -13,8 +13,10 @@ from streamlit import config
 
 from app import base
 from app.arriving import provider_routes
+from app.counting import Counted
 from app.gate import Gate
 from app.guard import Guard
+from app.prometheus import requests
 from app.routes import routes
 from app.serving import REFUSED, Serving, answering, refusal
 from app.supervision import supervised
@@ -55,6 +57,6 @@ app = st.App(
     ROOT / "app" / "main.py",
     secrets={"auth": dict(auth)} if auth else None,
     routes=[*routes(), *provider_routes()],
-    middleware=[Middleware(Guard, hosts=lambda: serving.hosts), Middleware(Gate)],
+    middleware=[Middleware(Counted, requests=requests), Middleware(Guard, hosts=lambda: serving.hosts), Middleware(Gate)],
     lifespan=supervised,
 )

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app import bearer
 from app.base import at, inside
 from app.doorway import Visitor, visitor
 from app.guard import POLICY_VIOLATION
@@ -22,7 +23,8 @@ from engine.errors import EngineError, StoreError
 from engine.home import Home
 
 log = logging.getLogger(__name__)
-PUBLIC = frozenset({"/healthz", "/signin", "/signout", "/signin/provider", "/auth/login", "/auth/logout", CALLBACK})
+HEALTH = "/healthz"
+PUBLIC = frozenset({HEALTH, "/signin", "/signout", "/signin/provider", "/auth/login", "/auth/logout", CALLBACK})
 """What answers to everybody: whether the console lives, and the ways in and out."""
 VISITOR = "parallab.visitor"
 """Where routes find the visitor in their scope."""
@@ -56,13 +58,19 @@ class Gate:
             found = self._visitor(scope)
         except EngineError as error:
             self._tell(str(error))
-            await self._refuse(scope, receive, send, 503, str(error) if is_near(scope) else CLOSED)
-            return
-        scope[VISITOR], self._told = found, ""
+            if inside(scope["path"]) != HEALTH:
+                await self._refuse(scope, receive, send, 503, str(error) if is_near(scope) else CLOSED)
+                return
+            found = Visitor(True, None)
+        else:
+            self._told = ""
+        scope[VISITOR] = found
         if not found.asked and not is_near(scope):
             await self._refuse(scope, receive, send, 403, FAR)
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive, send), send)
+        elif bearer.takes_tokens(scope) and (refused := bearer.refusal(scope, found)):
+            await refused(scope, receive, send)
         elif found.welcome or inside(scope["path"]) in PUBLIC:
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
@@ -72,8 +80,8 @@ class Gate:
 
     def _visitor(self, scope: Scope) -> Visitor:
         """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has gone."""
-        home, cookies = Home.find(), HTTPConnection(scope).cookies
-        found = self.readers.answer(home, lambda reader: visitor(reader, cookies))
+        home, token, cookies = Home.find(), bearer.token_of(scope), HTTPConnection(scope).cookies
+        found = self.readers.answer(home, lambda reader: visitor(reader, cookies) if token is None else bearer.visitor(reader, token))
         if found.asked:
             self._had_accounts.add(home.path)
         elif home.path in self._had_accounts:

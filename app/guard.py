@@ -11,7 +11,7 @@ from app.base import inside
 from app.doorway import is_secure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-OURS = ("/api/", "/healthz", "/vendor/")
+OURS = ("/api/", "/healthz", "/metrics", "/vendor/")
 POLICY_VIOLATION = 1008
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 

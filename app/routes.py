@@ -1,4 +1,4 @@
-"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, and plotly's script.
+"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, plotly's script, the way in, the API and its numbers.
 
 Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
 """
@@ -15,19 +15,20 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
+from app.api.service import api_routes
 from app.base import at, base, cookie_path
 from app.bodies import NEVER_STORE, Bodies
 from app.doorway import is_secure
-from app.gate import VISITOR
+from app.gate import HEALTH, VISITOR
+from app.health import health
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.prometheus import prometheus_routes
 from app.reading_bodies import body
 from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
-from engine import __version__
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
-from engine.runtime.runner import runner_process
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.people import checked_name
@@ -42,7 +43,7 @@ _bodies = Bodies()
 def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
-        Route(at("/healthz"), _answered(health)),
+        Route(at(HEALTH), _answered(health)),
         Route(at("/api/token"), _shared(token)),
         Route(at("/api/standing"), _shared(run_standing)),
         Route(at("/api/home"), _shared(home)),
@@ -52,25 +53,15 @@ def routes() -> list[BaseRoute]:
         Route(at("/api/name"), name, methods=["POST"]),
         Route(at(PLOTLY_URL), plotly_script),
         *sign_in_routes(),
-        *([Route("/healthz", _answered(health)), Route("/", to_the_console)] if base() else []),
+        *prometheus_routes(),
+        *api_routes(),
+        *([Route(HEALTH, _answered(health)), Route("/", to_the_console)] if base() else []),
     ]
 
 
 async def to_the_console(request: Request) -> Response:
     """Send whoever asks for the host itself to where the console stands on it."""
     return RedirectResponse(at("/"), 303, NEVER_STORE)
-
-
-def health(request: Request) -> Response:
-    """Say whether the store can be read and a runner is alive; 503 where the store can't."""
-    home = Home.find()
-    told = {"console": "parallab", "version": __version__, "store": "ok", "runner": "absent"}
-    status = 200
-    try:
-        told["runner"] = "alive" if runner_process(home) else "absent"
-    except EngineError as error:
-        told["store"], status = str(error), 503
-    return JSONResponse(told, status, NEVER_STORE)
 
 
 async def token(request: Request) -> Response:

@@ -85,3 +85,9 @@ class Home:
     def run_folder(self, run_id: int) -> Path:
         """The folder of one run's logs and artifacts (not made here)."""
         return self.path / "runs" / str(run_id)
+
+    def unnamed(self, sentence: str) -> str:
+        """Return a sentence without this home's paths, for those who need not know where it lies."""
+        for named in (f" in {self.database}", f" {self.database}"):
+            sentence = sentence.replace(named, "")
+        return sentence.replace(str(self.path), "the home")

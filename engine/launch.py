@@ -7,6 +7,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import Reader, Run, Store
+from engine.store.launch_keys import LaunchKey
 from engine.terms import USUAL, Terms
 
 PAGE_TIMEOUT_S = 2.0
@@ -24,8 +25,11 @@ def launch(
     parent_id: int | None = None,
     resumes: bool = True,
     terms: Terms = USUAL,
+    once: LaunchKey | None = None,
 ) -> int:
     """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats.
+
+    A key given `once` before launches nothing: its run is returned.
 
     Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
     """
@@ -36,7 +40,18 @@ def launch(
     asked = demand(config, machine())
     settings, title = config.model_dump(mode="json"), title.strip()[:120]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(name, settings, owner=owner, demand=asked, preset=preset, name=title, parent_id=parent_id, resumes=resumes, terms=terms.checked())
+        return store.add_run(
+            name,
+            settings,
+            owner=owner,
+            demand=asked,
+            preset=preset,
+            name=title,
+            parent_id=parent_id,
+            resumes=resumes,
+            terms=terms.checked(),
+            once=once,
+        )
 
 
 def owner_of(name: str) -> str:

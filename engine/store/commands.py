@@ -8,6 +8,7 @@ from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row
 from engine.store.guarding import command
+from engine.store.launch_keys import LaunchKey, LaunchKeys
 from engine.store.outbox import Telling
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
 from engine.store.shares import Sharing
@@ -16,7 +17,7 @@ from engine.terms import PRIORITIES, USUAL, Terms
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 
 
-class Commands(Sharing, Telling):
+class Commands(Sharing, Telling, LaunchKeys):
     """The commands of pages and command line."""
 
     @command(lambda given: "launch" if given.get("parent_id") is None else "retry", "run", lambda _, given: _known(given.get("parent_id")))
@@ -32,12 +33,16 @@ class Commands(Sharing, Telling):
         parent_id: int | None = None,
         resumes: bool = True,
         terms: Terms = USUAL,
+        once: LaunchKey | None = None,
     ) -> int:
         """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from the start.
 
-        One that repeats a run of a sweep belongs to that sweep too. Raises NoSuchRun for a parent that is not there, LimitReached.
+        One that repeats a run of a sweep belongs to that sweep too. A key given `once` before launches nothing: its run is returned.
+        Raises NoSuchRun for a parent that is not there, ConfigError for a key that launched something else, LimitReached.
         """
         with self.change():
+            if once and (there := self._launched_under(once, owner)) is not None:
+                return there
             self._may_prefer(terms, owner)
             self._may_queue(owner, [demand], terms.max_run_time_s if parent_id is None else None)
             sweep_id = None
@@ -61,6 +66,8 @@ class Commands(Sharing, Telling):
                 self.touch(parent_id)
                 if not resumes:
                     self._note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
+            if once:
+                self._keep_key(once, owner, run_id)
         return run_id
 
     @command("cancel", "run")

@@ -35,15 +35,16 @@ class Listing(Reading):
         matching: Filter | None = None,
         archived: bool | None = None,
         order: Order | None = None,
+        before: int | None = None,
         limit: int = 500,
         offset: int = 0,
     ) -> list[RunRow]:
-        """Return runs, newest first or in another order.
+        """Return runs, newest first or in another order; those older than run `before` where asked.
 
         Each word of `search` has to be in the name, owner, experiment, preset, a tag or the note, or be the id.
         `archived` asks for archived runs alone (True) or leaves them out (False); by default both are there.
         """
-        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived)
+        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived, before)
         by, bound = order_of(order)
         with self.snapshot():
             # First the ids, so that sorting carries nothing long along.
@@ -185,6 +186,7 @@ def where_of(
     search: str = "",
     matching: Filter | None = None,
     archived: bool | None = None,
+    before: int | None = None,
 ) -> Sql:
     """Return the WHERE of all that is asked of runs, empty where nothing is."""
     parts: list[str] = []
@@ -196,6 +198,9 @@ def where_of(
         if wanted is not None:
             parts.append(f"runs.{column} = ?")
             values.append(wanted)
+    if before is not None:
+        parts.append("runs.id < ?")
+        values.append(before)
     if archived is not None:
         parts.append(f"runs.archived_by IS {'NOT ' if archived else ''}NULL")
     for part, given in [*map(_has, search.split()), *([condition(matching)] if matching else [])]:

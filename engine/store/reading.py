@@ -19,12 +19,14 @@ from engine.store.news import News
 from engine.store.origins import Origins
 from engine.store.outbox import Outbox
 from engine.store.people import People
+from engine.store.point_pages import PointPages
 from engine.store.queue import Queue
 from engine.store.records import Band, Event, Heat, MachineSample, ProcessIdentity, RankRow, RunnerRow, Status, Summary
 from engine.store.rows import as_runner, as_summary
 from engine.store.shares import Shares
 from engine.store.sign_ins import SignIns
 from engine.store.studies import Studies
+from engine.store.tally import Tallies
 from engine.store.texts import Texts
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
@@ -41,7 +43,27 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit, Channels, Outbox, Shares):
+class Reader(
+    Queue,
+    Groups,
+    Comparing,
+    Studies,
+    Duels,
+    Origins,
+    Looks,
+    News,
+    Bests,
+    Texts,
+    Standings,
+    People,
+    SignIns,
+    Audit,
+    Channels,
+    Outbox,
+    Shares,
+    PointPages,
+    Tallies,
+):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:

@@ -141,8 +141,17 @@ _DISK = """CREATE TABLE disk ( -- how much disk each run takes, as the runner la
     point_bytes INTEGER NOT NULL -- about what its points take in the store
 ) STRICT"""
 
+_LAUNCH_KEYS = """CREATE TABLE launch_keys ( -- launches that a script gave a key, so that a request that is sent twice launches once
+    owner TEXT NOT NULL, -- who launched
+    key TEXT NOT NULL, -- what the script calls the launch
+    asked TEXT NOT NULL, -- the SHA-256 of what it asked for
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run that came of it
+    made_at TEXT NOT NULL, -- when; it is forgotten after a week
+    PRIMARY KEY (owner, key)
+) STRICT, WITHOUT ROWID"""
+
 LATER_TABLES = (
-    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK),
+    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK, _LAUNCH_KEYS),
     *NOTICE_TABLES,
 )
 """Tables that later steps add."""
@@ -330,6 +339,14 @@ def disk_that_runs_take(db: Database) -> None:
     db.execute("CREATE INDEX disk_version ON disk (version)")
 
 
+@steps()
+def launches_with_a_key(db: Database) -> None:
+    """Let a request that launches be sent twice and launch once."""
+    db.execute(_LAUNCH_KEYS)
+    db.execute("CREATE INDEX launch_keys_run ON launch_keys (run_id)")
+    db.execute("CREATE INDEX launch_keys_made ON launch_keys (made_at)")
+
+
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
     connection.execute("BEGIN IMMEDIATE")
@@ -357,3 +374,8 @@ def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
 def known() -> set[str]:
     """Return the names of all steps of this version."""
     return {step.name for step in steps._migrations}
+
+
+def newest() -> str:
+    """Return the name of the last step of this version."""
+    return str(steps._migrations[-1].name)

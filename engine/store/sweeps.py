@@ -90,10 +90,11 @@ class Sweeps(Listing):
                 raise self.no_such_sweep(sweep_id)
             return self._with_statuses([row])[0]
 
-    def sweeps(self, *, limit: int = 50, offset: int = 0) -> list[Sweep]:
-        """Return sweeps newest first."""
+    def sweeps(self, *, limit: int = 50, offset: int = 0, before: int | None = None) -> list[Sweep]:
+        """Return sweeps newest first, those older than sweep `before` where asked."""
         with self.snapshot():
-            return self._with_statuses(self.rows("SELECT * FROM sweeps ORDER BY id DESC LIMIT ? OFFSET ?", [limit, offset]))
+            sql = "SELECT * FROM sweeps WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
+            return self._with_statuses(self.rows(sql, [before, limit, offset]))
 
     def figure_sweeps(self, figures: Sequence[str]) -> list[Sweep]:
         """Return the sweeps that were launched as one of these published figures, newest first."""

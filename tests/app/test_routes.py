@@ -33,12 +33,6 @@ def series(client: Client, run_id: int, **query: Any) -> dict[str, Any]:
     return found
 
 
-def test_health_of_an_empty_home_is_well_but_has_no_runner(client: Client) -> None:
-    answer = client.get("/healthz")
-    assert answer.status_code == 200
-    assert answer.json() | {"version": ""} == {"console": "parallab", "version": "", "store": "ok", "runner": "absent"}
-
-
 def test_a_token_changes_with_every_write_to_its_run(client: Client, lab: Lab, home: Home) -> None:
     before = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
     with Store.open(home) as store:

@@ -1,0 +1,74 @@
+"""What can be launched and what is measured: experiments with their presets and settings, metrics with their meanings; and the lab's sweeps."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import Field
+
+from app.api.lab_shapes import ExperimentInFull, ExperimentList, ExperimentTold, MetricList, MetricTold, PresetTold, SweepInFull, SweepList, SweepTold
+from app.api.refusing import told
+from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
+from engine.errors import UnknownName
+from engine.home import Home
+from engine.metrics import METRICS, metric
+from engine.registry import Experiment, experiment, experiments
+from engine.store import Reader
+
+router = APIRouter()
+
+
+class SweepsAsked(Asked):
+    """Which sweeps are asked for."""
+
+    before: Id | None = Field(None, json_schema_extra=left_out, description="Only sweeps older than this one: the cursor that the page before gave as next.")
+    limit: int = Field(50, ge=1, le=200, description="At most so many.")
+
+
+@router.get("/experiments", summary="List what can be launched")
+def experiment_list() -> ExperimentList:
+    """Return the experiments of this version."""
+    return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()])
+
+
+@router.get("/experiments/{name}", summary="Tell one experiment in full", responses={404: told("No experiment has that name.")})
+def experiment_in_full(name: Annotated[str, Path(max_length=100, description="Its name.")]) -> ExperimentInFull:
+    """Return one experiment with its presets, and its settings as a JSON schema."""
+    try:
+        found = experiment(name)
+    except UnknownName as error:
+        raise HTTPException(404, str(error)) from error
+    presets = {
+        each: PresetTold(sentence=preset.sentence, settings=dict(preset.settings), expects=dict(preset.expects), takes=preset.takes)
+        for each, preset in found.presets.items()
+    }
+    return ExperimentInFull(**_card(found), presets=presets, config_schema=found.config.model_json_schema())
+
+
+@router.get("/metric-names", summary="Say what each metric means")
+def metric_names() -> MetricList:
+    """Return every metric that this version records, and those that runs of the store have recorded, with label, unit and which way is better."""
+    with Reader.open(Home.find()) as reader:
+        names = dict.fromkeys([*METRICS, *reader.metric_names()])
+    return MetricList(metrics=[MetricTold.model_validate(metric(name)) for name in names])
+
+
+@router.get("/sweeps", summary="List sweeps, the newest first")
+def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
+    """Return a page of sweeps, each with how many of its runs have which status."""
+    with Reader.open(Home.find()) as reader:
+        found = reader.sweeps(before=asked.before, limit=asked.limit + 1)
+    shown = [SweepTold.model_validate(each) for each in found[: asked.limit]]
+    return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
+
+
+@router.get("/sweeps/{sweep_id}", summary="Tell one sweep", responses={404: told("No sweep has that number.")})
+def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
+    """Return one sweep and the ids of its runs."""
+    with Reader.open(Home.find()) as reader, reader.snapshot():
+        found, run_ids = reader.sweep(sweep_id), [run.id for run in reader.sweep_runs(sweep_id)]
+    return SweepInFull(**SweepTold.model_validate(found).model_dump(), run_ids=run_ids)
+
+
+def _card(found: Experiment) -> dict[str, Any]:
+    same = {name: getattr(found, name) for name in ("name", "title", "sentence", "source", "axis", "resumable")}
+    return {**same, "preset_names": list(found.presets)}

@@ -1,0 +1,179 @@
+"""Curves of a run: down-sampled as the console draws them, or every point as a stream."""
+
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from app.api.curve_shapes import Curve, Curves
+from app.api.refusing import told
+from app.api.run_routes import RunId
+from app.api.shapes import Asked, left_out
+from app.bodies import NEVER_STORE
+from app.series import live_metrics
+from engine.home import Home
+from engine.metrics import metric
+from engine.store import Reader, Stretch
+from engine.store.curves import Axis
+from engine.store.point_pages import PointRow, Recording
+from engine.store.records import Series
+from engine.transfer.curves import COLUMNS
+
+router = APIRouter()
+AXES: dict[str, Axis] = {"step": "step", "time": "time_s", "passes": "passes"}
+MOST_POINTS = 500_000
+"""Points of one answer at most; who wants more asks for the stream."""
+MOST_METRICS = 50
+PAGE = 20_000
+CHUNK = 1 << 20
+NDJSON, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Metrics = Annotated[
+    str, Field(max_length=2_000, description="Names joined by commas, such as train/loss,test/accuracy. None: every curve (series), or every metric (points).")
+]
+
+
+class SeriesAsked(Asked):
+    """Which curves are asked for, and how finely."""
+
+    metrics: Metrics = ""
+    max_points: int = Field(1_000, ge=5, le=10_000, description="Of one curve at most so many; a longer one is down-sampled.")
+    axis: Literal["step", "time", "passes"] = Field("step", description="Along what from and to are meant: steps, seconds, or passes over the data.")
+    from_: Finite | None = Field(None, json_schema_extra=left_out, alias="from", description="Only from here on, with the neighbour before.")
+    to: Finite | None = Field(None, json_schema_extra=left_out, description="Only up to here, with the neighbour behind.")
+
+    @property
+    def stretch(self) -> Stretch | None:
+        """The part that is asked for, None for all."""
+        if self.from_ is None and self.to is None:
+            return None
+        return Stretch(AXES[self.axis], -math.inf if self.from_ is None else self.from_, math.inf if self.to is None else self.to)
+
+
+class PointsAsked(Asked):
+    """Which points are asked for, and in which form."""
+
+    metrics: Metrics = ""
+    format: Literal["ndjson", "parquet"] = Field("ndjson", description="One JSON object a line, or a Parquet file.")
+
+
+@router.get(
+    "/runs/{run_id}/series",
+    summary="Read curves, down-sampled",
+    responses={400: told("More is asked for than one answer holds."), 404: told("No run has that number.")},
+)
+def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
+    """Return curves of a run. A long one keeps first, last, least and greatest of each of some stretches, and says of how many points.
+
+    A metric that the run has not recorded has no curve. What would exceed 500,000 points in all is refused with 400.
+    """
+    with Reader.open(Home.find()) as reader, reader.snapshot():
+        run = reader.run(run_id)
+        recorded = reader.summaries(run_id)
+        names = _names(asked.metrics) or live_metrics([summary.metric for summary in recorded])[:MOST_METRICS]
+        many = sum(summary.metric in names for summary in recorded)
+        if many * asked.max_points > MOST_POINTS and sum(min(s.count + s.nonfinite, asked.max_points) for s in recorded if s.metric in names) > MOST_POINTS:
+            said = f"{many} curves of up to {asked.max_points:,} points are more than one answer holds ({MOST_POINTS:,})."
+            raise HTTPException(400, f"{said} Ask for fewer metrics or points, or for all of them from /runs/{run_id}/points.")
+        found = reader.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
+        roles = {row.rank: row.role for row in reader.ranks(run_id)}
+    return Curves(run_id=run_id, version=run.version, status=run.status, series=[_curve(each, roles) for each in found])
+
+
+@router.get(
+    "/runs/{run_id}/points",
+    summary="Stream every point",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "A line or row for each point, by metric and rank.", "content": {NDJSON: {}, PARQUET: {}}},
+        400: told("More metrics are asked for than one answer has."),
+        404: told("No run has that number."),
+    },
+)
+def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingResponse:
+    """Return every point of a run that the store holds: run_id, experiment, metric, rank, role, step, passes, time_s, value.
+
+    A point of the whole run has no rank and an empty role. In JSON a value that is no finite number is "NaN", "Infinity" or "-Infinity".
+    """
+    home = Home.find()
+    with Reader.open(home) as reader:
+        experiment = reader.run(run_id).experiment
+        recordings = reader.recordings(run_id, _names(asked.metrics))
+    rows = _pages(home, recordings)
+    about = (run_id, experiment)
+    if asked.format == "parquet":
+        headers = NEVER_STORE | {"content-disposition": f'attachment; filename="run-{run_id}-points.parquet"'}
+        return StreamingResponse(_parquet(about, rows), media_type=PARQUET, headers=headers)
+    return StreamingResponse(_lines(about, rows), media_type=NDJSON, headers=NEVER_STORE)
+
+
+def _names(text: str) -> list[str]:
+    """Return the metrics that a request names, once each; raises a refusal for too many."""
+    names = list(dict.fromkeys(name for name in map(str.strip, text.split(",")) if name))
+    if len(names) > MOST_METRICS:
+        raise HTTPException(400, f"One answer has at most {MOST_METRICS} metrics, {len(names)} are asked for. Ask for fewer at a time.")
+    return names
+
+
+def _curve(found: Series, roles: dict[int, str]) -> Curve:
+    role = "" if found.rank is None else roles.get(found.rank, "")
+    columns: dict[str, Any] = {"steps": found.steps, "times_s": found.times_s, "passes": found.passes, "values": found.values}
+    return Curve(metric=found.metric, rank=found.rank, role=role, unit=metric(found.metric).unit, **columns, shown=len(found.ids), total=found.total)
+
+
+def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording, list[PointRow]]]:
+    """Yield the points of each recording by the page; every page opens the store for itself, since the server reads a stream in any of its threads."""
+    for recording in recordings:
+        last = 0
+        while True:
+            with Reader.open(home) as reader:
+                page = reader.points_page(recording.id, after=last, limit=PAGE)
+            if page:
+                yield recording, page
+                last = page[-1].id
+            if len(page) < PAGE:
+                break
+
+
+def _lines(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
+    run_id, experiment = about
+    for recording, page in pages:
+        head = {"run_id": run_id, "experiment": experiment, "metric": recording.metric, "rank": recording.rank, "role": recording.role}
+        said = json.dumps(head, ensure_ascii=False)[:-1]
+        yield "".join(f"{said}, {_point(point)}}}\n" for point in page).encode()
+
+
+def _point(point: PointRow) -> str:
+    return f'"step": {point.step}, "passes": {_number(point.passes)}, "time_s": {_number(point.time_s)}, "value": {_number(point.value)}'
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "null"
+    if math.isfinite(value):
+        return repr(float(value))
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
+    """Yield a Parquet file, a row group a page: it is written aside first, since its end tells where all lies."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = (pa.int64(), pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.float64(), pa.float64())
+    schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
+    with tempfile.TemporaryFile() as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            for recording, page in pages:
+                many = len(page)
+                same = ([value] * many for value in (*about, recording.metric, recording.rank, recording.role))
+                own = ([getattr(point, name) for point in page] for name in ("step", "passes", "time_s", "value"))
+                writer.write_table(pa.table(dict(zip(COLUMNS, (*same, *own), strict=True)), schema=schema))
+        file.seek(0)
+        while block := file.read(CHUNK):
+            yield block

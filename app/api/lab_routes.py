@@ -1,0 +1,101 @@
+"""Who asks, the queue and the machine."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.requests import Request
+
+from app.api.callers import visitor
+from app.api.lab_shapes import EstimateTold, GpuTold, HolderTold, MachineTold, Me, QueueTold, RunnerTold, SampleTold, WaitTold
+from app.api.shapes import Asked
+from engine.access.rules import COMMANDS, Standing
+from engine.home import Home
+from engine.limits import limits
+from engine.queue.outlook import MOST, Wait, outlook
+from engine.runtime.machine import machine
+from engine.runtime.processes import is_alive
+from engine.runtime.storage import storage
+from engine.store import Reader, RunnerRow
+
+router = APIRouter()
+
+
+class QueueAsked(Asked):
+    """How much of the queue is asked for."""
+
+    limit: int = Field(100, ge=1, le=MOST, description="The first so many that wait.")
+
+
+@router.get("/me", summary="Say who asks")
+def me(request: Request) -> Me:
+    """Return whom the token or the sign-in stands for at this moment, and what they may do."""
+    found = visitor(request)
+    who = found.who
+    standing = Standing(who.name, who.role) if who else Standing("", "admin", open=True)
+    return Me(
+        name=standing.name,
+        role=who.role if who else None,
+        scope=who.scope if who else None,
+        accounts=found.asked,
+        may=[name for name in COMMANDS if standing.may(name)],
+    )
+
+
+@router.get("/queue", summary="List what waits")
+def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
+    """Return the runs that wait in the order in which they start, why each waits, and when it should start."""
+    home = Home.find()
+    with Reader.open(home) as reader:
+        waits, total = list(outlook(reader, home).values()), reader.count_queued()
+    return QueueTold(queued=total, max_running_per_person=limits(home).max_running_per_person, runs=[_wait(wait) for wait in waits[: asked.limit]])
+
+
+@router.get("/machine", summary="Tell how the machine stands")
+def machine_now() -> MachineTold:
+    """Return what the machine has, who holds what of it, its newest numbers, and its runner."""
+    home, here = Home.find(), machine()
+    room = storage(home)
+    with Reader.open(home) as reader:
+        holders, row, samples = reader.alive(), reader.runner(), reader.latest_machine_samples()
+    return MachineTold(
+        cores=here.cores,
+        cpu_model=here.cpu_model,
+        memory_gb=here.memory_gb,
+        gpus=[GpuTold.model_validate(gpu) for gpu in here.gpus],
+        holders=[HolderTold(run_id=run.id, owner=run.owner, status=run.status, cores=run.demand.cores, gpus=list(run.gpus)) for run in holders],
+        runner=_runner(row) if row else None,
+        samples=[SampleTold.model_validate(sample) for sample in samples],
+        disk_free_bytes=room.disk_free,
+        store_bytes=room.store + room.write_ahead_log,
+    )
+
+
+def _wait(wait: Wait) -> WaitTold:
+    run = wait.run
+    return WaitTold(
+        run_id=run.id,
+        experiment=run.experiment,
+        name=run.name,
+        owner=run.owner,
+        priority=run.priority,
+        cores=run.demand.cores,
+        gpus=run.demand.gpus,
+        created_at=run.created_at,
+        held_by=run.held_by,
+        reason=wait.reason,
+        takes=EstimateTold.model_validate(wait.takes) if wait.takes else None,
+        starts_in_s=wait.starts_in_s,
+    )
+
+
+def _runner(row: RunnerRow) -> RunnerTold:
+    return RunnerTold(
+        alive=is_alive(row.process),
+        started_at=row.started_at,
+        heartbeat_at=row.heartbeat_at,
+        stopping=row.stopping,
+        warm=row.warm,
+        cores=row.cores,
+        gpus=row.gpus,
+    )

@@ -1,0 +1,174 @@
+"""The client as a person uses it: one file, copied away, against a real console that really carries a run out; and a server that misbehaves."""
+
+import ast
+import importlib.util
+import json
+import math
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.service import CLIENT
+from engine.access.rules import Program
+from engine.home import Home
+from engine.store import Store
+from tests.browser.conftest import Console, console
+
+__all__ = ["console"]
+TOKEN = "plab_a_secret_of_this_test"
+Answer = tuple[int, dict[str, str], dict[str, Any]]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> ModuleType:
+    """Copy the file to where nothing else of ours is, and import it from there."""
+    copied = tmp_path / "elsewhere" / "parallab_client.py"
+    copied.parent.mkdir()
+    shutil.copy(CLIENT, copied)
+    spec = importlib.util.spec_from_file_location("parallab_client", copied)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def server(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str, dict[str, str], bytes]]]]:
+    """Serve answers on loopback, one a request and the last one for all that follow; give the address and what was asked."""
+    asked: list[tuple[str, str, dict[str, str], bytes]] = []
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            asked.append((self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            status, headers, said = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(json.dumps(said).encode())
+
+        do_GET = do_POST = answer  # noqa: N815 -- the library's names
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    serving = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{serving.server_port}", asked
+    finally:
+        serving.shutdown()
+        thread.join()
+        serving.server_close()
+
+
+def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, home: Home, client: ModuleType) -> None:
+    """A lab with accounts, over a real socket, to the end of a real run."""
+    with Store.open(home) as store:
+        store.add_person("ada", "admin", by=Program("first"))
+        token = store.make_token("ada", "nightly", "launch", by="ada")
+    with pytest.raises(client.Refused, match="Show a token"):
+        client.Parallab(console.address).me()
+    lab = client.Parallab(console.address, token)
+    assert (lab.me()["name"], lab.me()["scope"]) == ("ada", "launch")
+    with pytest.raises(client.Refused, match="trainers must be at most 64") as refused:
+        lab.submit("hogwild", trainers=99)
+    assert (refused.value.status, list(refused.value.problems)) == (422, ["trainers"])
+
+    settings = {"dataset": "digits", "trainers": 2, "epochs": 1}
+    run_id = lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings)
+    assert lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings) == run_id
+    waiting = lab.submit("hogwild", preset="quick", **settings)
+    assert lab.cancel(waiting) in ("cancelled", "stopping")
+    with pytest.raises(client.TimedOut, match=f"Run {run_id} is still"):
+        lab.wait(run_id, timeout_s=0.0)
+    run = lab.wait(run_id, timeout_s=100, poll_s=0.1)
+    assert (run["status"], run["owner"], run["name"]) == ("finished", "ada", "by a script"), run["cause"]
+
+    losses = lab.series(run_id, ["train/loss"], max_points=50)
+    assert {curve["role"] for curve in losses} == {"trainer1", "trainer2"}
+    assert all(5 <= len(curve["values"]) == curve["shown"] <= 50 for curve in losses)
+    points = list(lab.points(run_id, "train/loss"))
+    assert len(points) == sum(curve["total"] for curve in losses)
+    assert all(math.isfinite(point["value"]) for point in points)
+    assert [found["id"] for found in lab.runs("test/accuracy.last > 10", owner="ada", status="finished")] == [run_id]
+    assert [found["id"] for found in lab.runs(page=1)] == [waiting, run_id]
+    assert lab.log(run_id)["sources"]
+    assert lab.experiment("hogwild")["config_schema"]["properties"]["trainers"]
+    assert httpx.get(f"{console.address}/api/v1/client.py", headers={"authorization": f"Bearer {token}"}).content == CLIENT.read_bytes()
+
+    numbers = httpx.get(f"{console.address}/metrics", headers={"authorization": f"Bearer {token}"}).text
+    assert 'parallab_runs{experiment="hogwild",status="finished"} 1.0' in numbers
+    assert 'parallab_http_requests_total{method="POST",route="/api/v1/runs",status="201"} 2.0' in numbers
+    for path in ("/_stcore/health", "/static/nothing.js", "/runs", "/no/such/place"):
+        httpx.get(f"{console.address}{path}", headers={"cookie": ""})
+    assert token not in numbers + (home.path / "console.log").read_text()
+
+
+def test_a_busy_lab_is_asked_again_and_then_given_up(client: ModuleType) -> None:
+    busy: Answer = (503, {"Retry-After": "0"}, {"error": "The store was held by another program."})
+    with server(busy, busy, (200, {}, {"id": 7})) as (url, asked):
+        assert client.Parallab(url, TOKEN).submit("hogwild", trainers=2) == 7
+        assert [method for method, *_ in asked] == ["POST"] * 3
+        assert len({headers["idempotency-key"] for _, _, headers, _ in asked}) == 1
+        assert json.loads(asked[0][3]) == {"experiment": "hogwild", "config": {"trainers": 2}, "title": "", "terms": {}}
+    with server(busy) as (url, asked), pytest.raises(client.Refused, match="held by another program") as refused:
+        client.Parallab(url, TOKEN, tries=2).me()
+    assert (refused.value.status, len(asked)) == (503, 2)
+    with pytest.raises(client.Unreachable, match="does not answer"):
+        client.Parallab(url, TOKEN, tries=2).me()
+
+
+def test_the_token_is_shown_to_the_lab_alone(client: ModuleType) -> None:
+    with server((200, {}, {"name": "Eve"})) as (elsewhere, stolen), server((302, {"Location": f"{elsewhere}/api/v1/me"}, {})) as (url, asked):
+        lab = client.Parallab(url, TOKEN)
+        with pytest.raises(client.Refused) as refused:
+            lab.me()
+    assert (asked[0][2]["authorization"], stolen) == (f"Bearer {TOKEN}", [])
+    assert TOKEN not in f"{lab!r} {refused.value!r} {refused.value}"
+    for address in ("http://lab.example:8501", "http://10.0.0.7"):
+        with pytest.raises(ValueError, match="would travel readable"):
+            client.Parallab(address, TOKEN)
+        client.Parallab(address, TOKEN, insecure=True)
+    for address in ("lab.example", "ftp://lab.example", "http://ada:pw@lab.example"):
+        with pytest.raises(ValueError, match="An address looks like"):
+            client.Parallab(address)
+
+
+def test_what_is_no_lab_is_said_to_be_none(client: ModuleType) -> None:
+    with server((404, {}, {"detail": "nope"})) as (url, _), pytest.raises(client.Refused, match="Something else than a lab answered"):
+        client.Parallab(url).me()
+
+
+def test_address_token_and_name_come_from_the_environment(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAB_OWNER", "Ada")
+    with server((200, {}, {"id": 3, "status": "stopping"})) as (url, asked):
+        monkeypatch.setenv("PARALLAB_URL", url)
+        assert client.Parallab().cancel(3) == "stopping"
+        assert json.loads(asked[0][3]) == {"force": False, "owner": "Ada"}
+        monkeypatch.setenv("PARALLAB_TOKEN", TOKEN)
+        client.Parallab().cancel(3)
+    assert (asked[1][2]["authorization"], json.loads(asked[1][3])) == (f"Bearer {TOKEN}", {"force": False})
+
+
+def test_the_file_needs_the_standard_library_alone_and_no_new_python() -> None:
+    tree = ast.parse(CLIENT.read_text(), feature_version=(3, 9))
+    imported = {
+        node.module if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {str(name).partition(".")[0] for name in imported} <= set(sys.stdlib_module_names)

@@ -1,0 +1,92 @@
+"""The document is the API as it is, and the API is as the document says, whatever is asked."""
+
+import re
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import Case
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+
+from app.api.document import PAGE, page
+from app.api.service import api
+from app.gate import Gate
+from app.guard import Guard
+from app.routes import routes
+from engine.store import Demand, NewRun
+from tests.api.conftest import Lab
+
+EXAMPLES, MANY = 8, 700
+"""Requests of one operation; MANY of each are more than 10,000."""
+RULES_ELSEWHERE = {
+    "GET /runs": ["400"],  # what the filter language allows no schema can say
+    "POST /runs": ["422"],  # the bounds of settings stand in GET /experiments/{name}
+    "POST /runs/{run_id}/cancel": ["422"],  # whose name may be given depends on the token
+    "GET /runs/{run_id}/series": ["400"],  # how many curves a run has only the store knows
+}
+"""Refusals of requests that fit the document."""
+
+
+def test_the_document_is_written_from_the_api() -> None:
+    assert PAGE.read_text() == page(), "run: python -m app.api.document"
+
+
+def test_every_operation_and_every_measured_field_has_words() -> None:
+    document = api().openapi()
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert operation["summary"], f"{method} {path}"
+            assert operation["description"].endswith("."), f"{method} {path}"
+            assert {"401", "403", "422", "503"} <= set(operation["responses"]), f"{method} {path}"
+            assert not [each["name"] for each in operation.get("parameters", []) if not each.get("description")], f"{method} {path}"
+    schemas = document["components"]["schemas"]
+    assert not [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, about in schema.get("properties", {}).items()
+        if re.search(r"_s$|_bytes$|_percent$", field) and "description" not in about
+    ]
+    assert not [name for name, schema in schemas.items() if schema.get("type") == "object" and schema.get("additionalProperties") is not False]
+
+
+def as_asked() -> Any:
+    """Return the API as schemathesis asks it: the real routes behind the guard and the gate."""
+    accepted = ["2xx", "401", "403", "404", "409"]
+    operations = [
+        {"include-name": name, "checks": {"positive_data_acceptance": {"expected-statuses": [*accepted, *more]}}} for name, more in RULES_ELSEWHERE.items()
+    ]
+    document = deepcopy(api().openapi())
+    for item in document["paths"].values():
+        for operation in item.values():
+            del operation["security"]  # every request here shows the token; test_tokens.py is about those that don't
+    made = schemathesis.openapi.from_dict(document, config=schemathesis.Config.from_dict({"operations": operations}))
+    made.app = Starlette(routes=routes(), middleware=[Middleware(Guard), Middleware(Gate)])
+    return made
+
+
+@pytest.fixture
+def headers(lab: Lab) -> dict[str, str]:
+    """Give a token that may all, to a lab that has one of everything."""
+    with lab.store() as store:
+        store.add_sweep("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "one")], owner="ada")
+    return {"Authorization": f"Bearer {lab.token('ada', 'launch')}", "Host": "localhost"}
+
+
+schema = as_asked()
+FEW = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@schema.parametrize()
+@FEW
+def test_every_answer_is_as_the_document_says(case: Case, headers: dict[str, str]) -> None:
+    case.call_and_validate(headers=headers)
+
+
+@pytest.mark.long
+@schema.parametrize()
+@settings(FEW, max_examples=MANY)
+def test_ten_thousand_answers_are_as_the_document_says(case: Case, headers: dict[str, str]) -> None:
+    case.call_and_validate(headers=headers)

@@ -1,0 +1,121 @@
+import json
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from engine.store import Reader
+from tests.api.conftest import Lab, Script
+from tests.app.browsing import Client
+
+JSON = {"content-type": "application/json"}
+
+QUICK = {"experiment": "hogwild", "preset": "quick", "config": {"trainers": 2, "dataset": "digits"}, "title": "by script"}
+
+
+def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    answer = mo.post("/runs", QUICK | {"terms": {"priority": "low", "max_run_time_s": 60}})
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert answer.headers["location"] == f"/api/v1/runs/{told['id']}"
+    found = mo.told(f"/runs/{told['id']}")
+    assert (found["owner"], found["status"], found["name"], found["preset"]) == ("mo", "queued", "by script", "quick")
+    assert (found["config"]["trainers"], found["config"]["dataset"]) == (2, "digits")
+    assert found["terms"] == {"priority": "low", "oversubscribe": False, "max_run_time_s": 60.0, "max_retries": 0}
+    with Reader.open(lab.home) as reader:
+        (entry,) = reader.audit(who="mo", command="launch")
+        assert entry.targets == (told["id"],)
+
+
+def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    before = lab_size(lab)
+    answers: list[tuple[dict[str, Any], str, str]] = [
+        (QUICK | {"config": {"trainers": 99}}, "trainers", "trainers must be at most 64"),
+        (QUICK | {"config": {"trainrs": 2}}, "trainrs", "Did you mean 'trainers'?"),
+        (QUICK | {"config": {"learning_rate": "fast"}}, "learning_rate", "must be a number"),
+        (QUICK | {"experiment": "hogwyld"}, "experiment", "Did you mean 'hogwild'?"),
+        (QUICK | {"preset": "quik"}, "preset", "Did you mean 'quick'?"),
+        (QUICK | {"terms": {"max_retries": 99}}, "terms.max_retries", "less than or equal to 10"),
+        (QUICK | {"owner": "mia"}, "owner", "The token is mo's"),
+        (QUICK | {"path": "/etc/passwd"}, "path", "No field here is named 'path'"),
+        ({}, "experiment", "has to be given"),
+    ]
+    for body, field, words in answers:
+        answer = mo.post("/runs", body)
+        (problem,) = answer.json()["problems"]
+        assert (answer.status_code, problem["field"], words in problem["sentence"]) == (422, field, True), answer.text
+    assert mo.post("/runs", QUICK | {"terms": {"priority": "high"}}).status_code == 403
+    assert lab_size(lab) == before
+
+
+def test_a_body_that_can_t_be_one_is_refused(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    long = b'{"experiment": "hogwild", "title": "' + b"x" * 70_000 + b'"}'
+    bodies: list[tuple[bytes, int]] = [(b"[" * 60_000, 400), (b"{", 422), (b"", 422), (b"[]", 422), (b'"hogwild"', 422), (long, 413)]
+    for content, status in bodies:
+        answer = mo.post("/runs", content=content, headers=JSON)
+        assert (answer.status_code, bool(answer.json()["error"])) == (status, True), content[:20]
+
+    async def unannounced() -> AsyncIterator[bytes]:
+        for start in range(0, len(long), 8_192):
+            yield long[start : start + 8_192]
+
+    assert mo.post("/runs", content=unannounced(), headers=JSON).status_code == 413
+
+
+def test_half_characters_are_refused_and_told_readably(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    for field in ("experiment", "title", "preset"):
+        assert mo.post("/runs", content=json.dumps(QUICK | {field: "\ud800"}).encode(), headers=JSON).status_code == 422
+    answer = mo.post("/runs", content=json.dumps(QUICK | {"config": {"\ud800": "\udfff"}}).encode(), headers=JSON)
+    assert (answer.status_code, "\\ud800" in answer.json()["error"]) == (422, True)
+
+
+def test_a_request_that_comes_twice_with_its_key_launches_once(lab: Lab) -> None:
+    mo, key = lab.script("mo", "launch"), {"idempotency-key": "night 7"}
+    first, again = mo.post("/runs", QUICK, headers=key), mo.post("/runs", QUICK, headers=key)
+    assert [first.status_code, again.status_code] == [201, 200]
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+    other = mo.post("/runs", QUICK | {"title": "another"}, headers=key)
+    assert (other.status_code, other.json()["problems"][0]["field"]) == (422, "Idempotency-Key")
+    assert mo.post("/runs", QUICK, headers={"idempotency-key": "night 8"}).json()["id"] != first.json()["id"]
+    assert lab.script("mia", "launch").post("/runs", QUICK, headers=key).json()["owner"] == "mia"
+    assert mo.post("/runs", QUICK, headers={"idempotency-key": ""}).status_code == 422
+
+
+def test_requests_that_come_at_once_with_one_key_launch_once(lab: Lab) -> None:
+    token, before = lab.token("mo", "launch"), lab_size(lab)
+
+    def submit(_: int) -> int:
+        answer = Script(token, client=Client()).post("/runs", QUICK, headers={"idempotency-key": "storm"})
+        assert answer.status_code in (200, 201), answer.text
+        return int(answer.json()["id"])
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(submit, range(12)))) == 1
+    assert lab_size(lab) == before + 1
+
+
+def test_a_run_is_cancelled_by_its_owner_once(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    run_id = mo.post("/runs", QUICK).json()["id"]
+    assert lab.script("mia", "launch").post(f"/runs/{run_id}/cancel", {}).status_code == 403
+    assert mo.post(f"/runs/{run_id}/cancel", {}).json() == {"id": run_id, "status": "cancelled"}
+    assert mo.post(f"/runs/{run_id}/cancel", {}).status_code == 409
+    assert mo.post("/runs/9999/cancel", {}).status_code == 404
+
+
+def test_in_a_lab_without_accounts_a_change_needs_a_name(open_lab: Lab, script: Script) -> None:
+    answer = script.post("/runs", QUICK)
+    assert (answer.status_code, answer.json()["problems"][0]["field"]) == (422, "owner")
+    assert script.post("/runs", QUICK | {"owner": "runner"}).status_code == 422
+    run_id = script.post("/runs", QUICK | {"owner": " Ada "}).json()["id"]
+    assert script.told(f"/runs/{run_id}")["owner"] == "Ada"
+    assert script.post(f"/runs/{run_id}/cancel", {"owner": "Ada"}).json()["status"] == "cancelled"
+
+
+def lab_size(lab: Lab) -> int:
+    with Reader.open(lab.home) as reader:
+        return reader.count()

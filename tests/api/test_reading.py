@@ -1,0 +1,185 @@
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from engine.metrics import METRICS
+from engine.registry import EXPERIMENTS, experiment
+from engine.store import Demand, NewRun, Reader
+from engine.transfer.curves import COLUMNS, point_rows
+from tests.api.conftest import Lab, Script
+from tests.app import labs
+
+HOSTILE = "</script><script>alert(1)</script>\n\"; =cmd|' /C calc'!A0 \u2028 é"
+
+
+def strictly(text: str) -> Any:
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_pages_by_cursor_hold_every_run_once_the_newest_first(open_lab: Lab, script: Script) -> None:
+    seen: list[int] = []
+    before: dict[str, int] = {}
+    while True:
+        page = script.told("/runs", limit=3, **before)
+        seen += [run["id"] for run in page["runs"]]
+        if page["next"] is None:
+            break
+        before = {"before": page["next"]}
+    assert seen == sorted(open_lab.runs.values(), reverse=True)
+
+
+def test_runs_are_found_by_the_filter_language_status_and_owner(open_lab: Lab, script: Script) -> None:
+    runs = open_lab.runs
+
+    def found(**asked: Any) -> set[int]:
+        return {run["id"] for run in script.told("/runs", **asked)["runs"]}
+
+    assert found(status=["failed", "lost"]) == {runs["failed"], runs["lost"]}
+    assert found(filter="test/accuracy.best > 95 and status == 'finished'") == {runs["finished"]}
+    assert found(owner="Ada", experiment="hogwild", filter="status != 'queued'") == {runs[name] for name in ("failed", "cancelled", "running")}
+    assert found(owner="nobody") == set()
+    with open_lab.store() as store:
+        store.archive([runs["finished"]], by="Ada")
+    assert runs["finished"] not in found()
+    assert runs["finished"] in found(archived=True) & found(filter="archived")
+
+
+WRONG = (
+    ("/runs?stauts=failed", 422, "stauts", "No field here is named 'stauts'"),
+    ("/runs?limit=501", 422, "limit", "less than or equal to 500"),
+    ("/runs?filter=trainers+>>+4", 400, "filter", ""),
+    ("/runs?before=0", 422, "before", "greater than or equal to 1"),
+    ("/runs/9999", 404, "", "No run has the id 9999."),
+    ("/runs/9007199254740993", 422, "run_id", "less than or equal to"),
+    ("/runs/1/series?max_points=4", 422, "max_points", "greater than or equal to 5"),
+    ("/runs/1/series?from=nan", 422, "from", "finite"),
+    ("/runs/1/logs?source=../../cookie.key", 404, "", "has no log named"),
+    ("/sweeps/77", 404, "", "No sweep has the id 77."),
+    ("/experiments/hogwyld", 404, "", "Did you mean 'hogwild'?"),
+    ("/runs/4%20", 422, "run_id", "should be a whole number in digits"),
+    ("/runs?limit=1_0", 422, "limit", "should be a whole number in digits"),
+    ("/runs?archived=yes", 422, "archived", "should be true or false"),
+    ("/nothing", 404, "", "Nothing is at"),
+    ("/experiments/%0A%2F", 404, "", "Nothing is at"),
+)
+
+
+def test_a_wrong_question_is_answered_by_a_sentence_without_a_path(open_lab: Lab, script: Script) -> None:
+    for path, status, field, words in WRONG:
+        answer = script.get(path)
+        said = answer.json()
+        assert (answer.status_code, words in said["error"]) == (status, True), said
+        assert [problem["field"] for problem in said["problems"]] == ([field] if field else [])
+        assert str(open_lab.home.path) not in answer.text
+
+
+def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["finished"]
+    told = script.told(f"/runs/{run_id}")
+    with Reader.open(open_lab.home) as reader:
+        run, summaries, events = reader.run(run_id), reader.summaries(run_id), reader.events(run_id)
+    assert (told["config"], told["environment"], told["status"]) == (run.config, run.environment, "finished")
+    assert [(each["metric"], each["rank"], each["count"], each["nonfinite"]) for each in told["summaries"]] == [
+        (each.metric, each.rank, each.count, each.nonfinite) for each in summaries
+    ]
+    assert [each["kind"] for each in told["events"]] == [event.kind for event in events]
+    assert [each["role"] for each in told["ranks"]] == ["trainer1", "trainer2"]
+    assert told["logs"] == ["worker"]
+    assert told["demand"] == vars(run.demand)
+
+
+def test_what_people_wrote_comes_out_as_json_and_nothing_else(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["queued"]
+    with open_lab.store() as store:
+        store.rename(run_id, HOSTILE.strip(), by="Ada")
+        store.set_note(run_id, HOSTILE, by="Ada")
+        store.tag([run_id], "=1+1", by="Ada")
+    answer = script.get(f"/runs/{run_id}")
+    told = strictly(answer.text)
+    assert (told["name"], told["note"], told["tags"], told["owner"]) == (HOSTILE.strip(), HOSTILE.strip(), ["=1+1"], told["owner"])
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_curve_is_down_sampled_and_says_of_how_many(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["running"]
+    with open_lab.store() as store:
+        labs.record(store, run_id, steps=3_000, first=101)
+    (one, two) = script.told(f"/runs/{run_id}/series", metrics="train/loss", max_points=100)["series"]
+    assert (one["role"], two["role"], one["total"]) == ("trainer1", "trainer2", 3_100)
+    assert len(one["values"]) == len(one["steps"]) == len(one["passes"]) == one["shown"] <= 100
+    (part, _) = script.told(f"/runs/{run_id}/series", metrics="train/loss", **{"from": 1_000, "to": 1_010})["series"]
+    assert part["steps"] == list(range(999, 1_012))
+    names = {curve["metric"] for curve in script.told(f"/runs/{run_id}/series")["series"]}
+    assert names == {"train/loss", "test/accuracy"}
+
+
+def test_a_nan_is_a_string_in_a_curve_and_in_a_stream(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["finished"]
+    curve = strictly(script.get(f"/runs/{run_id}/series", metrics="train/loss").text)["series"][0]
+    assert curve["values"][curve["steps"].index(50)] == "NaN"
+    lines = [strictly(line) for line in script.get(f"/runs/{run_id}/points", metrics="train/loss").text.splitlines()]
+    assert [line["value"] for line in lines if line["step"] == 50] == ["NaN", "NaN"]
+
+
+def test_the_streams_hold_every_point_that_export_writes(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["finished"]
+    with Reader.open(open_lab.home) as reader:
+        wanted = sorted(_comparable(dict(zip(COLUMNS, row, strict=True))) for row in point_rows(reader, run_id))
+    answer = script.get(f"/runs/{run_id}/points")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert sorted(_comparable(json.loads(line)) for line in answer.text.splitlines()) == wanted
+    table = parquet.read_table(io.BytesIO(script.get(f"/runs/{run_id}/points", format="parquet").content))
+    assert sorted(map(_comparable, table.to_pylist())) == wanted
+    assert script.get(f"/runs/{open_lab.runs['queued']}/points").text == ""
+
+
+def _comparable(point: dict[str, Any]) -> tuple[Any, ...]:
+    values = [point[name] for name in COLUMNS[:-1]]
+    value = float(point["value"])
+    return (*(-1 if each is None else each for each in values), "nan" if math.isnan(value) else value)
+
+
+def test_a_log_is_read_on_from_where_it_ended(open_lab: Lab, script: Script) -> None:
+    run_id = open_lab.runs["running"]
+    first = script.told(f"/runs/{run_id}/logs")
+    assert (first["text"], first["sources"]) == ("first line\nsecond line\n", ["worker"])
+    with (open_lab.home.run_folder(run_id) / "logs" / "worker.log").open("a") as log:
+        log.write("third line\n")
+    assert script.told(f"/runs/{run_id}/logs", source="worker", offset=first["end"])["text"] == "third line\n"
+
+
+def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script: Script) -> None:
+    with open_lab.store() as store:
+        for _ in range(3):
+            newest = store.add_sweep("hogwild", {"seed": [1, 2]}, [NewRun({"seed": seed}, Demand(1, 0, 1, 1), f"seed {seed}") for seed in (1, 2)], owner="Ada")
+    page = script.told("/sweeps", limit=2)
+    assert [sweep["id"] for sweep in page["sweeps"]] == [newest, newest - 1]
+    assert [sweep["id"] for sweep in script.told("/sweeps", before=page["next"])["sweeps"]] == [newest - 2]
+    sweep = script.told(f"/sweeps/{newest}")
+    assert (sweep["grid"], sweep["statuses"]) == ({"seed": [1, 2]}, {"queued": 2})
+    assert set(sweep["run_ids"]) == {run["id"] for run in script.told("/runs", sweep=newest)["runs"]}
+    assert [each["name"] for each in script.told("/experiments")["experiments"]] == list(EXPERIMENTS)
+    for name in EXPERIMENTS:
+        told = script.told(f"/experiments/{name}")
+        assert set(told["config_schema"]["properties"]) == set(experiment(name).config.model_fields)
+        assert list(told["presets"]) == told["preset_names"] == list(experiment(name).presets)
+    metrics = {each["name"]: each for each in script.told("/metric-names")["metrics"]}
+    assert set(METRICS) <= set(metrics)
+    assert (metrics["test/accuracy"]["unit"], metrics["test/accuracy"]["better"]) == ("%", "max")
+
+
+def test_queue_machine_and_me_say_how_the_lab_stands(open_lab: Lab, script: Script) -> None:
+    queue = script.told("/queue")
+    assert [(wait["run_id"], bool(wait["reason"])) for wait in queue["runs"]] == [(open_lab.runs["queued"], True)]
+    assert queue["queued"] == 1
+    machine = script.told("/machine")
+    assert {holder["run_id"] for holder in machine["holders"]} == {open_lab.runs[name] for name in ("starting", "running", "stopping")}
+    assert machine["cores"] >= 1
+    assert machine["disk_free_bytes"] > 0
+    me = script.told("/me")
+    assert (me["name"], me["role"], me["accounts"], "launch" in me["may"]) == ("", None, False, True)
