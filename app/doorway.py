@@ -31,8 +31,14 @@ class Visitor:
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment."""
-    key = key_of(cookies[COOKIE]) if cookies.get(COOKIE) else ""
+    key = key_in(cookies)
     return Visitor(reader.has_people(), reader.signed_in(key) if key else None, key)
+
+
+def key_in(cookies: Mapping[str, object]) -> str:
+    """Return what the store knows the sign-in by that cookies hold, empty where they hold none."""
+    secret = cookies.get(COOKIE)
+    return key_of(secret) if secret and isinstance(secret, str) else ""
 
 
 def visitor_now(cookies: Mapping[str, str]) -> Visitor:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OURS = ("/api/", "/healthz", "/vendor/")
-FORMS = ("/signin", "/signout")
+FORMS = ("/signin", "/signout", "/password")
 """Where our own forms go; a link from elsewhere may lead there."""
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 

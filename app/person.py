@@ -1,15 +1,23 @@
 """Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for when first needed."""
 
 from collections.abc import Collection, Mapping
+from time import monotonic
 
 import streamlit as st
 
 from app import identity, live
-from app.doorway import Visitor, visitor_now
+from app.doorway import Visitor, key_in, visitor_now
+from app.markup import as_text
 from engine.access.rules import Standing
+from engine.errors import EngineError
 from engine.home import Home
+from engine.store import Store
+from engine.store.sign_ins import SEEN_EVERY_S
 
-_HERE = "person"
+_HERE, _VISITOR, _NOTED = "person", "person.visitor", "person.noted"
+FRESH_S = 0.5
+"""So long one look serves all that a script run asks. It outlives no sign-out: the gate looks anew at each message, and without one no script runs."""
+NOTE_TIMEOUT_S = 0.2
 
 
 def standing() -> Standing:
@@ -25,6 +33,16 @@ def name() -> str | None:
     return standing().name or None
 
 
+def has_account() -> bool:
+    """Say whether somebody is signed in at this browser; in a lab without accounts nobody is."""
+    return _visitor().who is not None
+
+
+def key() -> str:
+    """Return what the store knows this browser's sign-in by, empty where there is none."""
+    return _visitor().key
+
+
 def may(command: str, owners: Collection[str] = ()) -> bool:
     """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the store holds it."""
     return standing().may(command, owners)
@@ -36,7 +54,7 @@ def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str |
 
 
 @st.dialog("What is your name?")
-def ask(why: str, button: str) -> None:
+def ask_name(why: str, button: str) -> None:
     """Ask for the name in a dialog; the page runs again once it is known."""
     st.write(why)
     if said := identity.take_over(Home.find(), live.name_form(name() or "", button)):
@@ -51,15 +69,44 @@ def whoever() -> str:
 
 def let_in() -> None:
     """End the script for whoever has not signed in, or is signed out by now, where a sign-in is asked for."""
-    if not _visitor().welcome:
+    st.session_state.pop(_VISITOR, None)
+    found = _visitor()
+    if not found.welcome:
         st.title("Signed out")
         st.write("You have to sign in to see this lab.")
         st.link_button("Sign in", "/signin", type="primary")
         st.stop()
+    if found.who is not None:
+        _note_use(found.key)
+
+
+def _note_use(key: str) -> None:
+    """Keep that the sign-in is in use, so that it is not taken for idle; at most as often as the store would write it."""
+    noted = st.session_state.get(_NOTED)
+    if noted is not None and monotonic() - noted < SEEN_EVERY_S:
+        return
+    st.session_state[_NOTED] = monotonic()
+    try:
+        with Store.open(Home.find(), timeout_s=NOTE_TIMEOUT_S) as store:
+            store.note_use(key)
+    except EngineError:  # a busy store or a full disk must not keep anybody from reading
+        st.session_state.pop(_NOTED)
 
 
 def _visitor() -> Visitor:
-    return visitor_now(_cookies())
+    cookies = _cookies()
+    key = key_in(cookies)
+    kept = st.session_state.get(_VISITOR)
+    if kept and kept[0] == (key, Home.find()) and monotonic() - kept[1] < FRESH_S:
+        found: Visitor = kept[2]
+        return found
+    try:
+        found = visitor_now(cookies)
+    except EngineError as error:
+        st.error(as_text(str(error)))
+        st.stop()
+    st.session_state[_VISITOR] = ((key, Home.find()), monotonic(), found)
+    return found
 
 
 def _cookies() -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from app.bodies import NEVER_STORE, Bodies
 from app.gate import VISITOR
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.password_page import password_routes
 from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine import __version__
@@ -48,6 +49,7 @@ def routes() -> list[BaseRoute]:
         Route("/api/name", name, methods=["POST"]),
         Route(PLOTLY_URL, plotly_script),
         *sign_in_routes(),
+        *password_routes(),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from html import escape
 from string import Template
-from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -10,6 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.doorway import COOKIE, Visitor, is_secure, safe_way
+from app.form_fields import form_fields
 from app.gate import VISITOR
 from engine.access.signing_in import sign_in
 from engine.errors import EngineError, SignInRefused
@@ -17,7 +17,6 @@ from engine.home import ROOT, Home
 from engine.store import Store
 from engine.store.sign_ins import LASTS_S
 
-LONGEST_FORM = 8_000
 PAGE = Template((ROOT / "app" / "browser" / "signin.html").read_text())
 NEVER_STORE = {"cache-control": "no-store"}
 
@@ -38,7 +37,7 @@ async def form(request: Request) -> Response:
 
 async def come_in(request: Request) -> Response:
     """Take a name and a password; set a new cookie and end the sign-in that an old one stood for."""
-    fields = await _fields(request)
+    fields = await form_fields(request)
     wanted = safe_way(fields.get("next", "/"))
     browser = request.headers.get("user-agent", "")
     try:
@@ -75,16 +74,3 @@ def _end(request: Request) -> None:
     if found.key:
         with Store.open(Home.find(), timeout_s=5.0) as store:
             store.sign_out(found.key)
-
-
-async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form, the first value of each; nothing of one that is too long or no form."""
-    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return {}
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_FORM:
-            return {}
-    found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
-    return {name: values[0] for name, values in found.items()}

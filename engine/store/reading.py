@@ -13,6 +13,7 @@ from engine.store.duels import Duels
 from engine.store.grouping import Groups
 from engine.store.guarding import Standings
 from engine.store.heat import count_heat
+from engine.store.holdings import Holdings
 from engine.store.looks import Looks
 from engine.store.news import News
 from engine.store.origins import Origins
@@ -38,7 +39,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 """
 
 
-class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Audit):
+class Reader(Queue, Groups, Comparing, Studies, Duels, Origins, Looks, News, Bests, Texts, Standings, People, SignIns, Holdings, Audit):
     """All that is read from a store; for one thread."""
 
     def token(self, run_id: int | None = None) -> int:
