@@ -3,7 +3,7 @@
 import ipaddress
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,7 +46,7 @@ class Gate:
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive), send)
         elif found.welcome or scope["path"] in PUBLIC:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _never_kept(send) if found.who else send)
         else:
             await self._refuse(scope, receive, send, self._way_in(scope))
 
@@ -84,6 +84,19 @@ class Gate:
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
         return RedirectResponse("/signin" if wanted == "/" else f"/signin?next={quote(wanted, safe='/')}", 303)
+
+
+def _never_kept(send: Send) -> Send:
+    """Return what sends answers whose pages no browser keeps: after a sign-out the way back must not show one."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            if headers.get("content-type", "").startswith("text/html"):
+                headers["cache-control"] = "no-store"
+        await send(message)
+
+    return sent
 
 
 def is_near(scope: Scope) -> bool:
