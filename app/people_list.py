@@ -79,7 +79,7 @@ def _facts(one: Person, known: Known) -> list[str]:
 def _change(one: Person) -> None:
     """Show the box with what an admin can change about somebody."""
     box = f"people.change.{one.id}"
-    with st.popover("Change", key=box, type="tertiary", on_change="rerun") as opened:
+    with st.popover("Change", key=box, on_change="rerun") as opened:
         if not opened.open:
             return
         st.caption(as_text(f"{one.name}, {one.role}"))
