@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import dialogs, person
+from app import allowed, dialogs, person
 from app.asking import command
 from app.compare_view import PATH, View, query_of, with_query
 from app.saved_views import entry
@@ -19,9 +19,9 @@ def save_form(view: View) -> None:
     if ordered := st.session_state.pop(_ORDERED, None):
         st.session_state[_WAITS] = ordered
         if person.name() is None:
-            dialogs.open_soon(person.ask, WHY, "Save and keep the view")
+            dialogs.open_soon(person.ask_name, WHY, "Save and keep the view")
         carry_out_waiting()
-    with st.popover("Save view", key=_OPEN, on_change="rerun"), st.form("compare.saving", border=False):
+    with st.popover("Save view", key=_OPEN, on_change="rerun", **allowed.control("save view")), st.form("compare.saving", border=False):
         st.text_input("Name of the view", key=_NAME, max_chars=NAME_LENGTH, placeholder="Speed by trainers")
         st.form_submit_button("Save", key="compare.save", on_click=_order, args=(with_query(query_of(view)).partition("?")[2],))
 

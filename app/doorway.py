@@ -38,10 +38,15 @@ class Visitor:
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment."""
-    names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
-    shown = next((value for name in names if isinstance(value := cookies.get(name), str) and value), "")
-    key = key_of(shown) if shown else ""
+    key = key_in(cookies)
     return Visitor(bool(configured().found) or reader.has_people(), reader.signed_in(key) if key else None, key)
+
+
+def key_in(cookies: Mapping[str, object]) -> str:
+    """Return what the store knows the sign-in by that cookies hold, empty where they hold none."""
+    names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
+    secret = next((value for name in names if isinstance(value := cookies.get(name), str) and value), "")
+    return key_of(secret) if secret else ""
 
 
 def visitor_now(cookies: Mapping[str, str]) -> Visitor:

@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import dialogs, duel_pictures, duel_tables, live, noting, parts, person
+from app import allowed, dialogs, duel_pictures, duel_tables, live, noting, parts, person
 from app.asking import reading
 from app.compare_tables import groups_frame
 from app.duel_leaving import leave, note, note_tables
@@ -72,6 +72,7 @@ def _heading(found: Outcome) -> DeltaGenerator:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         word, colour = _state(found)
         st.badge(word, color=colour)
+    allowed.say_whose(f"Duel {stored.id}", stored.owner)
     done, planned = sum(each.done for each in evidence.cells), len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds)
     if evidence.active:
         st.html(bar(sum(_share(found, place) for place in range(len(evidence.cells))) / planned, f"Progress of duel {stored.id}"))
@@ -109,9 +110,11 @@ def _state(found: Outcome) -> tuple[str, parts.Colour]:
 def _actions(found: Outcome) -> None:
     evidence = found.evidence
     again = [each for each in evidence.cells if is_missing(each) and each.run]
-    if again and st.button(f"Try {len(again)} again", key="duel-retry", help="Runs that were lost or cancelled before they had spent the budget."):
+    owners, named = [evidence.stored.owner], f"Duel {evidence.stored.id}"
+    tries = allowed.control("retry", owners, what=named, help="Runs that were lost or cancelled before they had spent the budget.")
+    if again and st.button(f"Try {len(again)} again", key="duel-retry", **tries):
         _retry(evidence)
-    if evidence.active and st.button("Cancel", key="duel-cancel"):
+    if evidence.active and st.button("Cancel", key="duel-cancel", **allowed.control("cancel sweep", owners, what=named)):
         dialogs.open_soon(ask_cancel, evidence.stored.id)
 
 

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,7 +72,7 @@ class Gate:
         elif bearer.takes_tokens(scope) and (refused := bearer.refusal(scope, found)):
             await refused(scope, receive, send)
         elif found.welcome or inside(scope["path"]) in PUBLIC:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _never_kept(send) if found.who else send)
         elif scope["type"] == "http":
             await self._way_in(scope)(scope, receive, send)
         else:
@@ -130,6 +130,19 @@ class Gate:
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
         return RedirectResponse(at("/signin") if wanted in ("/", at("/")) else f"{at('/signin')}?next={quote(wanted, safe='/')}", 303)
+
+
+def _never_kept(send: Send) -> Send:
+    """Return what sends answers whose pages no browser keeps: after a sign-out the way back must not show one."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            if headers.get("content-type", "").startswith("text/html"):
+                headers["cache-control"] = "no-store"
+        await send(message)
+
+    return sent
 
 
 def is_near(scope: Scope) -> bool:

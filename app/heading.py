@@ -4,9 +4,9 @@ from html import escape
 
 import streamlit as st
 
-from app import parts, vitals
+from app import allowed, parts, vitals
 from app.lineage import lineage, resume_button, retry_button, what_next
-from app.marking import marks, marks_of
+from app.marking import baseline_beside, marks, marks_of
 from app.markup import as_text, slot, table
 from app.queueing import queue_actions, waits, why
 from app.run_downloads import run_downloads
@@ -21,7 +21,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     """Show the top of the page."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(f"Run {run.id}: {parts.title_of(run)}"), anchor=False, width="stretch")
-        _actions(run)
+        _actions(run, reader)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts.status_badge(run.status)
         for word, by in marks(run).items():
@@ -32,6 +32,7 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
             st.html(slot("cause", vitals.cause(run, entry)), width="stretch")
     lineage(run, reader)
     what_next(run, reader)
+    allowed.say_whose(f"Run {run.id}", run.owner)
     if run.active and run.status != "queued":
         st.html(slot("bar", vitals.progress(entry)))
     if run.error:
@@ -41,10 +42,10 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     st.html(slot("tiles", vitals.tiles(reader.summaries(run.id), entry)))
 
 
-def _actions(run: Run) -> None:
+def _actions(run: Run, reader: Reader) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(parts.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
-    marks_of(run)
+    marks_of(run, baseline_beside(reader, run.experiment))
     run_downloads(run)
     resume_button(run)
     queue_actions(run)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import streamlit as st
 
-from app import dialogs, person
+from app import allowed, dialogs, person
 from app.asking import command
 from app.markup import as_text, run_link, sweep_link
 from engine.store import Store
@@ -19,7 +19,7 @@ _ARRIVED = "import.arrived"
 
 def import_button() -> None:
     """Show the button that opens the dialog."""
-    if st.button("Import", key="import", help="Runs of another lab, of TensorBoard or of MLflow."):
+    if st.button("Import", key="import", **allowed.control("import", help="Runs of another lab, of TensorBoard or of MLflow.")):
         st.session_state.pop(_ARRIVED, None)
         dialogs.open_soon(ask_import)
 

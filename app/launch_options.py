@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app import person
 from app.durations import duration
 from engine.terms import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
 
@@ -10,15 +11,19 @@ OVERSUBSCRIBE = (
     " beside it, say nothing about speed. GPUs are never shared."
 )
 
+_PRIORITY = "launch.priority"
+
 
 def launch_options(of_sweep: bool = False) -> Terms:
     """Show the fold, and below it what in it is not as usual; return what stands in it."""
     with st.expander("Priority, sharing and limits"):
+        offered = PRIORITIES if person.may("prefer") else PRIORITIES[:-1]
+        if st.session_state.get(_PRIORITY, offered[0]) not in offered:
+            del st.session_state[_PRIORITY]
         if of_sweep:
             st.caption("Each run of the sweep gets all of these.")
-        priority = st.segmented_control(
-            "Priority", PRIORITIES, default="normal", key="launch.priority", required=True, help="Runs of a higher priority start first, whoever came first."
-        )
+        words = "Runs of a higher priority start first, whoever came first." + ("" if offered == PRIORITIES else " High is an admin's to give.")
+        priority = st.segmented_control("Priority", offered, default="normal", key=_PRIORITY, required=True, help=words)
         shares = st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
         longest = st.number_input(
             "Time limit (s)",

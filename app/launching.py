@@ -62,7 +62,7 @@ def order(wanted: Wanted) -> None:
     if person.name() is None:
         st.session_state[_WAITS] = wanted
         button = "Save and resume" if isinstance(wanted, Resumption) else "Save and retry" if isinstance(wanted, Repetition) else "Save and launch"
-        dialogs.open_soon(person.ask, "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
+        dialogs.open_soon(person.ask_name, "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
     else:
         _launch(wanted)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import dialogs, person, queueing, shares, sweep_takes, sweeping
+from app import allowed, dialogs, person, queueing, shares, sweep_takes, sweeping
 from app.choosing import FIRST, reaches
 from app.launch_options import launch_options
 from app.launching import Order, order
@@ -49,7 +49,7 @@ def newcomer() -> None:
 
 
 def _first_run(found: Experiment) -> None:
-    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit"):
+    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **allowed.control("launch")):
         order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
@@ -124,6 +124,6 @@ def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any]) ->
             st.caption("Whoever opens this address finds the form filled as it is now.")
             st.code(as_path(LAUNCH, launch_query(found, preset, values)), language=None, wrap_lines=True)
         if who := person.name():
-            if st.button("Change name", type="tertiary"):
-                dialogs.open_soon(person.ask, "Runs that you start from now on carry the new name.", "Save")
+            if not person.has_account() and st.button("Change name", type="tertiary"):
+                dialogs.open_soon(person.ask_name, "Runs that you start from now on carry the new name.", "Save")
             st.caption(f"Launches as {as_text(who)}.")

@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from app import dialogs, person
+from app import allowed, dialogs, person
 from app.machine import size
 from app.markup import as_text, run_link, table
 from engine.errors import EngineError
@@ -32,7 +32,7 @@ def section(found: Sequence[Leftover]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Left over", anchor=False, width="stretch")
         st.button("Look again", help="Processes, folders and shared memory are looked through when the page is opened, and by this button.")
-        if ours and st.button("Clean up", key="clean-up", help="Asks first, and says what it would do."):
+        if ours and st.button("Clean up", key="clean-up", **allowed.control("clean up", help="Asks first, and says what it would do.")):
             dialogs.open_soon(ask_clean, ours)
     _say_cleaned()
     if not found:

@@ -4,6 +4,7 @@ from html import escape
 
 import streamlit as st
 
+from app import allowed, person
 from app.durations import duration
 from app.launching import Repetition, Resumption, order
 from app.markup import as_text, run_link
@@ -14,6 +15,7 @@ from engine.launch import why_not_resumable, why_not_retriable
 from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run
+from engine.terms import PRIORITIES
 
 LONG_CHAIN = 2
 """Two runs are told by the links to each other."""
@@ -57,7 +59,8 @@ def resume_button(run: Run) -> None:
     if not keeps:
         return
     refusal = why_not_resumable(Home.find(), run)
-    if st.button("Resume", key=f"resume-{run.id}", disabled=refusal is not None, help=as_text(str(refusal) if refusal else _promise(run))):
+    why_not = why_not_again(run) or (str(refusal) if refusal else None)
+    if st.button("Resume", key=f"resume-{run.id}", **allowed.off(why_not, help=None if why_not else as_text(_promise(run)))):
         order(Resumption(run.id))
 
 
@@ -65,13 +68,20 @@ def retry_button(run: Run) -> None:
     """Show the button that repeats a run that was cancelled, lost or failed."""
     if why_not_retriable(run) is not None:
         return
-    if st.button("Retry", key=f"retry-{run.id}", help="Queue a new run with these settings that begins from the start."):
+    words = "Queue a new run with these settings that begins from the start."
+    if st.button("Retry", key=f"retry-{run.id}", **allowed.off(why_not_again(run), help=words)):
         order(Repetition(run.id))
+
+
+def why_not_again(run: Run) -> str | None:
+    """Return why the person may not queue a run that goes back to this one, whose priority it keeps; None where they may."""
+    refusal = person.why_not("retry", [run.owner], f"Run {run.id}")
+    return refusal or (person.why_not("prefer") if run.terms.priority == PRIORITIES[-1] else None)
 
 
 def what_next(run: Run, reader: Reader) -> None:
     """Say what the buttons would do about a run that was cancelled, lost or failed; nothing where another run goes back to it already."""
-    if why_not_retriable(run) is not None or reader.resumed_as(run.id) or reader.retried_as(run.id):
+    if why_not_retriable(run) is not None or why_not_again(run) or reader.resumed_as(run.id) or reader.retried_as(run.id):
         return
     said = ["Retry begins it anew with the same settings."]
     if (found := _goes_on_from(run)) is not None:

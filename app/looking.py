@@ -35,7 +35,7 @@ def news_actions() -> None:
     if person.name() is not None:
         st.button("Mark as seen", key="home.seen", type="tertiary", on_click=_seen)
     elif st.button("Count from my last visit", key="home.name", type="tertiary"):
-        dialogs.open_soon(person.ask, WHY, "Save")
+        dialogs.open_soon(person.ask_name, WHY, "Save")
 
 
 def _seen() -> None:

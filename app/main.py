@@ -12,6 +12,7 @@ st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), la
 st.logo(str(IMAGES / "logo.svg"), size="large")
 st.html(ROOT / "app" / "browser" / "console.css")
 person.let_in()
+has_account = person.has_account()
 page = st.navigation(
     [
         st.Page(PAGES["home"], title="Home", default=True),
@@ -27,6 +28,8 @@ page = st.navigation(
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["notifications"], title="Notifications"),
         st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
+        st.Page(PAGES["people"], title="People", visibility="visible" if has_account and person.may("add person") else "hidden"),
+        st.Page(PAGES["account"], title="Account", visibility="visible" if has_account else "hidden"),
     ],
     position="top",
 )

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app import person
+from app import allowed, person
 from app.asking import command
 from app.markup import as_text
-from engine.store import RunRow, Store
+from engine.store import Reader, RunRow, Store
+from engine.store.guarding import what
 from engine.store.records import ENDED, Run
 
 
@@ -16,39 +17,56 @@ def marks(run: Run | RunRow) -> dict[str, str]:
     return {word: by for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)) if by}
 
 
-def mark_selected(runs: Sequence[RunRow]) -> None:
+def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) -> None:
     """Show what can be done with the runs that were ticked in a table.
 
     The orders are given before the page runs again, by the runs that stood there when the button was pressed: by then other rows may stand in the table.
+    `baseline` is the one that a single run of them would take the place of.
     """
-    ids = tuple(run.id for run in runs)
+    ids, owners, named = tuple(run.id for run in runs), _owners(runs), _what(runs)
     if any(not run.starred_by for run in runs):
         st.button(
-            "Star", key="mark.star", on_click=_order, args=(lambda store, who: store.star(ids, by=who), "starred"), help="Stars keep runs from the gc command."
+            "Star",
+            key="mark.star",
+            on_click=_order,
+            args=(lambda store, who: store.star(ids, by=who), "starred"),
+            **allowed.control("star", owners, what=named, help="Stars keep runs from the gc command."),
         )
     if any(run.starred_by for run in runs):
-        st.button("Take stars off", key="mark.unstar", on_click=_order, args=(lambda store, who: store.unstar(ids, by=who), "no longer starred"))
-    with st.popover("Tag", key="mark.tags"):
+        take_off = allowed.control("unstar", owners, what=named)
+        st.button("Take stars off", key="mark.unstar", on_click=_order, args=(lambda store, who: store.unstar(ids, by=who), "no longer starred"), **take_off)
+    with st.popover("Tag", key="mark.tags", **allowed.control("tag", owners, what=named)):
         st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, such as thesis")
         with st.container(horizontal=True):
             st.button("Add it", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
             st.button("Take it off", key="mark.tag.remove", on_click=_tag, args=(ids, False))
     if len(runs) == 1 and not runs[0].pinned_by:
-        st.button("Pin as baseline", key="mark.pin", on_click=_order, args=(lambda store, who: pinned(store, ids[0], who), "the baseline of its experiment"))
+        st.button(
+            "Pin as baseline",
+            key="mark.pin",
+            on_click=_order,
+            args=(lambda store, who: pinned(store, ids[0], who), "the baseline of its experiment"),
+            **_pinning(runs[0], baseline),
+        )
     if len(runs) == 1 and runs[0].pinned_by:
-        st.button("Unpin", key="mark.unpin", on_click=_order, args=(lambda store, who: store.unpin(ids[0], by=who), "no longer a baseline"))
-    ended = tuple(run.id for run in runs if run.status in ENDED and not run.archived_by)
-    if ended:
+        let_go = allowed.control("unpin", owners, what=named)
+        st.button("Unpin", key="mark.unpin", on_click=_order, args=(lambda store, who: store.unpin(ids[0], by=who), "no longer a baseline"), **let_go)
+    over = [run for run in runs if run.status in ENDED and not run.archived_by]
+    ended = tuple(run.id for run in over)
+    if over:
         words = "They leave the tables; nothing is lost, and the switch for archived runs shows them."
-        st.button("Archive", key="mark.archive", on_click=_order, args=(lambda store, who: store.archive(ended, by=who), "archived"), help=words)
+        put_away = allowed.control("archive", _owners(over), what=_what(over), help=words)
+        st.button("Archive", key="mark.archive", on_click=_order, args=(lambda store, who: store.archive(ended, by=who), "archived"), **put_away)
     if any(run.archived_by for run in runs):
-        st.button("Restore", key="mark.restore", on_click=_order, args=(lambda store, who: store.unarchive(ids, by=who), "back in the tables"))
+        take_out = allowed.control("unarchive", owners, what=named)
+        st.button("Restore", key="mark.restore", on_click=_order, args=(lambda store, who: store.unarchive(ids, by=who), "back in the tables"), **take_out)
 
 
-def marks_of(run: Run) -> None:
-    """Show the marks of one run, folded, each with a button that puts it on or takes it off."""
+def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
+    """Show the marks of one run, folded, each with a button that puts it on or takes it off; `baseline` is the one whose place it would take."""
     ids, who = [run.id], person.whoever()
-    with st.popover("Marks", help="Star, baseline, archive. Name, tags and note are under Notes."):
+    words = "Star, baseline, archive. Name, tags and note are under Notes."
+    with st.popover("Marks", **allowed.control("star", [run.owner], what=f"Run {run.id}", help=words)):
         if run.starred_by:
             _button(run, "Take the star off", lambda store: store.unstar(ids, by=who))
         else:
@@ -56,7 +74,7 @@ def marks_of(run: Run) -> None:
         if run.pinned_by:
             _button(run, "Unpin", lambda store: store.unpin(run.id, by=who))
         else:
-            _button(run, "Pin as baseline", lambda store: store.pin(run.id, by=who))
+            _button(run, "Pin as baseline", lambda store: store.pin(run.id, by=who), _pinning(run, baseline))
         if run.archived_by:
             _button(run, "Restore", lambda store: store.unarchive(ids, by=who))
         elif run.active:
@@ -65,12 +83,31 @@ def marks_of(run: Run) -> None:
             _button(run, "Archive", lambda store: store.archive(ids, by=who))
 
 
-def _button(run: Run, label: str, order: Callable[[Store], object]) -> None:
+def baseline_beside(reader: Reader, experiment: str) -> RunRow | None:
+    """Return the run whose place another one would take as baseline; None too for those to whom it is all one whose that is."""
+    return None if person.may("pin", [""]) else reader.pinned().get(experiment)
+
+
+def _pinning(run: Run | RunRow, baseline: Run | RunRow | None) -> allowed.Control:
+    """Return how the button stands that makes a run the baseline: it takes the mark off another run, which has to be the person's too."""
+    others = [baseline] if baseline and baseline.id != run.id else []
+    return allowed.control("pin", [run.owner, *(each.owner for each in others)], what="The run, or the baseline that it would take the place of,")
+
+
+def _owners(runs: Sequence[RunRow]) -> list[str]:
+    return list(dict.fromkeys(run.owner for run in runs))
+
+
+def _what(runs: Sequence[RunRow]) -> str:
+    return what("run", [run.id for run in runs])
+
+
+def _button(run: Run, label: str, order: Callable[[Store], object], stands: allowed.Control | None = None) -> None:
     def give(store: Store) -> bool:
         order(store)
         return True
 
-    if st.button(label, key=f"mark-{label}-{run.id}", width="stretch") and command(give):
+    if st.button(label, key=f"mark-{label}-{run.id}", width="stretch", **(stands or allowed.off(None))) and command(give):
         st.rerun()
 
 

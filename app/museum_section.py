@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from app import live
+from app import allowed, live
 from app.base import at
 from app.launching import Order, order
 from app.links import LAUNCH
@@ -89,7 +89,7 @@ def _caught(sign: Sign, visit: Visit, way: Way) -> None:
 
 def _footer(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        if st.button("Run it again" if visit else "Run it", key=f"museum.run.{sign.name}", disabled=coming is not None):
+        if st.button("Run it again" if visit else "Run it", key=f"museum.run.{sign.name}", **allowed.control("launch", disabled=coming is not None)):
             launch(sign.name)
         if visit:
             by = f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, {when(visit.run.created_at)}"

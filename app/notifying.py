@@ -28,7 +28,7 @@ def notifications_section(*, is_page: bool = False) -> None:
         with reading():
             st.write("Messages tell people that runs of theirs have ended. Say who you are, and you can set up where yours go.")
         if st.button("Say who you are", key="notify.who"):
-            dialogs.open_soon(person.ask, "Your runs carry your name; messages tell you of those.", "Go on")
+            dialogs.open_soon(person.ask_name, "Your runs carry your name; messages tell you of those.", "Go on")
         return
     st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(who, st.header if is_page else st.subheader)
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from app import dialogs, person
+from app import allowed, dialogs, person
 from app.asking import command
 from app.base import at
 from app.links import launch_query
@@ -28,7 +28,10 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-_NAMES = ("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine", "notifications")
+_NAMES = (
+    *("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine"),
+    *("notifications", "account", "people"),
+)
 PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
 
 
@@ -136,13 +139,13 @@ def cancel_button(run: Run | RunRow) -> None:
     """Show the button that cancels, for a run that has not ended; a second click offers force."""
     if run.status in ENDED:
         return
-    if st.button("Cancel", key=f"cancel-{run.id}"):
+    if st.button("Cancel", key=f"cancel-{run.id}", **allowed.control("cancel", [run.owner], what=f"Run {run.id}")):
         dialogs.open_soon(ask_cancel, run)
 
 
 def clone_button(run: Run | RunRow) -> None:
     """Show the button that fills the launch form with a run's settings."""
-    if st.button("Clone", key=f"clone-{run.id}", help="Fill the launch form with this run's settings."):
+    if st.button("Clone", key=f"clone-{run.id}", **allowed.control("launch", help="Fill the launch form with this run's settings.")):
         try:
             clone(run)
         except EngineError as error:

@@ -1,16 +1,21 @@
 """Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for when first needed."""
 
 from collections.abc import Collection, Mapping
+from time import monotonic
 
 import streamlit as st
 
 from app import identity, live
 from app.base import at
-from app.doorway import Visitor, visitor_now
+from app.doorway import Visitor, key_in, visitor_now
+from app.markup import as_text
 from engine.access.rules import Standing
+from engine.errors import EngineError
 from engine.home import Home
 
-_HERE = "person"
+_HERE, _VISITOR = "person", "person.visitor"
+FRESH_S = 0.5
+"""So long one look serves all that a script run asks. It outlives no sign-out: the gate looks anew at each message, and without one no script runs."""
 
 
 def standing() -> Standing:
@@ -26,6 +31,16 @@ def name() -> str | None:
     return standing().name or None
 
 
+def has_account() -> bool:
+    """Say whether somebody is signed in at this browser; in a lab without accounts nobody is."""
+    return _visitor().who is not None
+
+
+def key() -> str:
+    """Return what the store knows this browser's sign-in by, empty where there is none."""
+    return _visitor().key
+
+
 def may(command: str, owners: Collection[str] = ()) -> bool:
     """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the store holds it."""
     return standing().may(command, owners)
@@ -37,7 +52,7 @@ def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str |
 
 
 @st.dialog("What is your name?")
-def ask(why: str, button: str) -> None:
+def ask_name(why: str, button: str) -> None:
     """Ask for the name in a dialog; the page runs again once it is known."""
     st.write(why)
     if said := identity.take_over(Home.find(), live.name_form(name() or "", button)):
@@ -52,7 +67,9 @@ def whoever() -> str:
 
 def let_in() -> None:
     """End the script for whoever has not signed in, or is signed out by now, where a sign-in is asked for."""
-    if not _visitor().welcome:
+    st.session_state.pop(_VISITOR, None)
+    found = _visitor()
+    if not found.welcome:
         st.title("Signed out")
         st.write("You have to sign in to see this lab.")
         st.link_button("Sign in", at("/signin"), type="primary")
@@ -60,7 +77,19 @@ def let_in() -> None:
 
 
 def _visitor() -> Visitor:
-    return visitor_now(_cookies())
+    cookies = _cookies()
+    key = key_in(cookies)
+    kept = st.session_state.get(_VISITOR)
+    if kept and kept[0] == (key, Home.find()) and monotonic() - kept[1] < FRESH_S:
+        found: Visitor = kept[2]
+        return found
+    try:
+        found = visitor_now(cookies)
+    except EngineError as error:
+        st.error(as_text(str(error)))
+        st.stop()
+    st.session_state[_VISITOR] = ((key, Home.find()), monotonic(), found)
+    return found
 
 
 def _cookies() -> Mapping[str, str]:

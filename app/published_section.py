@@ -7,7 +7,7 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import launching, live, noting
+from app import allowed, launching, live, noting
 from app.asking import reading
 from app.forms import label_of
 from app.markup import as_text, sweep_link, when
@@ -139,7 +139,8 @@ def _launches(found: Figure, judged: Judgement | None) -> None:
             st.caption(as_text(f"{size.capitalize()}: {error}"))
             continue
         with st.container(gap="xsmall"):
-            if st.button(f"Launch {size}: {len(planned.cells)} runs", key=f"launch-{found.key(size)}", type="primary" if size == "reduced" else "secondary"):
+            kind: Literal["primary", "secondary"] = "primary" if size == "reduced" else "secondary"
+            if st.button(f"Launch {size}: {len(planned.cells)} runs", key=f"launch-{found.key(size)}", type=kind, **allowed.control("launch sweep")):
                 _launch(found, size)
             st.caption(as_text(" ".join([cost, *less])))
 

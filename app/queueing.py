@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import person
+from app import allowed, person
 from app.asking import command, reading
 from app.durations import duration
 from app.markup import as_text
@@ -68,30 +68,32 @@ def queue_actions(run: Run) -> None:
     """Show what can be done about a run that waits: hold or release it, move it, change its priority."""
     if run.status != "queued":
         return
-    with st.popover("Queue", help="Hold it back, or change its place."):
+    named, owners = f"Run {run.id}", [run.owner]
+    prefers = allowed.control("prefer", owners, what=named)
+    with st.popover("Queue", **allowed.control("hold", owners, what=named, help="Hold it back, or change its place.")):
         if run.held_by:
             _button("Release", run, lambda store, who: store.release(run.id, by=who))
         else:
             _button("Hold", run, lambda store, who: store.hold(run.id, by=who))
-        _button("Move to the front", run, lambda store, who: store.move(run.id, "front", by=who))
+        _button("Move to the front", run, lambda store, who: store.move(run.id, "front", by=who), prefers)
         _button("Move to the back", run, lambda store, who: store.move(run.id, "back", by=who))
         st.caption(f"Its priority is {run.terms.priority}; front and back are those of that priority.")
         for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
-            _button(f"Make its priority {other}", run, _giving(run.id, other))
+            _button(f"Make its priority {other}", run, _giving(run.id, other), prefers if other == PRIORITIES[-1] else None)
 
 
 def _giving(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
     return lambda store, who: store.set_priority(run_id, priority, by=who)
 
 
-def _button(label: str, run: Run, order: Callable[[Store, str], None]) -> None:
+def _button(label: str, run: Run, order: Callable[[Store, str], None], stands: allowed.Control | None = None) -> None:
     """Show one button; where the store can't do what it says, its sentence stands below."""
 
     def done(store: Store) -> bool:
         order(store, person.whoever())
         return True
 
-    if st.button(label, key=f"queue-{run.id}-{label}", width="stretch") and command(done):
+    if st.button(label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or allowed.off(None))) and command(done):
         st.rerun()
 
 

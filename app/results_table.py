@@ -10,7 +10,7 @@ from app.board import Line
 from app.board_columns import measured, told
 from app.exporting import download
 from app.importing import import_button
-from app.marking import mark_selected
+from app.marking import baseline_beside, mark_selected
 from app.results_report import report_of
 from app.results_view import View
 from engine.store import Reader
@@ -135,7 +135,7 @@ def _act(reader: Reader, ids: Sequence[int]) -> None:
         st.page_link(parts.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content")
     if "compare" in parts.PAGES:
         st.page_link(parts.PAGES["compare"], label="Compare", query_params={"runs": ",".join(map(str, ids))}, width="content")
-    mark_selected(runs)
+    mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
 
 def _counted(view: View, found: Found, has_baseline: bool) -> str:

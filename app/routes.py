@@ -23,6 +23,7 @@ from app.gate import HEALTH, VISITOR
 from app.health import health
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.password_page import password_routes
 from app.prometheus import prometheus_routes
 from app.reading_bodies import body
 from app.signing import sign_in_routes
@@ -53,6 +54,7 @@ def routes() -> list[BaseRoute]:
         Route(at("/api/name"), name, methods=["POST"]),
         Route(at(PLOTLY_URL), plotly_script),
         *sign_in_routes(),
+        *password_routes(),
         *prometheus_routes(),
         *api_routes(),
         *([Route(HEALTH, _answered(health)), Route("/", to_the_console)] if base() else []),

@@ -5,7 +5,7 @@ from html import escape
 
 import streamlit as st
 
-from app import parts
+from app import parts, person
 from app.durations import duration, since
 from app.links import LAUNCH, as_path, launch_query
 from app.marking import marks
@@ -52,7 +52,12 @@ def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
 
 
 def _clone_link(run: RunRow) -> str:
-    """Return a link to the launch form with the run's settings, empty where its experiment is no longer known: a button each cost a page its speed."""
+    """Return a link to the launch form with the run's settings: a button each cost a page its speed.
+
+    It is empty where the experiment is no longer known, or the person may not launch.
+    """
+    if not person.may("launch"):
+        return ""
     try:
         query = launch_query(experiment(run.experiment), run.preset, run.config)
     except EngineError:

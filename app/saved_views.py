@@ -19,8 +19,14 @@ def entry(view: SavedView, *, with_page: bool = False) -> None:
     page = f"{escape(view.page.capitalize())}, " if with_page else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.html(f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, {when(view.saved_at)}</span></div>', width="stretch")
-        if view.owner == person.name():
+        if is_to_change(view):
             _change(view)
+
+
+def is_to_change(view: SavedView) -> bool:
+    """Say whether the person may rename and delete a view; in a lab without accounts its owner alone, by courtesy."""
+    here = person.standing()
+    return view.owner == here.name if here.open else here.may("rename view", [view.owner])
 
 
 def _change(view: SavedView) -> None:

@@ -78,12 +78,22 @@ def environment(run: Run, reader: Reader) -> None:
 
 
 def notes(run: Run, reader: Reader) -> None:
-    """Let people name the run, and leave a note and tags on it."""
+    """Let people name the run, and leave a note and tags on it; who may not reads them."""
+    if not person.may("note", [run.owner]):
+        _noted(run)
+        return
     name = st.text_input("Name", value=run.name, key=f"name-{run.id}", max_chars=200, placeholder="What lists call it beside its experiment.")
     tags = st.text_input("Tags, apart by commas", value=", ".join(run.tags), key=f"tags-{run.id}", help="Words that the search on Runs and Results finds.")
     text = st.text_area("Note", value=run.note, key=f"note-{run.id}", max_chars=4_000, placeholder="What this run showed, for whoever finds it later.")
     if st.button("Save", key=f"save-{run.id}"):
         _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text, name.strip())
+
+
+def _noted(run: Run) -> None:
+    """Show the name, the tags and the note of a run that is somebody else's."""
+    rows = [["Name", escape(run.name) or "–"], ["Tags", escape(", ".join(run.tags)) or "–"]]
+    st.html(table(["What", "Value"], rows, caption="What people call the run"))
+    st.text(run.note or "No note has been written yet.")
 
 
 def episode(run: Run, reader: Reader) -> None:

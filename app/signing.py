@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from html import escape
 from string import Template
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 from app import known_browser
 from app.base import at, cookie_path
 from app.doorway import Visitor, cookie_name, is_secure, safe_way
+from app.form_fields import UNREAD, form_fields
 from app.gate import VISITOR
-from app.reading_bodies import body
 from engine.access.providers import configured
 from engine.access.signing_in import AT_ONCE, sign_in
 from engine.errors import EngineError, SignInRefused
@@ -25,11 +25,9 @@ from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import LASTS_S, Way
 
-LONGEST_FORM = 8_000
 MOST_WAITING = 24
 """Sign-ins that wait for their check; more are sent away, so that a flood of them holds up nothing else."""
 BUSY = "Very many sign in at this moment. Try again in a few seconds."
-UNREAD = "That form was too long, or took too long to come. Try again."
 PAGE = Template((ROOT / "app" / "browser" / "signin.html").read_text())
 ONWARD = (ROOT / "app" / "browser" / "signingout.html").read_text()
 """Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our policy)."""
@@ -62,7 +60,7 @@ async def form(request: Request) -> Response:
 
 async def come_in(request: Request) -> Response:
     """Take a name and a password; set a new cookie and end the sign-in that an old one stood for."""
-    fields = await _fields(request)
+    fields = await form_fields(request)
     if fields is None:
         return page(at("/"), said=UNREAD, status=413, headers={"connection": "close"})
     wanted, name = safe_way(fields.get("next", "/")), fields.get("name", "")
@@ -158,16 +156,3 @@ async def _checked(request: Request, name: str, password: str) -> str | None:
         return await asyncio.get_running_loop().run_in_executor(_checks, check)
     finally:
         _waiting.discard(mine)
-
-
-async def _fields(request: Request) -> dict[str, str] | None:
-    """Return the fields of a form, the first value of each; nothing of what is no form, and None of one that is too long or slow."""
-    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return {}
-    if (sent := await body(request, LONGEST_FORM)) is None:
-        return None
-    try:
-        found = parse_qs(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
-    except ValueError:  # more fields than any form of ours has
-        return {}
-    return {name: values[0] for name, values in found.items()}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import dialogs, person
+from app import allowed, dialogs, person
 from app.asking import command
 from app.forms import label_of
 from app.markup import as_text
@@ -20,17 +20,27 @@ from engine.sweep_values import read_values, value_in_words
 
 def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Show a button for each thing that the sweep allows at the moment."""
+
+    def stands(command: str, help: str | None = None) -> allowed.Control:
+        return allowed.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
+
     if sweep.paused:
-        if st.button("Let it go on", key=f"release-sweep-{sweep.id}", type="primary", help="Its queued runs are taken again, in their order."):
+        words = "Its queued runs are taken again, in their order."
+        if st.button("Let it go on", key=f"release-sweep-{sweep.id}", type="primary", **stands("go on with sweep", words)):
             _order_hold(sweep, hold=False)
-    elif "queued" in sweep.statuses and st.button("Pause", key=f"hold-sweep-{sweep.id}", help="Its queued runs wait until it is let go on; live ones go on."):
-        _order_hold(sweep, hold=True)
+    elif "queued" in sweep.statuses:
+        words = "Its queued runs wait until it is let go on; live ones go on."
+        if st.button("Pause", key=f"hold-sweep-{sweep.id}", **stands("pause sweep", words)):
+            _order_hold(sweep, hold=True)
     ended = {run.status for run in newest(sweep, runs)}
-    if ended & {*BAD_ENDS, "cancelled"} and st.button("Retry", key=f"retry-sweep-{sweep.id}", help="Queue another run of each cell that did not finish."):
+    words = "Queue another run of each cell that did not finish."
+    if ended & {*BAD_ENDS, "cancelled"} and st.button("Retry", key=f"retry-sweep-{sweep.id}", **stands("retry sweep", words)):
         dialogs.open_soon(ask_retry, sweep, runs)
-    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", help="Add values, seeds or draws as new cells of this sweep."):
+    words = "Add values, seeds or draws as new cells of this sweep."
+    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **stands("extend sweep", words)):
         dialogs.open_soon(ask_extend, sweep, runs)
-    if any(run.status not in ENDED and run.status != "stopping" for run in runs) and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}"):
+    can_end = any(run.status not in ENDED and run.status != "stopping" for run in runs)
+    if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **stands("cancel sweep")):
         dialogs.open_soon(ask_cancel, sweep)
 
 

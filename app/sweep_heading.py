@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from app import parts, sweep_takes
+from app import allowed, parts, sweep_takes
 from app.markup import as_text, bar, figure_link, sweep_link, when
 from app.sweep_actions import actions
 from app.sweep_numbers import experiment_of
@@ -27,6 +27,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
         if sweep.paused:
             st.badge("paused", color="orange")
             st.text("Its queued runs wait until someone lets it go on.")
+    allowed.say_whose(f"Sweep {sweep.id}", sweep.owner)
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
         sweep_takes.what_is_left(sweep)

@@ -8,6 +8,7 @@ from app.duel_form import form
 from app.duel_list import entry
 from app.duel_view import page
 from app.launching import carry_out_waiting
+from app.membership import form_is_closed
 
 NEWEST = 30
 carry_out_waiting()
@@ -23,7 +24,8 @@ else:
     with reading() as reader:
         parts.runner_banner(reader)
         newest = reader.duels(limit=NEWEST)
-    form()
+    if not form_is_closed("launch duel"):
+        form()
     st.header("Duels so far", anchor=False)
     if not newest:
         st.text("None yet. The first one stands here as soon as it is launched.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app import home_standing, home_views, live, looking, parts, person
+from app import allowed, home_standing, home_views, live, looking, parts, person
 from app.asking import reading
 from app.launching import carry_out_waiting
 from app.launchpad import newcomer
@@ -60,6 +60,6 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
-    if st.button("Launch a run", key="home.launch", type="secondary" if is_fresh else "primary"):
+    if st.button("Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **allowed.control("launch")):
         st.switch_page(parts.PAGES["launch"])
 page()

@@ -6,6 +6,7 @@ from app import choosing, forms, live
 from app.asking import reading
 from app.launching import carry_out_waiting
 from app.launchpad import first_visit, launchpad
+from app.membership import form_is_closed
 from app.parts import runner_banner
 
 carry_out_waiting()
@@ -14,6 +15,8 @@ with reading() as reader:
     runner_banner(reader)
 
 st.title("Launch", anchor=False)
+if form_is_closed("launch"):
+    st.stop()
 experiment, preset = choosing.chosen()
 choosing.complaints()
 if is_first_visit:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import live, parts
+from app import allowed, live, parts
 from app.asking import reading
 from app.launching import carry_out_waiting
 from app.museum_list import exhibits
@@ -39,7 +39,8 @@ def chosen_system() -> str | None:
 def all_of_them(found: Museum) -> None:
     """Offer one run of all exhibits."""
     on = found.shows("all") is not None
-    if st.button("Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", disabled=on, help=TAKES):
+    stands = allowed.control("launch", disabled=on, help=TAKES)
+    if st.button("Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", **stands):
         launch("all")
 
 

@@ -45,6 +45,7 @@ function start(element) {
       const answer = await fetch(asked.version === null ? asked.url : `${asked.url}&version=${pulse.version}`, { cache: "no-store" });
       const news = await answer.json();
       pulse.failures = answer.ok ? 0 : pulse.failures + 1;
+      if (answer.status === 401) location.reload(); // signed out elsewhere: the way in stands in its place
       if (answer.ok && asked === pulse.data) {
         if (!news.unchanged) take(news);
         askForRerun();

@@ -1,5 +1,6 @@
 """Passwords: their rule, their argon2 hashes, and a check that takes as long for a name that nobody has."""
 
+import secrets
 from functools import cache
 
 from argon2 import PasswordHasher
@@ -21,6 +22,11 @@ def hashed(password: str, name: str = "") -> str:
     if len(set(password)) < 4:
         raise ConfigError([Problem("password", "A password of so few different characters is guessed at once. Choose another one.")])
     return _hasher.hash(password)
+
+
+def made() -> str:
+    """Return a password of 96 random bits, for an admin to hand over."""
+    return secrets.token_urlsafe(12)
 
 
 def fits(password: str, stored: str | None) -> bool:

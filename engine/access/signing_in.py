@@ -13,8 +13,8 @@ from engine.store.sign_ins import NOBODY
 
 AT_ONCE = 2
 """A check takes 64 MiB and a core for a moment, so that a crowd of them must not take the machine."""
-_at_once = BoundedSemaphore(AT_ONCE)
-_patience = Patience()
+at_once = BoundedSemaphore(AT_ONCE)
+patience = Patience()
 
 
 def sign_in(home: Home, name: str, password: str, *, browser: str = "", address: str = "", known: str = "") -> str:
@@ -23,10 +23,10 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "", address:
     `address` is where the browser is; `known` tells it from others, where that person has signed in on it before.
     """
     name = plain(name)[:200]
-    attempt = _patience.begin(str(home.path), name, address, known)
+    attempt = patience.begin(str(home.path), name, address, known)
     with Reader.open(home) as reader:
         kept, stored = reader.password_of(name)
-    with _at_once:
+    with at_once:
         fits = passwords.fits(password, stored)
     with Store.open(home, timeout_s=5.0) as store:
         if not fits:
@@ -35,7 +35,7 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "", address:
         if stored and passwords.is_outdated(stored):
             store.renew_password(kept, passwords.hashed(password))
         secret = store.begin_sign_in(kept, "password", browser=browser)
-    _patience.forgive(attempt)
+    patience.forgive(attempt)
     return secret
 
 

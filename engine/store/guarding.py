@@ -25,7 +25,9 @@ _OWNERS = {
 }
 """How the owners of a command's targets are found, by what kind they are; what is not there has none, and the command itself says so."""
 DETAIL_LENGTH = 500
-_SILENT = frozenset({"self", "config", "runs", "plan", "grid", "before", "demand", "terms", "text", "password", "address", "query", "resumes"})
+_SILENT = frozenset(
+    {"self", "config", "runs", "plan", "grid", "before", "demand", "terms", "text", "password", "address", "but_key", "query", "resumes", "once"}
+)
 """Arguments that the audit log does not repeat: long ones, which stand elsewhere, and secrets."""
 
 

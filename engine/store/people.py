@@ -111,9 +111,9 @@ class PeopleCommands(Guarded):
         return person
 
     @command("end sign-ins", "person")
-    def end_sign_ins(self, name: str, *, by: str) -> int:
-        """Sign somebody out of every browser; return of how many."""
-        return self._end_all(self._person(name).id, by)
+    def end_sign_ins(self, name: str, *, by: str, but_key: str = "") -> int:
+        """Sign somebody out of every browser, but for the sign-in `but_key` where one is named; return of how many."""
+        return self._end_all(self._person(name).id, by, but_key)
 
     def note_restored(self, backup: str, *, by: str, accounts: Sequence[Account] = ()) -> None:
         """End all sign-ins and take back all tokens of a store that was put in the place of a newer one, and keep who did that.
@@ -129,9 +129,9 @@ class PeopleCommands(Guarded):
             connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [now()])
             self._audit("restore", by, "", "", [], f"from {backup}; everyone has to sign in again")
 
-    def _end_all(self, person_id: int, by: str) -> int:
-        sql = "UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE person_id = ? AND ended_at IS NULL"
-        return self.connection.execute(sql, [now(), by, person_id]).rowcount
+    def _end_all(self, person_id: int, by: str, but_key: str = "") -> int:
+        sql = "UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE person_id = ? AND ended_at IS NULL AND key <> ?"
+        return self.connection.execute(sql, [now(), by, person_id, but_key]).rowcount
 
     def _changed(self, name: str, sql: str, *values: Any) -> Person:
         """Change a person, inside a change that an admin less may not end."""

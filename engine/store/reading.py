@@ -14,6 +14,7 @@ from engine.store.duels import Duels
 from engine.store.grouping import Groups
 from engine.store.guarding import Standings
 from engine.store.heat import count_heat
+from engine.store.holdings import Holdings
 from engine.store.looks import Looks
 from engine.store.news import News
 from engine.store.origins import Origins
@@ -57,6 +58,7 @@ class Reader(
     Standings,
     People,
     SignIns,
+    Holdings,
     Audit,
     Channels,
     Outbox,

@@ -104,6 +104,29 @@ def page(tmp_path: Path) -> Iterator[Page]:
         context.close()
 
 
+@pytest.fixture
+def somebody() -> Iterator[Callable[[], Page]]:
+    """Return what opens a page in a browser of its own each time: its cookies are no one else's."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS)
+
+        def opened() -> Page:
+            context = browser.new_context(viewport={"width": 1300, "height": 1400})
+            context.set_default_timeout(30_000)
+            return context.new_page()
+
+        yield opened
+        browser.close()
+
+
+def sign_in(page: Page, address: str, name: str, password: str, to: str = "/") -> None:
+    """Go to a page, which asks for a sign-in, and sign in there."""
+    page.goto(address + to)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
 def wait_until(holds: Callable[[], bool], deadline_s: float, what: str) -> None:
     """Wait until something holds; fail with its name past the deadline."""
     end = time.monotonic() + deadline_s

@@ -68,6 +68,8 @@ EMPTY = (
     Place("machine, empty", "/machine", "Nothing is left over"),
     Place("notifications, empty", "/notifications", "Say who you are"),
     Place("sweep, empty", "/sweep", "No sweep has been launched yet."),
+    Place("account, nobody has one", "/account", "Nobody has an account"),
+    Place("people, nobody there", "/people", "Nobody has an account"),
 )
 """Each page before anything was launched."""
 
@@ -118,6 +120,15 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
         Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Finished runs", press("Extend")),
     )
+
+
+OF_ACCOUNTS = (
+    Place("account", "/account", "Make a token"),
+    Place("people", "/people", "Add somebody"),
+    Place("people, one changed", "/people", "Add somebody", press("Change", "This is you")),
+    Place("audit log", "/people?view=Audit+log", "Entries are only ever added"),
+)
+"""What admins find beside the other pages, in a lab whose people have accounts."""
 
 
 def settle(page: Page, scheme: Scheme = "light") -> None:

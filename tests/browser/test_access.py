@@ -1,16 +1,16 @@
 """Every page is open to those who can't see it well or use no mouse: axe-core finds nothing grave, every control shows its focus, a dialog gives it back."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from engine.home import Home
 from engine.store import Status
-from tests.app import duel_labs, labs, museum_labs, small_labs
+from tests.app import duel_labs, labs, museum_labs, people_labs, small_labs
 from tests.browser.axe import findings, grave
-from tests.browser.conftest import Console
-from tests.browser.places import EMPTY, Place, go, settle, states, the_pages, turn
+from tests.browser.conftest import Console, sign_in
+from tests.browser.places import EMPTY, OF_ACCOUNTS, Place, go, settle, states, the_pages, turn
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SOON_MS = 30_000
@@ -104,3 +104,21 @@ def test_every_control_can_be_focused_and_shows_it_and_a_dialog_gives_the_focus_
     expect(dialog).to_have_count(0, timeout=SOON_MS)
     settle(page)
     expect(cancel).to_be_focused(timeout=SOON_MS)
+
+
+def test_axe_finds_nothing_grave_on_the_pages_of_accounts_and_on_the_way_in(still: Home, console: Console, somebody: Callable[[], Page]) -> None:
+    page = somebody()
+    people_labs.fill(still, passwords=True)
+    sign_in(page, console.address, "ada", people_labs.PASSWORD, "/account")
+    page.get_by_text("Make a token").wait_for()
+    check(page, console.address, OF_ACCOUNTS)
+    found = []
+    for path in ("/password", "/signin"):
+        if path == "/signin":
+            page.context.clear_cookies()
+        page.goto(console.address + path)
+        page.get_by_role("button").first.wait_for()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found += [f"{path}, {scheme}: {each}" for each in grave(findings(page))]
+    assert not found, "\n".join(found)

@@ -1,0 +1,29 @@
+"""Account: who one is in this lab and what one may do; the browsers, the password and the tokens that prove it; the way out."""
+
+import streamlit as st
+
+from app import account, person
+from app.account_tokens import tokens
+from app.asking import reading
+from app.sign_out_form import sign_out_form
+
+if not person.has_account():
+    st.title("Account", anchor=False)
+    account.no_accounts()
+    st.stop()
+with reading() as reader:
+    me = reader.person(person.whoever())
+    there, made = reader.sign_ins(me.name), reader.tokens(me.name)
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Account", anchor=False, width="stretch")
+    sign_out_form()
+if st.query_params.get("changed") == "password":
+    st.success("Your password is changed, and you are signed out of every other browser.")
+account.who(me)
+st.header("Browsers", anchor=False)
+account.browsers(me, there)
+st.header("Password", anchor=False)
+account.password(me)
+st.header("Tokens", anchor=False)
+tokens(me, made)

@@ -1,0 +1,160 @@
+"""Pages offer a person what the rules allow and nothing else; what is given all the same is refused with a sentence, and a sign-out ends it all."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.access.rules import Standing
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.store.sign_ins import key_of
+from tests.app import people_labs
+from tests.app.people_labs import PEOPLE, SETUP, Lab, sign_in
+from tests.app.test_pages import opened, said
+from tests.app.test_sweeps import html
+
+OWNERS = ("mo", "mia")
+QUEUE = {"Hold": "hold", "Move to the front": "prefer", "Move to the back": "yield", "Make its priority high": "prefer", "Make its priority low": "yield"}
+MARKS = {"Star": "star", "Pin as baseline": "pin", "Archive": "archive"}
+SWEEP = {"Pause": "pause sweep", "Extend": "extend sweep", "Cancel all": "cancel sweep"}
+FORMS = {"home": "Launch a run", "museum": "Run all exhibits", "results": "Import"}
+
+
+@pytest.fixture
+def roles(home: Home) -> Lab:
+    """Fill a home that has accounts."""
+    return people_labs.fill(home)
+
+
+def offered(test: AppTest) -> dict[str, bool]:
+    """Return by label whether a button can be pressed; of several with one label whether each can."""
+    assert not test.exception
+    found: dict[str, bool] = {}
+    for button in test.button:
+        found[button.label] = found.get(button.label, True) and not button.disabled
+    return found
+
+
+def boxes(test: AppTest) -> dict[str, bool]:
+    """Return by label whether a box of buttons can be opened."""
+    found: dict[str, bool] = {}
+    nodes: list[Any] = [test.main]
+    while nodes:
+        node = nodes.pop()
+        nodes += getattr(node, "children", {}).values()
+        if node.type == "popover":
+            found[node.proto.popover.label] = not node.proto.popover.disabled
+    return found
+
+
+def within(test: AppTest, box: str, labels: dict[str, str]) -> dict[str, bool]:
+    """Return by label what can be pressed in a box."""
+    buttons, can_open = offered(test), boxes(test)[box]
+    return {label: can_open and buttons[label] for label in labels}
+
+
+def words(test: AppTest) -> str:
+    return said(test).replace("\\", "")
+
+
+@pytest.mark.parametrize("name", ["vera", "mo", "ada"])
+def test_every_page_offers_what_the_rules_allow(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    sign_in(home, monkeypatch, name)
+    here = Standing(name, PEOPLE[name])
+
+    def may(commands: dict[str, str], owner: str) -> dict[str, bool]:
+        return {label: here.may(command, [owner]) for label, command in commands.items()}
+
+    for owner in OWNERS:
+        waits, failed = (opened("run", {"run": str(ids[owner]), "section": "Notes"}) for ids in (roles.queued, roles.failed))
+        assert within(waits, "Queue", QUEUE) == may(QUEUE, owner)
+        assert within(failed, "Marks", MARKS) == may(MARKS, owner)
+        assert offered(waits)["Cancel"] == here.may("cancel", [owner])
+        assert (offered(failed)["Retry"], offered(failed)["Clone"]) == (here.may("retry", [owner]), here.may("launch"))
+        assert bool(failed.text_area) == here.may("note", [owner])
+        assert ("To stop, retry or edit" in words(failed)) != here.may("note", [owner])
+        sweep = offered(opened("sweep", {"sweep": str(roles.sweeps[owner])}))
+        assert {label: sweep[label] for label in SWEEP} == may(SWEEP, owner)
+    rows = opened("runs")
+    assert [not rows.button(key=f"cancel-{roles.running[owner]}").disabled for owner in OWNERS] == [here.may("cancel", [owner]) for owner in OWNERS]
+    assert (">Clone</a>" in html(rows)) == here.may("launch")
+    assert [f"view.change.{roles.views[owner]}" in _changed(home, monkeypatch) for owner in OWNERS] == [here.may("rename view", [owner]) for owner in OWNERS]
+    assert {page: offered(opened(page))[label] for page, label in FORMS.items()} == dict.fromkeys(FORMS, here.may("launch"))
+    assert boxes(opened("compare", {"runs": "1"}))["Save view"] == here.may("save view")
+    launches(here)
+
+
+def launches(here: Standing) -> None:
+    """Hold that the forms stand there for those who may send them, and for others who may instead."""
+    launch = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    for form, key in ((launch, "launch"), (opened("duel"), "duel.launch")):
+        assert any(button.key == key for button in form.button) == here.may("launch")
+        assert ("The admin here is ada" in words(form)) != here.may("launch")
+    priorities = [list(group.options) for group in launch.button_group if group.key == "launch.priority"]
+    assert priorities == ([] if not here.may("launch") else [["low", "normal", "high"]] if here.may("prefer") else [["low", "normal"]])
+
+
+def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the keys of the boxes that change saved views on the Home page."""
+    found: set[str] = set()
+    with monkeypatch.context() as patch:
+        patch.setattr("app.saved_views._change", lambda view: found.add(f"view.change.{view.id}"))
+        opened("home")
+    return found
+
+
+def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def script(ids: list[int]) -> None:
+        from app.marking import baseline_beside, mark_selected
+        from engine.home import Home
+        from engine.store import Reader
+
+        with Reader.open(Home.find()) as reader:
+            runs = reader.some(ids)
+            mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
+
+    def marks(*ids: int) -> tuple[AppTest, dict[str, bool]]:
+        test = AppTest.from_function(script, kwargs={"ids": list(ids)}).run()
+        return test, offered(test) | boxes(test)
+
+    mine, others = roles.failed["mo"], roles.failed["mia"]
+    sign_in(home, monkeypatch, "mo")
+    test, found = marks(mine, others)
+    assert not any(found[label] for label in ("Star", "Tag", "Archive"))
+    assert test.button(key="mark.star").help.replace("\\", "").startswith("One of these 2 runs is mia's, and a member may star a run only")
+    assert marks(mine)[1]["Pin as baseline"]
+    with Store.open(home) as store:
+        store.pin(others, by="mia")
+    assert not marks(mine)[1]["Pin as baseline"], "it would take the mark off mia's"
+    sign_in(home, monkeypatch, "ada")
+    assert all(marks(mine, others)[1].values())
+
+
+def test_a_command_that_slips_through_is_a_sentence_and_changes_nothing(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_in(home, monkeypatch, "mo")
+    test = opened("run", {"run": str(roles.queued["mo"])})
+    with Store.open(home) as store:
+        store.set_role("mo", "viewer", by=SETUP)
+    monkeypatch.setattr("app.allowed.person.why_not", lambda *_: None)
+    next(button for button in test.button if button.label == "Hold").click().run()
+    assert not test.exception
+    assert "mo is a viewer, and to hold a run back takes a member." in words(test)
+    with Reader.open(home) as reader:
+        assert reader.run(roles.queued["mo"]).held_by is None
+        assert reader.audit(refused=True)[0].command == "hold"
+
+
+def test_a_sign_out_ends_the_next_script_run_and_use_keeps_the_sign_in_awake(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = sign_in(home, monkeypatch, "mo")
+    with Store.open(home) as store, store.change() as connection:
+        (now,) = connection.execute("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 hour')").fetchone()
+        connection.execute("UPDATE sign_ins SET seen_at = ?", [now])
+    test = opened("runs")
+    with Reader.open(home) as reader:
+        assert reader.sign_ins("mo")[0].seen_at > now
+    with Store.open(home) as store:
+        store.sign_out(key_of(secret))
+    test.run()
+    assert [title.value for title in test.title] == ["Signed out"]
+    assert not test.get("html") or "mia" not in html(test)
