@@ -45,7 +45,8 @@ def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
 def key_in(cookies: Mapping[str, object]) -> str:
     """Return what the store knows the sign-in by that cookies hold, empty where they hold none."""
     names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
-    secret = next((value for name in names if isinstance(value := cookies.get(name), str) and value), "")
+    shown = [cookies.get(name) for name in names]
+    secret = next((each for each in shown if isinstance(each, str) and each), "")
     return key_of(secret) if secret else ""
 
 
