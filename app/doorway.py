@@ -45,9 +45,10 @@ def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
 def key_in(cookies: Mapping[str, object]) -> str:
     """Return what the store knows the sign-in by that cookies hold, empty where they hold none."""
     names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
-    shown = [cookies.get(name) for name in names]
-    secret = next((each for each in shown if isinstance(each, str) and each), "")
-    return key_of(secret) if secret else ""
+    for shown in map(cookies.get, names):
+        if isinstance(shown, str) and shown:
+            return key_of(shown)
+    return ""
 
 
 def visitor_now(cookies: Mapping[str, str]) -> Visitor:
