@@ -59,7 +59,7 @@ class Gate:
         except EngineError as error:
             self._tell(str(error))
             if inside(scope["path"]) != HEALTH:
-                await self._refuse(scope, receive, send, 503, str(error) if is_near(scope) else CLOSED)
+                await self._refuse(scope, receive, send, 503, Home.find().unnamed(str(error)) if is_near(scope) else CLOSED)
                 return
             found = Visitor(True, None)
         else:

@@ -20,6 +20,7 @@ def wants_page(scope: Scope) -> bool:
 
 def refusal(scope: Scope, status: int, sentence: str) -> Response:
     """Return the answer with the sentence that says why."""
+    headers = NEVER_STORE | ({"retry-after": "1"} if status == 503 else {})
     if wants_page(scope):
-        return HTMLResponse(PAGE.substitute(said=escape(sentence)), status, NEVER_STORE)
-    return JSONResponse({"error": sentence}, status, NEVER_STORE)
+        return HTMLResponse(PAGE.substitute(said=escape(sentence)), status, headers)
+    return JSONResponse({"error": sentence}, status, headers)

@@ -64,9 +64,22 @@ class Home:
         return self.path / "limits.json"
 
     @property
+    def limits_lock(self) -> Path:
+        return self.path / "limits.lock"
+
+    @property
+    def mail(self) -> Path:
+        """How e-mail leaves: the server, and what it asks for. An admin writes it."""
+        return self.path / "mail.toml"
+
+    @property
     def catalogue(self) -> Path:
         """What an admin has added to the environments and data sets that may be named in a config."""
         return self.path / "catalogue.json"
+
+    @property
+    def catalogue_lock(self) -> Path:
+        return self.path / "catalogue.lock"
 
     @property
     def checksums(self) -> Path:

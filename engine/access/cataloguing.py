@@ -67,7 +67,7 @@ def remove(home: Home, name: str, *, by: str) -> None:
 
 
 def _change(home: Home, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
-    with FileLock(home.create().path / "catalogue.lock"):
+    with FileLock(home.create().catalogue_lock):
         wanted = change(catalogue(home))
         if len(wanted.environments) > MOST or len(wanted.datasets) > MOST:
             raise _wrong("", f"A catalogue holds at most {MOST:,} environments and {MOST:,} data sets. Take some off first.")

@@ -26,7 +26,7 @@ def change_limits(
         _known(home, person)
     told = ", ".join([*(f"{name}={'none' if value is None else value}" for name, value in changes.items()), *(f"{name}=usual" for name in sorted(usual))])
     permit(home, "set limits", by=by, detail=f"{f'person={person}, ' if person is not None else ''}{told}")
-    with FileLock(home.create().path / "limits.lock"):
+    with FileLock(home.create().limits_lock):
         wanted = _now(home, anew).changed(changes, person, usual)
         set_limits(home, wanted)
     return wanted

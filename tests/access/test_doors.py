@@ -108,6 +108,10 @@ def routes() -> list[tuple[str, str, list[str]]]:
     return [(kind, path, methods) for kind, path, methods in json.loads(told.stdout.splitlines()[-1])]
 
 
+PROVIDERS = ("/signin/provider", "/auth/login", "/auth/logout", "/oauth2callback")
+"""The ways to a provider and back, which lead to the form where the lab has none."""
+
+
 def test_every_route_is_shut_without_a_sign_in(door: Door, routes: list[tuple[str, str, list[str]]]) -> None:
     paths = sorted({re.sub(r"\{[^}]*\}", "x", path) or "/" for kind, path, _ in routes if kind != "WebSocketRoute"} | {"/", "/run", "/static/x.js", "/nothing"})
     assert {"/api/token", "/_stcore/upload_file/x/x", "/media/x", "/_stcore/metrics", "/healthz", "/signin", "/signout"} <= set(paths)
@@ -117,6 +121,7 @@ def test_every_route_is_shut_without_a_sign_in(door: Door, routes: list[tuple[st
         **{(method, "/healthz"): 200 if method in ("GET", "HEAD") else 405 for method in METHODS},
         **{(method, "/signin"): {"GET": 200, "HEAD": 200, "POST": 401}.get(method, 405) for method in METHODS},
         **{(method, "/signout"): 303 if method in ("GET", "HEAD", "POST") else 405 for method in METHODS},
+        **{(method, path): 303 if method in ("GET", "HEAD") else 405 for method in METHODS for path in PROVIDERS},
     }
     assert {asked: status for asked, status in let_in.items() if public.get(asked) != status} == {}
     assert {asked: found[asked] for asked in public} == public

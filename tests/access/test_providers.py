@@ -73,7 +73,7 @@ def test_a_console_does_not_start_open_where_its_sign_in_can_t_be_understood(hom
     path = secrets_file(tmp_path, **{"[auth]": "[auth"})
     settings = os.environ | {"PARALLAB_SECRETS": str(path)}
     ended = subprocess.run([sys.executable, "-c", "import app.asgi"], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=90)
-    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
     assert f"The sign-in file {path} does not do" in ended.stderr
     monkeypatch.setenv("PARALLAB_SECRETS", str(tmp_path / "absent.toml"))
     with pytest.raises(ConfigError, match="it can't be read: No such file"):

@@ -70,7 +70,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Checks]:
 @pytest.fixture
 def client(home: Home, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Give a lab with accounts, whose door has seen no failures yet."""
-    monkeypatch.setattr(signing_in, "_patience", Patience())
+    monkeypatch.setattr(signing_in, "patience", Patience())
     settle(home, "mo")
     return Client()
 
@@ -265,7 +265,7 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
 
 def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     form = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
-    assert client.post("/signin", content=b"name=" + b"x" * signing.LONGEST_FORM, headers=form).status_code == 413
+    assert client.post("/signin", content=b"name=" + b"x" * form_fields.LONGEST_FORM, headers=form).status_code == 413
     assert client.post("/signin", content="&".join(f"a{n}=1" for n in range(50)), headers=form).status_code == 401
     monkeypatch.setattr(reading_bodies, "PATIENCE_S", 0.2)
 

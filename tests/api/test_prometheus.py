@@ -115,9 +115,11 @@ def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: 
             elif step == "write" and ids:
                 store.write(ids[0], [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
                 points += 1
-            elif step.startswith("delete") and ids:
+            elif step.startswith("delete") and len(ids) > 1:
                 known = reader.tally(known)
-                store.connection.execute("DELETE FROM runs WHERE id = ?", [ids[0 if step == "delete oldest" else -1]])
+                goes, stays = (ids[0], ids[-1]) if step == "delete oldest" else (ids[-1], ids[0])
+                store.touch(stays)  # as retention does it: no change token ever comes back
+                store.connection.execute("DELETE FROM runs WHERE id = ?", [goes])
             elif step == "look":
                 known = reader.tally(known)
                 fresh = reader.tally()

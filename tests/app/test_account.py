@@ -6,7 +6,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.browsers import in_words
 from app.doorway import COOKIE
+from engine.access import own_password
 from engine.access.own_password import change_password
+from engine.access.patience import Patience
 from engine.access.signing_in import sign_in as by_password
 from engine.errors import SignInRefused
 from engine.home import Home
@@ -144,11 +146,13 @@ def test_the_page_is_for_who_is_signed_in_has_a_password_and_comes_from_no_forei
         assert reader.signed_in(key_of(mo)) is not None
 
 
-def test_guesses_at_the_present_password_are_counted(home: Home, mo: str) -> None:
-    with Store.open(home) as store:
-        for _ in range(10):
-            store.refuse_sign_in("mo", "wrong present password")
-    with pytest.raises(SignInRefused, match="Too many tries"):
+def test_guesses_at_the_present_password_are_counted(home: Home, mo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_password, "patience", Patience())
+    monkeypatch.setattr(own_password.passwords, "fits", lambda *_: False)
+    for _ in range(10):
+        with pytest.raises(SignInRefused, match="is another one"):
+            change_password(home, "mo", "a wrong guess", NEW)
+    with pytest.raises(SignInRefused, match="Too many sign-ins failed"):
         change_password(home, "mo", PASSWORD, NEW)
 
 
