@@ -66,7 +66,7 @@ def everyone(reader: Reader) -> None:
         rows = [_row(each, found.of(each.person)) for each in held]
         st.html(table(["Person", "Runs on", "Queued", "Cores", "GPUs", "Longest run", "Disk"], rows, caption="What each person holds"))
     if not found.any:
-        st.caption("Nothing is limited. An admin can: `python -m engine limits set --queued 50 --cores 8`")
+        st.caption("Nothing is limited. An admin can limit it: python -m engine limits set --queued 50 --cores 8")
 
 
 def _row(held: Held, mine: Limits) -> list[str]:

@@ -21,6 +21,7 @@ def users_command() -> None:
     """Manage who has an account in this lab, and with which role.
 
     The first account has to be an admin's; from then on the console asks for a sign-in, and roles hold for pages, API and this command line.
+    Each of these commands answers in JSON with --json.
     """
 
 
@@ -117,7 +118,7 @@ def sign_out_command(name: str, owner: str, as_json: bool) -> None:
 
 @click.group("tokens", short_help="Make and revoke what scripts show instead of a password.")
 def tokens_command() -> None:
-    """Make and revoke tokens, which scripts show to the API instead of a password."""
+    """Make and revoke tokens, which scripts show to the API instead of a password. Each of these commands answers in JSON with --json."""
 
 
 @tokens_command.command("make", short_help="Make a token.")

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
-from app import known_browser, reading_bodies, signing
+from app import form_fields, known_browser, reading_bodies, signing
 from app.doorway import COOKIE, HTTPS, STRICT_COOKIE, safe_way
 from app.gate import Gate
 from app.guard import Guard

@@ -120,7 +120,7 @@ def test_what_the_environment_asks_for_is_read(home: Home) -> None:
     ],
 )
 def test_who_comes_through_a_proxy_on_this_machine_is_as_far_as_they_are(server: tuple[str, int | None], client: tuple[str, int] | None, near: bool) -> None:
-    assert is_near({"type": "http", "server": server, "client": client}) is near
+    assert is_near({"type": "http", "headers": [], "server": server, "client": client}) is near
 
 
 # ---- under a path --------------------------------------------------------------------------------------------------
