@@ -50,7 +50,7 @@ def places(lab: small_labs.Lab, running: int) -> Iterator[tuple[Place, tuple[str
     texts = {"home": (NAME, PERSON), "runs": (NAME, PERSON), "run": (NAME, PERSON), "sweep": (NAME, PERSON), "duel": (NAME, PERSON), "machine": (PERSON,)}
     for place in the_pages(lab, running):
         if place.name != "launch":
-            seen = {"home": "Published figures", "runs": "Only mine", "sweep": "Finished runs"}.get(place.name, place.seen)
+            seen = {"home": "Published figures", "runs": "Only mine", "sweep": "Finished runs", "notifications": "Add a channel"}.get(place.name, place.seen)
             yield Place(place.name, place.path, seen, place.do), texts.get(place.name, ())
     yield Place("notes", f"/run?run={running}&section=Notes", "Note"), ()
     yield Place("events", f"/run?run={running}&section=Events", "queued"), (PERSON,)
