@@ -37,7 +37,8 @@ HAVING min(m.count, m.nonfinite, m.thinned) < 0 OR count(p.id) <> m.count + m.no
 """
 _UNLIKE_LAST = """
 SELECT m.name FROM metrics AS m WHERE m.run_id = ?
-    AND m.last IS NOT (SELECT value FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
+    AND (m.last IS NOT (SELECT value FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
+        OR m.last_step IS NOT (SELECT step FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1))
 """
 _NEITHER = """
 SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ? AND ((p.value IS NULL) = (p.nonfinite IS NULL) OR p.id < 1)

@@ -196,6 +196,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("neither value nor marker", row("points", "value", None), "neither a value nor a marker"),
     ("summary that lies", row("metrics", "high", 99.0), "does not say what its points do"),
     ("count that lies", row("metrics", "count", 7), "does not say what its points do"),
+    ("last step that lies", row("metrics", "last_step", 802), "does not end where its points do"),
     ("stranger's rank", row("ranks", "run_id", 77), "table 'ranks' refers to 77, which it does not hold"),
     ("stranger's points", row("points", "metric_id", 77), "table 'points' refers to 77"),
     ("metric twice", row("metrics", "id", 2), "metric 2 twice"),
