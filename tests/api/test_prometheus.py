@@ -98,7 +98,7 @@ def test_it_takes_a_token_where_the_lab_has_accounts(lab: Lab) -> None:
     assert one(numbers(lab.browser("vera")), "store_up") == 1
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12))
 def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: list[str]) -> None:
     with Store.open(home) as store, Reader.open(home) as reader:

@@ -14,9 +14,12 @@ def counts(usual: int = USUAL) -> Any:
     return pytest.mark.parametrize("count", [usual, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])])
 
 
+MANY = 1_000
+
+
 def inputs(count: int) -> settings:
-    """Return hypothesis's settings for so many inputs."""
-    return settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    """Return hypothesis's settings for so many inputs: few are the same ones each time, so that a test fails for a change alone; many are others each time."""
+    return settings(max_examples=count, deadline=None, database=None, derandomize=count < MANY, suppress_health_check=list(HealthCheck))
 
 
 MARKED = (
