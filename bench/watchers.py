@@ -46,7 +46,7 @@ SPY = """() => {
   const plain = window.fetch;
   window.fetch = async (...asked) => {
     const answer = await plain(...asked);
-    if (String(asked[0]).startsWith('/api/series')) answer.clone().json().then((news) => { newest = news.last_id ?? newest; });
+    if (String(asked[0]).includes('api/series')) answer.clone().json().then((news) => { newest = news.last_id ?? newest; });
     return answer;
   };
   const plot = document.querySelector("[data-metric='train/loss']");
