@@ -92,6 +92,7 @@ class SweepCommands(Commands):
             connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [_text(grid), json.dumps(draw) if draw else "", sweep_id])
             there = self.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
             presets, terms = {row["preset"] for row in there}, as_terms(there[0])
+            self._may_prefer(terms, by)
             preset = presets.pop() if len(presets) == 1 else None
             return [
                 self._queue(sweep["experiment"], run.config, owner=by, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
@@ -163,6 +164,7 @@ class SweepCommands(Commands):
 
     def _repeat(self, row: Row, by: str) -> int:
         """Queue another run of a run's cell, which begins from the start, inside a change."""
+        self._may_prefer(as_terms(row), by)
         new = self._queue(
             row["experiment"],
             json.loads(row["config"]),

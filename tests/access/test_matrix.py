@@ -228,6 +228,21 @@ def test_no_order_of_roles_and_owners_opens_a_hole(lab: Lab, command: str, by: s
         assert attempt(lab, command, by, owner) == expected(command, by, owner, now[by])
 
 
+def test_what_an_admin_made_pass_others_is_not_made_more_of_by_its_owner(lab: Lab) -> None:
+    sweep_id = lab.lost_sweep("mo")
+    lab.store.connection.execute("UPDATE runs SET priority = 2 WHERE sweep_id = ?", [sweep_id])
+    for act in (
+        partial(lab.store.retry_sweep, sweep_id),
+        partial(lab.store.extend_sweep, sweep_id, GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")]),
+    ):
+        before = dump(lab)
+        with pytest.raises(Forbidden, match="let a run pass others"):
+            act(by="mo")
+        assert dump(lab) == before
+        with undone(lab):
+            assert act(by="ada")
+
+
 def test_no_method_that_people_can_call_is_without_a_rule() -> None:
     named = {name for name, method in inspect.getmembers(Store, inspect.isfunction) if {"by", "owner"} & set(inspect.signature(method).parameters)}
     public = {name for name in named if not name.startswith("_")}
