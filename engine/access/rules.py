@@ -121,7 +121,8 @@ class Standing:
             return ""
         rule = COMMANDS[command]
         if self.role is None:
-            return f"{self.name or 'Someone without a name'} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change that."
+            who = self.name or "Someone without a name"
+            return f"{who} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change that; a command takes your name by --owner."
         stranger = next((owner for owner in owners if owner != self.name), None)
         if stranger is not None and ROLES.index(self.role) >= ROLES.index(rule.own):
             whose = f"{what} is {stranger}'s" if what else f"This is {stranger}'s"
