@@ -9,7 +9,7 @@ from app.gate import VISITOR
 from engine import __version__
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.runner import runner_process
+from engine.runtime.running import runner_process
 from engine.runtime.storage import storage
 from engine.store.schema import newest
 

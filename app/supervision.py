@@ -17,7 +17,7 @@ from app.serving import REFUSED, Serving, refusal
 from app.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.runner import ensure_running, has_died, runner_process
+from engine.runtime.running import ensure_running, has_died, runner_process
 from engine.store import Store
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 from bench.measuring import python, save, wait_until, wait_warm
 from engine.home import Home
 from engine.runtime.processes import end_session, identity
-from engine.runtime.runner import runner_process
+from engine.runtime.running import runner_process
 from engine.store import Reader
 
 CHROMIUM = [

@@ -29,7 +29,7 @@ from engine.registry import experiment
 from engine.runtime.commits import VARIABLE, committed, lost, points
 from engine.runtime.processes import end_session, identity, is_alive
 from engine.runtime.remains import end_tree, tree
-from engine.runtime.runner import ensure_running, runner_process
+from engine.runtime.running import ensure_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
 

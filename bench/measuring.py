@@ -19,7 +19,7 @@ from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.environment import environment
 from engine.runtime.processes import end_session, identity
-from engine.runtime.runner import ensure_running, runner_process
+from engine.runtime.running import ensure_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ENDED, Run
 

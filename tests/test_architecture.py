@@ -12,7 +12,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from engine.config import Config, bound_of, choices_of
-from engine.home import ROOT
+from engine.home import ROOT, Home
 from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
 
 TORCH = {"torch", "torchvision"}
@@ -23,7 +23,7 @@ METHOD_SEES = (
 )
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
-    *(f"engine.runtime.{name}" for name in ("runner", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
+    *(f"engine.runtime.{name}" for name in ("runner", "running", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
     *(
         "engine.limits",
         "engine.catalogue",
@@ -140,6 +140,15 @@ def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
+
+
+def test_a_command_that_looks_something_up_loads_nothing_that_takes_long(home: Home) -> None:
+    program = (
+        "import sys\nfrom engine.cli import main\ntry: main(['list'])\nexcept SystemExit: pass\n"
+        "print([n for n in ('torch', 'pandas', 'scipy', 'httpx', 'streamlit', 'plotly') if n in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "[]"), ended.stderr
 
 
 # ---- experiments ---------------------------------------------------------------------------------------------------

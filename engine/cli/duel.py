@@ -20,7 +20,7 @@ from engine.duel.outcome import Outcome, amount_in_words, outcome
 from engine.duel.pace import KINDS, Kind
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.runtime.runner import ensure_running
+from engine.runtime.running import ensure_running
 from engine.store import Reader, StoredDuel
 
 no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")

@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.published import FIGURES, SIZES, Figure, Size, figure
 from engine.published.judging import Judgement, best_judgement, judge, sweeps_of
 from engine.published.launching import launch_figure
-from engine.runtime.runner import ensure_running
+from engine.runtime.running import ensure_running
 from engine.store import Reader
 
 

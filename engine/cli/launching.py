@@ -12,7 +12,7 @@ from engine.cli.watch import Watch
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.registry import experiment
-from engine.runtime.runner import ensure_running
+from engine.runtime.running import ensure_running
 from engine.store import Reader
 from engine.terms import Terms
 

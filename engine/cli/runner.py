@@ -11,7 +11,8 @@ from engine.cli.frame import NO_RUNNER, json_option, owner_option
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
 from engine.runtime.processes import is_alive
-from engine.runtime.runner import is_running, runner_process, serve
+from engine.runtime.runner import serve
+from engine.runtime.running import is_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
 

@@ -11,7 +11,7 @@ from engine.config import Config, read_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.registry import experiment
-from engine.runtime.runner import ensure_running
+from engine.runtime.running import ensure_running
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
 from engine.sweep import launch_sweep

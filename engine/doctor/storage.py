@@ -104,7 +104,7 @@ def store(home: Home) -> Finding:
 
 def runner(home: Home) -> Finding:
     """Look for the process that takes runs from the queue."""
-    from engine.runtime.runner import is_running
+    from engine.runtime.running import is_running
 
     if is_running(home):
         return Finding("runner", "ok", "One serves this store.")

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from sqlite_utils import Database
-
 from engine.home import ROOT
 from engine.store.schema import LATER, LATER_TABLES, steps
 from engine.store.tables import TABLES
+from engine.store.without_pandas import Database
 
 PAGE = ROOT / "docs" / "schema.md"
 

@@ -7,13 +7,12 @@ first step makes are in tables.py.
 import sqlite3
 from pathlib import Path
 
-from sqlite_utils import Database, Migrations
-
 from engine.errors import StoreTooNew
 from engine.store.buckets import rebuild
 from engine.store.clock import now
 from engine.store.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
 from engine.store.tables import ENDS_ARE_LAST, INDEXES, TABLES
+from engine.store.without_pandas import Database, Migrations
 
 steps = Migrations("parallab")
 

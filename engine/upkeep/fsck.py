@@ -9,7 +9,7 @@ from engine.access.rules import Program
 from engine.errors import EngineError, StoreBusy, StoreError, StoreTooNew
 from engine.home import Home
 from engine.runtime.processes import is_alive
-from engine.runtime.runner import is_running
+from engine.runtime.running import is_running
 from engine.store import ALIVE, Reader, Run, Store, checks
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean, leftovers

@@ -12,7 +12,7 @@ from app.supervision import look, start
 from engine.errors import StoreError
 from engine.home import Home
 from engine.runtime.processes import is_alive, me
-from engine.runtime.runner import is_running, runner_process
+from engine.runtime.running import is_running, runner_process
 from engine.store import Store
 from tests.browser.conftest import wait_until
 

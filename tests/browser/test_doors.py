@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page, expect
 
 from engine.home import Home
-from engine.runtime.runner import runner_process
+from engine.runtime.running import runner_process
 from engine.store import Store
 from tests.app import labs
 from tests.browser.conftest import Console, wait_until

@@ -12,7 +12,7 @@ import pytest
 
 from engine.home import Home
 from engine.runtime.processes import session_members
-from engine.runtime.runner import is_running, runner_process
+from engine.runtime.running import is_running, runner_process
 from engine.store import ALIVE, Reader, Run, Status
 from tests.cli.conftest import Parallab, wait
 

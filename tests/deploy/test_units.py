@@ -20,7 +20,7 @@ from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.commits import VARIABLE, committed, lost, points
-from engine.runtime.runner import ensure_running, runner_process
+from engine.runtime.running import ensure_running, runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.upkeep.fsck import examine

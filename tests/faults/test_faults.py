@@ -17,7 +17,8 @@ from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.processes import identity, is_alive, session_members
-from engine.runtime.runner import ensure_running, is_running, runner_process, serve
+from engine.runtime.runner import serve
+from engine.runtime.running import ensure_running, is_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ENDED, ProcessIdentity, Run
 

@@ -24,7 +24,7 @@ from engine.registry import experiment
 from engine.runtime.machine import machine
 from engine.runtime.processes import identity, is_alive
 from engine.runtime.remains import tree
-from engine.runtime.runner import runner_process
+from engine.runtime.running import runner_process
 from engine.runtime.segments import SHARED, SHARED_PREFIXES, held
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run

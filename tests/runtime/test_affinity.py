@@ -11,7 +11,7 @@ from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.machine import machine
-from engine.runtime.runner import ensure_running, is_running
+from engine.runtime.running import ensure_running, is_running
 from engine.store import Reader, Store
 from tests.cli.conftest import wait
 

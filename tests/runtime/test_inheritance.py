@@ -13,7 +13,8 @@ from engine.home import Home
 from engine.runtime import ending
 from engine.runtime.inheritance import inherit
 from engine.runtime.processes import boot_id, identity, is_alive, session_members
-from engine.runtime.runner import Runner, ensure_running, runner_process
+from engine.runtime.runner import Runner
+from engine.runtime.running import ensure_running, runner_process
 from engine.store import RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity

@@ -1,0 +1,77 @@
+"""Whether a runner serves a home, who it is, and the start of one where none does: what everybody asks who is not the runner. Torch-free."""
+
+import os
+import subprocess
+import sys
+
+from filelock import FileLock, Timeout
+
+from engine.home import ROOT, Home
+from engine.runtime.processes import is_alive
+from engine.store import Reader
+from engine.store.records import ProcessIdentity
+
+LAST_BREATH_S = 2.0
+"""What a dead runner's threads, or a child between fork and exec, may still hold its lock."""
+
+SEPARATE = "PARALLAB_RUNNER"
+"""Set to `separate` where a service of the machine starts the runner and starts it again: then nothing of ours does."""
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
+
+
+def is_running(home: Home, within_s: float = 0.0) -> bool:
+    """Say whether a runner serves this home; one that has just died holds its lock for another moment, which `within_s` waits out."""
+    if not home.runner_lock.exists():
+        return False
+    lock = FileLock(home.runner_lock)
+    try:
+        with lock.acquire(timeout=within_s):
+            return False
+    except Timeout:
+        return True
+
+
+def ensure_running(home: Home) -> bool:
+    """Start a runner in the background where none serves `home`; return whether one was started.
+
+    It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
+    """
+    home.create()
+    if is_separate():
+        return False
+    _started[:] = [process for process in _started if process.poll() is None]
+    if is_running(home, within_s=LAST_BREATH_S if has_died(home) else 0.0):
+        return False
+    with home.runner_log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine", "serve"],
+            cwd=ROOT,
+            env=os.environ | {"PARALLAB_HOME": str(home.path)},
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    _started.append(process)
+    return True
+
+
+def is_separate() -> bool:
+    """Say whether a service of the machine sees to the runner."""
+    return os.environ.get(SEPARATE) == "separate"
+
+
+def has_died(home: Home) -> bool:
+    """Say whether the store names a runner that is no more: it was killed, for one that ends signs off."""
+    with Reader.open(home) as reader:
+        row = reader.runner()
+    return row is not None and not is_alive(row.process)
+
+
+def runner_process(home: Home) -> ProcessIdentity | None:
+    """Return the live runner of `home`, or None."""
+    with Reader.open(home) as reader:
+        row = reader.runner()
+    return row.process if row and is_alive(row.process) else None
