@@ -24,6 +24,7 @@ from engine.store import Reader, Store
 from engine.store.records import ENDED, Run
 
 RESULTS = Path(__file__).parent / "results"
+_AT_START = psutil.cpu_times()
 
 
 @contextmanager
@@ -113,6 +114,7 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
         "machine": {key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")},
         "load_at_end": [round(value, 2) for value in os.getloadavg()],
         "other_processes_cpu_percent": _others(),
+        "stolen_percent": _stolen(),
         "figures": figures,
     }
     RESULTS.mkdir(exist_ok=True)
@@ -127,6 +129,14 @@ def _others() -> float:
     total = psutil.cpu_percent(interval=1.0) * (psutil.cpu_count() or 1)
     mine = sum(psutil.Process(pid).cpu_percent() for pid in own if psutil.pid_exists(pid))
     return round(max(0.0, total - mine), 1)
+
+
+def _stolen() -> float | None:
+    """Return the CPU time that the host of a virtual machine gave to others since this program began, in percent of all; None where nothing tells it."""
+    ran = [after - before for before, after in zip(_AT_START, psutil.cpu_times(), strict=True)]
+    if "steal" not in _AT_START._fields:
+        return None
+    return round(100 * ran[_AT_START._fields.index("steal")] / max(sum(ran), 1e-9), 1)
 
 
 def python(*arguments: str, home: Home) -> subprocess.Popen[bytes]:

@@ -7,7 +7,6 @@ import asyncio
 import json
 import random
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -19,7 +18,8 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.watching import PULSE, Route
+from bench.asking import Line
+from bench.watching import PULSE
 
 SHELL = ("/", "/_stcore/health", "/_stcore/host-config")
 """What a browser whose cache holds the scripts asks for before it opens the socket."""
@@ -196,7 +196,7 @@ class Walker:
         place, last, version = self._at, 0, 0
         try:
             while True:
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(0.75)
                 if self._at is not place:
                     place, last, version = self._at, 0, 0
                 if place.page != "run" or not self._ended.is_set():
@@ -206,25 +206,3 @@ class Walker:
                     last, version = news["last_id"], news["version"]
         finally:
             line.close()
-
-
-class Line:
-    """A connection to our routes that is opened anew where the server closed it, as it does with one that was idle for some seconds."""
-
-    def __init__(self, address: str, cookie: str) -> None:
-        self.address, self.cookie = address, cookie
-        self._route: Route | None = None
-
-    async def get(self, path: str) -> dict[str, Any]:
-        """Return the JSON of one answer; raises ConnectionError where it is not one."""
-        if self._route:
-            with suppress(asyncio.IncompleteReadError, ConnectionResetError, BrokenPipeError):
-                return await self._route.get(path)
-            self._route.close()
-        self._route = await Route.open(self.address, self.cookie)
-        return await self._route.get(path)
-
-    def close(self) -> None:
-        """End the connection."""
-        if self._route:
-            self._route.close()

@@ -6,8 +6,6 @@ What a tab holds is a plain copy of what their scripts hold; a change there has 
 import asyncio
 import json
 import time
-import zlib
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -16,6 +14,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
+
+from bench.asking import Line
 
 HELD = 2_000
 """Points of a curve past which chart.js asks for all curves anew."""
@@ -108,19 +108,19 @@ class Watcher:
         await self._loaded.wait()
         born = time.monotonic()
         async with asyncio.timeout(None):
-            route = await Route.open(self.address)
+            line = Line(self.address)
             try:
-                while (delay := await ask(route, connection, time.monotonic() - born)) is not None:
+                while (delay := await ask(line, connection, time.monotonic() - born)) is not None:
                     await asyncio.sleep(delay)
             finally:
-                route.close()
+                line.close()
 
-    async def _ask_pulse(self, route: "Route", connection: ClientConnection, age_s: float) -> float | None:
+    async def _ask_pulse(self, line: Line, connection: ClientConnection, age_s: float) -> float | None:
         """Ask as pulse.js does; return the seconds until the next question."""
         if not self.pulse["active"]:
             return None if not self.run_active else 0.2
         asked = self.pulse
-        news = await route.get(f"{asked['url']}&version={asked['version']}")
+        news = await line.get(f"{asked['url']}&version={asked['version']}")
         if asked is self.pulse and not news.get("unchanged"):
             asked["version"] = news["version"]
             self.versions.append((time.time(), news["version"]))
@@ -129,10 +129,10 @@ class Watcher:
                 await connection.send(self._message(fragment=self._fragment, beat=news["token"]))
         return float(self.pulse["early_ms"] if age_s < self.pulse["early_s"] else self.pulse["every_ms"]) / 1000
 
-    async def _ask_curves(self, route: "Route", _: ClientConnection, age_s: float) -> float | None:
+    async def _ask_curves(self, line: Line, _: ClientConnection, age_s: float) -> float | None:
         """Ask as chart.js does; return the seconds until the next question, None once the run has ended."""
         after, version = self._held()
-        news = await route.get(f"/api/series?{urlencode({'run': self.run_id, 'after': after, 'version': version})}")
+        news = await line.get(f"/api/series?{urlencode({'run': self.run_id, 'after': after, 'version': version})}")
         if not news.get("unchanged"):
             self._merge(news, anew=after == 0)
         if not self.run_active:
@@ -157,34 +157,3 @@ class Watcher:
             self.curves[key] = self.curves.get(key, 0) + len(part["values"])
         self._last, self._version, self.run_active = news["last_id"], news["version"], news["active"]
         self.points.append((time.time(), self._last))
-
-
-class Route:
-    """One kept-open connection to our routes, which asks as Chromium does; httpx would take more of the machine than the server does."""
-
-    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cookie: str = "") -> None:
-        self.reader, self.writer = reader, writer
-        shown = f"Cookie: {cookie}\r\n" if cookie else ""
-        self.head = f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin\r\n{shown}\r\n"
-
-    @classmethod
-    async def open(cls, address: str, cookie: str = "") -> "Route":
-        """Connect to the console at an address, as whoever the cookie stands for."""
-        where = urlsplit(address)
-        return cls(where.netloc, *await asyncio.open_connection(where.hostname, where.port), cookie)
-
-    async def get(self, path: str) -> dict[str, Any]:
-        """Return the JSON of one answer; raises ConnectionError where it is not one."""
-        self.writer.write(f"GET {path}{self.head}".encode())
-        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines[1:] if line)
-        body = await self.reader.readexactly(int(headers["content-length"]))
-        if " 200 " not in lines[0]:
-            raise ConnectionError(f"{path} was answered '{lines[0]}': {body[:200]!r}")
-        found: dict[str, Any] = json.loads(zlib.decompress(body, 31) if headers.get("content-encoding") == "gzip" else body)
-        return found
-
-    def close(self) -> None:
-        """End the connection."""
-        with suppress(OSError):
-            self.writer.close()
