@@ -242,9 +242,10 @@ def test_a_store_that_is_too_new_is_said_in_a_sentence(home: Home, lab: dict[Sta
     assert "newer" in said(test)
 
 
-def test_no_page_loads_torch_or_sql() -> None:
+def test_no_page_loads_torch() -> None:
     script = f"""
 import sys
+from tests.app import conftest
 from streamlit.testing.v1 import AppTest
 for page in {[str(path) for path in PAGES.values()]!r}:
     AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=30).switch_page(page).run()

@@ -88,8 +88,11 @@ def test_the_page_follows_a_run_to_its_end_and_then_asks_nothing_more(console: C
     expect(page.get_by_text("75% done")).to_be_visible(timeout=5_000)
     store.end(1, "finished", "All ranks ended their work.", execution_time_s=3.0)
     expect(page.get_by_text("All ranks ended their work.")).to_be_visible(timeout=5_000)
-    page.wait_for_timeout(1_500)
-    asked.clear()
+    for _ in range(10):  # on a busy machine the last questions come late; one that goes on asking never pauses for so long
+        asked.clear()
+        page.wait_for_timeout(1_500)
+        if not asked:
+            break
     page.wait_for_timeout(3_000)
     assert asked == []
 

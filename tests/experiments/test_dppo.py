@@ -195,7 +195,7 @@ def test_an_episode_is_drawn_without_a_display(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_run_whose_environment_cannot_be_drawn_says_so_once_and_goes_on(tmp_path: Path) -> None:
-    config = config_of(render_every_s=0.1, total_steps=20_000)
+    config = config_of(render_every_s=0.1, total_steps=4_000)
     ranks, sink = ranks_of(config, tmp_path)
     ranks.run(functions.take_part_undrawn, config, board_of(config))
     assert sink.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
