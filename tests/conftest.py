@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 ALONE = (
     "faults",
-    "runtime",
+    *(f"runtime/test_{name}.py" for name in ("affinity", "inheritance", "ranks", "remains")),
     "browser/test_watchers.py",
     "experiments/test_pipeline_faults.py",
 )

@@ -16,6 +16,7 @@ from tests.browser.conftest import Console, wait_until
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.usefixtures("still")
 def test_a_link_fills_the_form_and_a_broken_rule_stands_beside_its_field(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/launch?experiment=hogwild&preset=quick&set=trainers:99&set=nonsense:1")
     expect(page.get_by_text("trainers must be at most 64 (allowed: 1 to 64), got 99.")).to_be_visible()
@@ -28,6 +29,7 @@ def test_a_link_fills_the_form_and_a_broken_rule_stands_beside_its_field(console
     expect(page.get_by_text("trainer1, trainer2")).to_be_visible()
 
 
+@pytest.mark.usefixtures("still")
 def test_a_name_is_asked_once_and_kept_over_a_reload(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/launch")
     page.get_by_role("button", name="Launch", exact=True).click()
@@ -41,6 +43,7 @@ def test_a_name_is_asked_once_and_kept_over_a_reload(console: Console, page: Pag
     assert [cookie["httpOnly"] for cookie in page.context.cookies() if cookie.get("name") == "parallab_name"] == [True]
 
 
+@pytest.mark.usefixtures("still")
 def test_a_foreign_origin_and_a_foreign_host_are_refused_by_the_real_server(console: Console) -> None:
     assert httpx.get(f"{console.address}/api/token").status_code == 200
     assert httpx.get(f"{console.address}/api/token", headers={"origin": "http://evil.example"}).status_code == 403
@@ -58,6 +61,7 @@ def test_the_console_starts_its_runner_and_starts_it_again_when_it_was_killed(co
     wait_until(lambda: console.health()["runner"] == "alive", 30, "another runner is alive")
 
 
+@pytest.mark.usefixtures("still")
 def test_no_page_is_refused_anything_by_the_browser(console: Console, page: Page, home: Home) -> None:
     with Store.open(home) as store:
         run_id = labs.add(store, "Ada")

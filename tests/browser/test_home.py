@@ -8,7 +8,7 @@ from engine.store import Store
 from tests.app import compare_labs
 from tests.browser.conftest import Console
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still")]
 
 
 def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_view_with_one(console: Console, page: Page, home: Home) -> None:

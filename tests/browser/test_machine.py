@@ -36,6 +36,7 @@ def test_a_sweep_is_paused_and_let_go_on_while_the_machine_page_shows_who_holds_
     expect(other.get_by_text("0 of ", exact=False).first).to_be_visible(timeout=30_000)
 
 
+@pytest.mark.usefixtures("still")
 def test_what_is_left_over_is_cleaned_up_after_a_second_click(console: Console, page: Page) -> None:
     orphan = console.home.run_folder(77)
     orphan.mkdir(parents=True)
