@@ -245,7 +245,7 @@ def test_a_store_that_is_too_new_is_said_in_a_sentence(home: Home, lab: dict[Sta
 def test_no_page_loads_torch() -> None:
     script = f"""
 import sys
-from tests.app import conftest
+from tests.app import quick_pages
 from streamlit.testing.v1 import AppTest
 for page in {[str(path) for path in PAGES.values()]!r}:
     AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=30).switch_page(page).run()

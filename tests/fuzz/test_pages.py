@@ -11,11 +11,12 @@ from app.compare_view import View
 from app.parts import PAGES
 from app.results_view import CHOICES
 from engine.home import Home
-from tests.app import labs
+from tests.app import labs, quick_pages
 from tests.app.browsing import Client
 from tests.app.test_pages import opened
 from tests.fuzz.hostile import MARKED, WORDS, counts, inputs
 
+__all__ = ["quick_pages"]
 KEYS = (
     *("run", "sweep", "duel", "figure", "exhibit", "experiment", "preset", "set", "show", "sort", "group", "differences", "baseline", "archived", "next", "v"),
     *(*CHOICES, *View.__dataclass_fields__),
@@ -45,14 +46,13 @@ ASKED = (
 )
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1_800)
-def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+@counts(25)
+def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("app.person._cookies", dict)  # AppTest has none of its own
     labs.fill(home)
     texts = some.one_of(NEAR, some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]), some.text(max_size=30))
 
-    @inputs(400)
+    @inputs(count)
     @given(page=some.sampled_from(sorted(PAGES)), query=some.dictionaries(some.sampled_from(KEYS), texts, max_size=5))
     def holds(page: str, query: dict[str, str]) -> None:
         test = opened(page, {name: text.encode("utf-8", "ignore").decode() for name, text in query.items()})
