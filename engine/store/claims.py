@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from engine.store import samples
 from engine.store.clock import now
-from engine.store.commands import storable
+from engine.store.guarding import storable
 from engine.store.queue import Queue, QueueCommands
 from engine.store.records import ALIVE, BAD_ENDS, ENDED, MachineSample, ProcessIdentity, Status
 from engine.store.sweep_commands import NOT_HELD, SweepCommands

@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Row
-from engine.store.guarding import command
+from engine.store.guarding import command, storable
 from engine.store.launch_keys import LaunchKey, LaunchKeys
 from engine.store.outbox import Telling
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
@@ -195,11 +195,6 @@ class Commands(Sharing, Telling, LaunchKeys):
 
     def _note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
         self.connection.execute("INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)", [run_id, now(), kind, who, storable(detail)])
-
-
-def storable(text: str) -> str:
-    """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _known(run_id: int | None) -> list[object]:

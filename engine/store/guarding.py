@@ -61,7 +61,7 @@ class Guarded(Standings, Writing):
 
     def _check(self, name: str, by: str, kind: str, targets: Sequence[object]) -> str:
         """Return as what somebody gives a command, in the audit log's words; raises Forbidden."""
-        owners = list(dict.fromkeys(str(row[0]) for row in self.rows(_OWNERS[kind], [json.dumps(list(targets))]))) if kind else []
+        owners = list(dict.fromkeys(str(row[0]) for row in self.rows(_OWNERS[kind], [_written(targets)]))) if kind else []
         standing = self.standing(by)
         if refusal := standing.refusal(name, what(kind, targets), owners):
             raise Forbidden(refusal)
@@ -70,7 +70,7 @@ class Guarded(Standings, Writing):
     def _audit(self, name: str, by: str, role: str, kind: str, targets: Sequence[object], detail: str, refused: str = "") -> None:
         self.connection.execute(
             "INSERT INTO audit (at, who, role, command, kind, targets, detail, refused) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [now(), str(by), role, name, kind, json.dumps(list(targets)), _storable(detail[:DETAIL_LENGTH]), _storable(refused)],
+            [now(), str(by), role, name, kind, _written(targets), storable(detail[:DETAIL_LENGTH]), storable(refused)],
         )
 
     def _refuse(self, name: str, by: str, kind: str, targets: Sequence[object], detail: str, refused: str) -> None:
@@ -153,5 +153,10 @@ def _detail(given: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in told.items())
 
 
-def _storable(text: str) -> str:
+def _written(targets: Sequence[object]) -> str:
+    return json.dumps([storable(each) if isinstance(each, str) else each for each in targets])
+
+
+def storable(text: str) -> str:
+    """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from typing import Any
 from engine.recorder import Point
 from engine.store.arrivals import arriving, owner_here, reserve
 from engine.store.clock import now
-from engine.store.commands import storable
+from engine.store.guarding import storable
 from engine.store.origins import Kind, Origin
 from engine.store.points import write_points
 from engine.store.records import Status

@@ -70,6 +70,8 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
             lambda: store.permit("restore", by=storable),
             lambda: store.add_run(storable, {}, owner=storable, demand=SIZE),
             lambda: store.set_role(storable, "admin", by="ada"),
+            lambda: store.let_in(text, by="ada"),
+            lambda: store.let_in("ada", by=text),
         ):
             with suppress(EngineError):
                 ask()
