@@ -72,7 +72,7 @@ class Zip:
             self.open_ones.append(self.file.open(name))
             return self.open_ones[-1]
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError) as error:  # one that would begin before the file has no place
-            raise ImportRefused(f"Its member '{shown(name)}' can't be read: {error}. Pack it again without a password, by deflate.") from error
+            raise ImportRefused(f"Its member '{shown(name)}' can't be read: {_why(error)}. Pack it again without a password, by deflate.") from error
 
 
 @contextmanager
@@ -109,13 +109,18 @@ def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
         try:
             yield file
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise ImportRefused(f"Its member '{shown(name)}' is damaged ({error}). Copy or download the file again.") from error
+            raise ImportRefused(f"Its member '{shown(name)}' is damaged ({_why(error)}). Copy or download the file again.") from error
 
 
-def shown(name: str) -> str:
-    """Return a name out of a file so that a sentence can hold it."""
+def shown(name: str, most: int = 80) -> str:
+    """Return a name out of a file so that a sentence can hold it, in no more than so many characters."""
     text = name.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _why(error: Exception) -> str:
+    """Return what zipfile says, which can be a piece of the file itself."""
+    return shown(str(error).rstrip("."), 200)
 
 
 def _folder(path: Path) -> Folder:
@@ -132,7 +137,7 @@ def _zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
-        raise ImportRefused(f"{path.name} is no zip file, or only a part of one ({error}). Copy or download it again.") from error
+        raise ImportRefused(f"{path.name} is no zip file, or only a part of one ({_why(error)}). Copy or download it again.") from error
 
 
 def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:

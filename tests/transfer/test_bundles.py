@@ -220,6 +220,17 @@ def test_a_flipped_bit_is_found(bundle: Path, ours: Store) -> None:
         import_path(ours, changed(bundle, row("points", "step", 2), resigned=False), by="Lin")
 
 
+def test_what_zipfile_quotes_of_a_broken_file_is_cut_short(bundle: Path, ours: Store) -> None:
+    data = bytearray(bundle.read_bytes())
+    with zipfile.ZipFile(bundle) as file:
+        at = file.getinfo("sweeps.jsonl").header_offset + 27
+    data[at] = 7  # the name's length in the member's own header: thousands of bytes of the file are now its name
+    bundle.write_bytes(data)
+    told = refusal(ours, bundle)
+    assert told and "Its member 'sweeps.jsonl' can't be read: " in told
+    assert len(told) < 500 and ".." not in told.replace("...", "")
+
+
 def refusal(store: Store, path: Path) -> str | None:
     """Return why a file is refused, None where it is taken in."""
     try:
