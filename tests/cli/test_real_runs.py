@@ -37,7 +37,7 @@ def is_in(home: Home, *statuses: Status) -> Callable[[], bool]:
 
 
 def last_line(process: subprocess.Popen[str]) -> Any:
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=100)
     return json.loads(out.splitlines()[-1])
 
 
@@ -142,7 +142,7 @@ def test_a_run_that_fails_ends_the_command_with_its_reason(begun: Begin, home: H
         pid = next(rank.pid for rank in reader.ranks(1) if rank.role == "trainer2")
     assert pid
     os.kill(pid, signal.SIGKILL)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=100)
     assert process.returncode == 1
     assert "Run 1 failed" in out
     assert "trainer2 (rank 1, pid" in out
