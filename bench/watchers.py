@@ -30,8 +30,9 @@ from engine.launch import launch
 from engine.registry import experiment
 from engine.store import Reader, Store
 
-SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25}
-"""Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes."""
+SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25, "transport": "shared_memory"}
+"""Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes. Over RPC each rank would keep a core busy with asking for messages,
+asleep or not (docs/decisions/small-messages.md)."""
 JOIN_S = 20.0
 """Watchers open the page one after the other over so long a time."""
 SETTLE_S = 12.0
