@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from engine.home import ROOT, Home
 
@@ -21,6 +22,9 @@ if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
     os.environ["PARALLAB_DATA"] = str(SHARED_DATA)
 os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
 os.environ["PARALLAB_SECRETS"] = os.devnull  # the providers of whoever runs the tests are none of theirs
+
+settings.register_profile("parallab", deadline=None)  # how long an input takes says something of the machine alone
+settings.load_profile("parallab")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
