@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 class Route:
-    """One kept-open connection to our routes, which asks as Chromium does; httpx would take more of the machine than the server does."""
+    """One kept-open connection, which asks as Chromium does."""
 
     def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cookie: str = "") -> None:
         self.reader, self.writer = reader, writer
