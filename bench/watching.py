@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from bench.asking import Line
 
 HELD = 2_000
-"""Points of a curve past which chart.js asks for all curves anew."""
+"""Points of a curve past which chart.js keeps half of them."""
 PULSE = "parallab_pulse"
 
 
@@ -131,10 +131,9 @@ class Watcher:
 
     async def _ask_curves(self, line: Line, _: ClientConnection, age_s: float) -> float | None:
         """Ask as chart.js does; return the seconds until the next question, None once the run has ended."""
-        after, version = self._held()
-        news = await line.get(f"/api/series?{urlencode({'run': self.run_id, 'after': after, 'version': version})}")
+        news = await line.get(f"/api/series?{urlencode({'run': self.run_id, 'after': self._last, 'version': self._version})}")
         if not news.get("unchanged"):
-            self._merge(news, anew=after == 0)
+            self._merge(news)
         if not self.run_active:
             return None
         if not self.curves and age_s < 15:
@@ -144,16 +143,10 @@ class Watcher:
     _last: int = 0
     _version: int = 0
 
-    def _held(self) -> tuple[int, int]:
-        if any(count > HELD for count in self.curves.values()):
-            self._last = self._version = 0
-        return self._last, self._version
-
-    def _merge(self, news: dict[str, Any], *, anew: bool) -> None:
-        if anew:
-            self.curves.clear()
+    def _merge(self, news: dict[str, Any]) -> None:
         for part in news["series"]:
             key = part["metric"], part["rank"]
-            self.curves[key] = self.curves.get(key, 0) + len(part["values"])
+            held = self.curves.get(key, 0) + len(part["values"])
+            self.curves[key] = held if held <= HELD else HELD // 2
         self._last, self._version, self.run_active = news["last_id"], news["version"], news["active"]
         self.points.append((time.time(), self._last))

@@ -1,7 +1,7 @@
 // The live curves of one run: pulls what is new from /api/series, draws one panel a metric and in it one line a rank, or a band over all.
 // It asks nothing while the tab is hidden and stops when the run has ended; a zoom outlives new points.
 
-const HELD = 2000; // points of one curve in the browser; past it the server's down-sampling is asked for anew
+const HELD = 2000; // points of one curve in the browser; past it half of them are kept
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
 const AXES = {
@@ -84,11 +84,6 @@ function begin(element) {
     for (const part of news.series) merge(chart.curves, part, chart.last === 0);
     chart.last = news.last_id;
     chart.done = !news.active;
-    if (chart.last && [...chart.curves.values()].some((curve) => curve.values.length > HELD)) {
-      chart.last = 0; // the next answer brings every curve anew, down-sampled
-      chart.version = 0;
-      chart.done = false;
-    }
   }
 
   chart.draw = async () => {
@@ -145,7 +140,8 @@ function merge(curves, part, anew) {
   const key = `${part.metric}|${part.rank}`;
   const held = curves.get(key);
   if (!held || anew) return void curves.set(key, part);
-  for (const list of ["steps", "times", "passes", "values"]) held[list].push(...part[list]);
+  for (const list of LISTS) held[list].push(...part[list]);
+  if (held.values.length > HELD) thin(held, HELD / 2);
   held.total = part.total;
   held.role = part.role;
 }

@@ -65,7 +65,7 @@ function spliced(curve, part, key) {
   const [from, to] = [part[key][0], part[key].at(-1)];
   const before = curve[key].findIndex((at) => at >= from);
   const after = curve[key].findIndex((at) => at > to);
-  const lists = ["steps", "times", "passes", "values"].map((name) => [
+  const lists = LISTS.map((name) => [
     name,
     [...curve[name].slice(0, before < 0 ? curve[name].length : before), ...part[name], ...(after < 0 ? [] : curve[name].slice(after))],
   ]);
