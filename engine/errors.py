@@ -76,7 +76,13 @@ class DataError(EngineError):
 
 
 class ImportRefused(EngineError):
-    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would mend it."""
+    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would mend it.
+
+    It can quote any part of the file: of a very long one the middle is left out.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence if len(sentence) <= 1_000 else f"{sentence[:600]}...{sentence[-300:]}")
 
 
 class NoCheckpoint(EngineError):

@@ -231,6 +231,12 @@ def test_what_zipfile_quotes_of_a_broken_file_is_cut_short(bundle: Path, ours: S
     assert len(told) < 500 and ".." not in told.replace("...", "")
 
 
+def test_a_refusal_quotes_no_more_of_a_file_than_can_be_read(bundle: Path, ours: Store) -> None:
+    told = refusal(ours, changed(bundle, row("events", "run_id", "7" * 6_000)))
+    assert told and "table 'events' refers to '777" in told and told.endswith("which it does not hold. Have it exported again.")
+    assert len(told) < 1_000
+
+
 def refusal(store: Store, path: Path) -> str | None:
     """Return why a file is refused, None where it is taken in."""
     try:
