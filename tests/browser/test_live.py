@@ -85,9 +85,9 @@ def test_the_page_follows_a_run_to_its_end_and_then_asks_nothing_more(console: C
     expect(page.get_by_text("50% done")).to_be_visible()
     labs.record(store, 1, steps=100, first=101)
     store.write(1, [], progress=(9_600, 12_800, "samples"))
-    expect(page.get_by_text("75% done")).to_be_visible(timeout=5_000)
+    expect(page.get_by_text("75% done")).to_be_visible(timeout=20_000)  # the page's scripts may still be on their way
     store.end(1, "finished", "All ranks ended their work.", execution_time_s=3.0)
-    expect(page.get_by_text("All ranks ended their work.")).to_be_visible(timeout=5_000)
+    expect(page.get_by_text("All ranks ended their work.")).to_be_visible(timeout=20_000)
     for _ in range(10):  # on a busy machine the last questions come late; one that goes on asking never pauses for so long
         asked.clear()
         page.wait_for_timeout(1_500)
