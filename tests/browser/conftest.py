@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from engine.home import ROOT, Home
 from tests.app import small_labs
@@ -91,32 +91,42 @@ def console(home: Home) -> Iterator[Console]:
         served.stop()
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    """Open a browser that knows nothing yet. A page can be told that its tab is hidden: `window.tabHidden = true` and the event."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start Chromium once for the tests of a file; each has windows of its own, which share nothing."""
     with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            tmp_path / "browser", executable_path=chromium(), headless=True, args=FLAGS, viewport={"width": 1300, "height": 1400}
-        )
-        context.set_default_timeout(30_000)
-        context.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
-        yield context.pages[0]
-        context.close()
+        started = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS)
+        yield started
+        started.close()
 
 
 @pytest.fixture
-def somebody() -> Iterator[Callable[[], Page]]:
-    """Return what opens a page in a browser of its own each time: its cookies are no one else's."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS)
+def page(browser: Browser) -> Iterator[Page]:
+    """Open a window that knows nothing yet. A page can be told that its tab is hidden: `window.tabHidden = true` and the event."""
+    context = _window(browser)
+    context.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
+    yield context.new_page()
+    context.close()
 
-        def opened() -> Page:
-            context = browser.new_context(viewport={"width": 1300, "height": 1400})
-            context.set_default_timeout(30_000)
-            return context.new_page()
 
-        yield opened
-        browser.close()
+@pytest.fixture
+def somebody(browser: Browser) -> Iterator[Callable[[], Page]]:
+    """Return what opens a page in a window of its own each time: its cookies are no one else's."""
+    windows: list[BrowserContext] = []
+
+    def opened() -> Page:
+        windows.append(_window(browser))
+        return windows[-1].new_page()
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def _window(browser: Browser) -> BrowserContext:
+    context = browser.new_context(viewport={"width": 1300, "height": 1400})
+    context.set_default_timeout(30_000)
+    return context
 
 
 def sign_in(page: Page, address: str, name: str, password: str, to: str = "/") -> None:
