@@ -5,6 +5,7 @@ No test ever touches the project's own store: `PARALLAB_HOME` always names a tem
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     monkeypatch.setenv("PARALLAB_HOME", str(made.path))
     yield made
     end_processes_of(made)
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> Iterator[None]:
+    """Put back what Streamlit takes for the main module while it runs a page: every rank that is started later would import that page."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
 
 
 @pytest.fixture
