@@ -57,7 +57,7 @@ def test_the_console_starts_its_runner_and_starts_it_again_when_it_was_killed(co
     runner = runner_process(console.home)
     assert runner
     os.kill(runner.pid, signal.SIGKILL)
-    wait_until(lambda: console.health()["runner"] == "absent", 5, "its death was noticed")
+    wait_until(lambda: console.health()["runner"] == "absent", 30, "its death was noticed")
     wait_until(lambda: console.health()["runner"] == "alive", 30, "another runner is alive")
 
 

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console
+from tests.browser.places import settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 SWEEP_MS = 600_000
@@ -21,9 +22,11 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict
     page.goto(f"{console.address}/figures")
     expect(page.get_by_role("heading", name="Published figures")).to_be_visible(timeout=SOON_MS)
     expect(page.get_by_text("not launched yet")).to_have_count(7, timeout=SOON_MS)
-    page.get_by_role("heading", name="Synchronous SGD on MNIST").scroll_into_view_if_needed()
+    settle(page)
     page.locator(".st-key-launch-sync_sgd-reduced button").click()
-    page.get_by_role("textbox", name="Your name").fill("Ada")
+    name = page.get_by_role("textbox", name="Your name")
+    expect(name).to_be_visible(timeout=SOON_MS)
+    name.fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/figures?figure=sync_sgd")
     expect(page.get_by_text("under way, 0 of 3 runs ended")).to_be_visible(timeout=SOON_MS)

@@ -20,13 +20,13 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     best.evaluate("element => { element.drawn_once = true; }")
     with Store.open(home) as store:
         ahead = compare_labs.add(store, trainers=4, level=0.1, owner="Grace")
-    expect(news).to_contain_text("2 runs have ended", timeout=20_000)
+    expect(news).to_contain_text("2 runs have ended")
     expect(best.get_by_role("link", name=f"{ahead}, quick")).to_be_visible()
     expect(page.locator("[data-slot='home-machine']")).to_contain_text("CPU")
     assert best.evaluate("element => element.drawn_once === true"), "the script ran again"
     with Store.open(home) as store:
         store.save_view("Speed by trainers", "compare", "runs=1-2&v=1", owner="Ada")
-    page.get_by_role("link", name="Speed by trainers").click(timeout=20_000)
+    page.get_by_role("link", name="Speed by trainers").click()
     page.wait_for_url("**/compare?runs=1-2*")
     page.get_by_role("link", name="Home", exact=True).click()
     page.get_by_role("button", name="Launch a run").click()

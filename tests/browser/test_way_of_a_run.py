@@ -110,6 +110,7 @@ def cancel(page: Page) -> None:
     expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)
 
 
+@pytest.mark.long
 def test_a_pipeline_is_launched_watched_with_its_gantt_chart_and_cancelled(console: Console, page: Page) -> None:
     page.goto(f"{console.address}/launch?experiment=pipeline&preset=quick&set=batches:100000")
     launch_as_ada(page)

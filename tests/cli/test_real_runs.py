@@ -126,7 +126,7 @@ def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, par
 
 
 def test_a_run_goes_on_when_its_runner_is_killed_because_the_command_starts_another(begun: Begin, home: Home) -> None:
-    process = begun("run", *QUICK, "--json")
+    process = begun("run", *QUICK, "--set", "epochs=3", "--json")
     wait(is_in(home, *ALIVE))
     runner = runner_process(home)
     assert runner
