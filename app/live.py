@@ -69,6 +69,14 @@ def pulse(
     _beat(f"pulse-{of}", at(f"/api/token{of}"), token, active=active, every_ms=every_ms, early_ms=early_ms)
 
 
+def rest_ms(took_s: float) -> int:
+    """Return how long a view that took so many seconds to draw may rest before it looks for news: it keeps the server busy for a fiftieth of the time at most.
+
+    Never less than 5 s, and never more than 30: of many such views on one live run, all are drawn less often where the machine is slow.
+    """
+    return int(min(30_000, max(5_000, 50_000 * took_s)))
+
+
 def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
     """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its frame is no longer `frame`."""
     _beat(f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version)

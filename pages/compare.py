@@ -1,5 +1,6 @@
 """Compare: runs of any session, person and experiment side by side; the whole view stands in its address (`/compare?runs=1,2,5-9`)."""
 
+import time
 from dataclasses import replace
 
 import streamlit as st
@@ -19,13 +20,13 @@ from app.view_downloads import view_downloads
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
-EVERY_MS = 5_000
 st.title("Compare", anchor=False)
 
 
 @st.fragment
 def page() -> None:
     """Show the comparison, and again when a run in it has news."""
+    began = time.monotonic()
     view = compare_state.arrive()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         view, wrong = choice(view)
@@ -55,7 +56,8 @@ def page() -> None:
     for sentence in (*compare_state.complaints(), *wrong, *found.sentences):
         told.warning(as_text(sentence))
     if found.runs:
-        live.pulse(token, active=any(run.status not in ENDED for run in found.runs), every_ms=EVERY_MS, early_ms=EVERY_MS)
+        rest_ms = live.rest_ms(time.monotonic() - began)
+        live.pulse(token, active=any(run.status not in ENDED for run in found.runs), every_ms=rest_ms, early_ms=rest_ms)
 
 
 def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
