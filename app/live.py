@@ -70,9 +70,9 @@ def pulse(
 
 
 def rest_ms(took_s: float) -> int:
-    """Return how long a view that took so many seconds to draw may rest before it looks for news: it keeps the server busy for a fiftieth of the time at most.
+    """Return how long a view that took so many seconds to draw rests before it looks for news: fifty times as long, within 5 and 30 s.
 
-    Never less than 5 s, and never more than 30: of many such views on one live run, all are drawn less often where the machine is slow.
+    Of many such views on one live run, all are drawn less often where the machine is slow.
     """
     return int(min(30_000, max(5_000, 50_000 * took_s)))
 
