@@ -66,7 +66,8 @@ def record(store: Store, run_id: int, *, steps: int, first: int = 1) -> None:
         ]
         tests = [Point("test/accuracy", first + steps // 2, 90.0, 1.0, 1.0), Point("test/accuracy", first + steps - 1, 95.5, 2.0, 2.0)] if rank == 0 else []
         batches.append(RankBatch(rank, [*points, *tests], {"compute": 8.0 + rank, "wait": 0.5, "evaluate": 0.4}, last_step=first + steps - 1))
-    samples = [MachineSample(now(), "host", "cpu_percent", 93.0), MachineSample(now(), "host", "memory_mb", 4000.0)]
+    at = now()
+    samples = [MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 4000.0)]
     store.write(run_id, batches, progress=(steps * 64, 200 * 64, "samples"), samples=samples)
 
 

@@ -61,8 +61,9 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
 
 def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab) -> None:
     shown = html(opened("home"))
-    with Store.open(home) as store:  # as new as the runner's samples are
-        store.add_machine_samples([MachineSample(now(), "host", "cpu_percent", 93.0), MachineSample(now(), "host", "memory_mb", 2048.0)])
+    at = now()  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
+    with Store.open(home) as store:
+        store.add_machine_samples([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
     found = slots(home)
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {"running", "starting", "stopping"}
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-news"]} == {"finished", "failed", "lost", "cancelled"}
