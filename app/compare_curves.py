@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app.compare_colours import Look
 from app.compare_points import Curve
+from app.figures import PlainFigure
 from engine.analysis.aligning import Aligned, Floats
 from engine.analysis.bands import Line
 from engine.metrics import metric
@@ -40,16 +40,26 @@ class GroupLine:
 
 
 class Picture:
-    """A figure that grows by lines, with the place in the palette of each trace."""
+    """A plain figure that grows by lines, with the place in the palette of each trace."""
 
     def __init__(self) -> None:
-        self.figure = go.Figure()
+        self._data: list[dict[str, Any]] = []
+        self._layout: dict[str, Any] = {}
         self.colours: list[int] = []
+
+    @property
+    def figure(self) -> PlainFigure:
+        """The figure so far."""
+        return {"data": self._data, "layout": self._layout}
 
     def add(self, colour: int, x: Floats, y: Floats, **trace: object) -> None:
         """Add one trace of lines."""
-        self.figure.add_trace({"type": "scatter", **trace, "x": compact(x), "y": compact(y)})
+        self._data.append({"type": "scatter", **trace, "x": compact(x), "y": compact(y)})
         self.colours.append(colour)
+
+    def lay_out(self, **layout: object) -> None:
+        """Set what the layout says, by names of plotly's."""
+        self._layout |= layout
 
 
 def of_runs(curves: Sequence[Curve], names: Mapping[int, str], looks: Mapping[int, Look], smooth: float) -> Picture:
@@ -90,11 +100,11 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
     return picture
 
 
-def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> go.Figure:
+def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
     """Give a picture its axes; a zoom is kept while `revision` stays the same."""
     known = metric(name)
     along = AXES.get(axis) or _titled(axis)
-    picture.figure.update_layout(
+    picture.lay_out(
         height=HEIGHT_PX,
         hovermode="closest",
         showlegend=False,
@@ -144,19 +154,20 @@ def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _add(picture: Picture, curve: Curve, name: str, whole: str, look: Look, smooth: float, *, in_legend: bool) -> None:
-    base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name, "hovertemplate": f"%{{y:.5g}}<extra>{whole}</extra>"}
+    base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name}
+    told: dict[str, Any] = {"hovertemplate": f"%{{y:.5g}}<extra>{whole}</extra>"}
     of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]
     base["meta"] = {"as": ", ".join(of_rank)}
     few = curve.y.size <= FEW
     if few or not smooth:
         mark = {"symbol": look.symbol, "size": 6}
         line = {"dash": look.dash, "width": 2 if few else 1.4}
-        picture.add(look.colour, **base, y=curve.y, mode="lines+markers" if few else "lines", line=line, marker=mark, showlegend=in_legend)
+        picture.add(look.colour, **base, **told, y=curve.y, mode="lines+markers" if few else "lines", line=line, marker=mark, showlegend=in_legend)
         return
-    raw: dict[str, Any] = base | {"hoverinfo": "skip", "hovertemplate": None, "meta": {"as": ", ".join([*of_rank, "recorded"])}}
+    raw: dict[str, Any] = base | {"hoverinfo": "skip", "meta": {"as": ", ".join([*of_rank, "recorded"])}}
     base["meta"] = {"as": ", ".join([*of_rank, "smoothed"])}
     picture.add(look.colour, **raw, y=curve.y, mode="lines", line={"width": 1}, opacity=FAINT, showlegend=False)
-    picture.add(look.colour, **base, y=smoothed(curve.y, smooth), mode="lines", line={"dash": look.dash, "width": 2}, showlegend=in_legend)
+    picture.add(look.colour, **base, **told, y=smoothed(curve.y, smooth), mode="lines", line={"dash": look.dash, "width": 2}, showlegend=in_legend)
 
 
 def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:

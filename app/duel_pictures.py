@@ -49,11 +49,10 @@ def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture
     picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
     end = _scaled(found.duel, found.duel.budget.amount) if against == found.duel.budget.kind else None
     xaxis = {"title": {"text": _TITLES[against], "standoff": 6}, **({"range": [0, end * 1.02]} if end else {"rangemode": "tozero"})}
-    picture.figure.update_layout(
-        height=CURVES_PX, hovermode="closest", showlegend=True, xaxis=xaxis, yaxis={"title": _titled(found.duel.metric)}, uirevision=against
-    )
+    picture.lay_out(height=CURVES_PX, hovermode="closest", showlegend=True, xaxis=xaxis, yaxis={"title": _titled(found.duel.metric)}, uirevision=against)
     if end:
-        picture.figure.add_vline(x=end, line={"width": 1.5, "dash": "dot", "color": _MARK})
+        line = {"width": 1.5, "dash": "dot", "color": _MARK}
+        picture.lay_out(shapes=[{"type": "line", "x0": end, "x1": end, "y0": 0, "y1": 1, "yref": "y domain", "line": line}])
     return picture
 
 

@@ -99,15 +99,22 @@ def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0
 
 
 def figure(
-    key: str, picture: go.Figure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), table: bool = False, zoom: str = ""
+    key: str,
+    picture: go.Figure | figures.PlainFigure,
+    *,
+    alt: str,
+    height: int,
+    colours: Sequence[int | Mapping[str, float]] = (),
+    table: bool = False,
+    zoom: str = "",
 ) -> None:
-    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
+    """Show a figure of plotly's in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
 
     `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's `uirevision` changes; `zoom` is the
     address of a route of ours that gives the traces finer, from one end of the stretch in sight to the other.
     """
-    noting.chart(alt, picture, height=height, colours=colours)
     content = figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
+    noting.chart(alt, content["figure"], height=height, colours=colours)
     shown(key, content | {"zoom": zoom} if zoom else content)
 
 

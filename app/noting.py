@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 import pandas as pd
-import plotly.graph_objects as go
 
+from app.figures import PlainFigure
 from app.frames import of_frame
 from app.report.parts import Chart, Facts, Grid, Heading, Legend, Paragraph, Part
 from engine.transfer.tables import Table
@@ -75,7 +75,7 @@ def _hold(part: Part | _Rows) -> None:
         here.hold(part)
 
 
-def chart(title: str, figure: go.Figure, *, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
+def chart(title: str, figure: PlainFigure, *, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
     """Say that a figure is shown."""
     _hold(Chart(title[:1].upper() + title[1:], figure, colours=tuple(colours), height=height))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from app.figures import PlainFigure
 from engine.transfer.tables import Table
 
 
@@ -27,7 +28,7 @@ class Chart:
     """A figure with its numbers as a table below; `colours` gives each trace its place in the palette or a shade, as `live.figure` has it."""
 
     title: str
-    figure: go.Figure
+    figure: go.Figure | PlainFigure
     caption: str = ""
     colours: Sequence[int | Mapping[str, float]] = ()
     height: int = 340

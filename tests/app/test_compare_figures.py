@@ -1,11 +1,15 @@
 """The pictures of the Compare page: looks that stay, raw lines behind smoothed ones, bands with gaps, bars, axes of numbers and words."""
 
+import json
+from base64 import b64decode
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
-from app import compare_curves, compare_numbers
+from app import compare_curves, compare_numbers, figures
 from app.compare_colours import look, looks
 from app.compare_curves import GroupLine, compact, outline, smoothed
 from app.compare_points import Curve
@@ -35,7 +39,7 @@ def test_no_two_of_30_runs_look_alike() -> None:
 
 def test_smoothing_leaves_the_raw_line_faint_behind_the_smooth_one() -> None:
     picture = compare_curves.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
-    raw, smooth = picture.figure.data
+    raw, smooth = go.Figure(picture.figure).data
     assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (compare_curves.FAINT, False, None, "four")
     assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
     assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
@@ -44,7 +48,7 @@ def test_smoothing_leaves_the_raw_line_faint_behind_the_smooth_one() -> None:
 
 def test_short_curves_and_smoothing_of_nothing_draw_the_raw_points_alone() -> None:
     for size, weight in ((30, 0.9), (200, 0.0)):
-        (trace,) = compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure.data
+        (trace,) = go.Figure(compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
         assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
 
 
@@ -52,7 +56,7 @@ def test_ranks_of_a_run_share_its_look() -> None:
     found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
     picture = compare_curves.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
     assert picture.colours == [4, 4, 5]
-    assert [trace.hovertemplate for trace in picture.figure.data][1].endswith("<extra>four, rank 1</extra>")
+    assert [trace.hovertemplate for trace in go.Figure(picture.figure).data][1].endswith("<extra>four, rank 1</extra>")
 
 
 def test_a_moving_average_starts_at_the_first_value_and_keeps_gaps() -> None:
@@ -77,7 +81,7 @@ def group(members: int) -> GroupLine:
 
 def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
     picture = compare_curves.of_groups([group(3)], [look(1)])
-    band, members, centre = picture.figure.data
+    band, members, centre = go.Figure(picture.figure).data
     assert (band.fill, members.opacity, centre.name, picture.colours) == ("toself", compare_curves.MEMBER, "trainers 2 (n=3)", [1, 1, 1])
     assert centre.y.tolist() == [1, 2, 3, 4, 5]
     assert centre.customdata[0].tolist() == [3, 0, 2]
@@ -86,13 +90,45 @@ def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
 
 
 def test_a_band_that_reaches_zero_ends_at_the_least_positive_value_on_a_logarithmic_axis() -> None:
-    plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure.data[0].y for log in (False, True))
+    plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True))
     assert (min(plain), min(cut)) == (0, 1)
     assert sum(plain != cut) == 1
 
 
+@pytest.mark.parametrize("groups", [[3], [1, 2]])
+def test_a_plain_figure_is_one_of_plotlys_and_leaves_as_plotly_sends_it(groups: list[int]) -> None:
+    pictures = [
+        compare_curves.of_runs([curve(4, 200, 0), curve(4, 30, 1)], {4: "<four>"}, looks([4]), 0.9),
+        compare_curves.of_groups([group(members) for members in groups], [look(place) for place in range(len(groups))]),
+    ]
+    for picture in pictures:
+        drawn = compare_curves.dress(picture, "test/accuracy", "passes", "xy", "seen")
+        ours, theirs = figures.plain(drawn), figures.plain(go.Figure(drawn))
+        assert json.loads(json.dumps(ours["layout"])) == json.loads(json.dumps(theirs["layout"]))
+        assert [_numbers(trace) for trace in ours["data"]] == [_numbers(trace) for trace in theirs["data"]]
+
+
+def _numbers(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trace with the numbers that its bytes stand for, of whichever width."""
+
+    def read(value: Any) -> Any:
+        if not (isinstance(value, Mapping) and "bdata" in value):
+            return value
+        found = np.frombuffer(b64decode(value["bdata"]), value["dtype"]).reshape([int(size) for size in value.get("shape", "-1").split(",")])
+        return [str(each) for each in found.astype(float).ravel()], found.shape
+
+    return {name: read(value) for name, value in trace.items()}
+
+
+@pytest.mark.parametrize(("values", "kind"), [([1, 2**31 - 1], "i4"), ([1, 2**31], "f8"), ([], "i4")])
+def test_whole_numbers_are_sent_as_a_browser_can_hold_them(values: list[int], kind: str) -> None:
+    sent = figures.plain({"data": [{"x": np.array(values, dtype=np.int64)}], "layout": {}})["data"][0]["x"]
+    assert sent["dtype"] == kind
+    assert np.frombuffer(b64decode(sent["bdata"]), kind).tolist() == values
+
+
 def test_one_run_has_neither_band_nor_members() -> None:
-    (centre,) = compare_curves.of_groups([group(1)], [look(1)]).figure.data
+    (centre,) = go.Figure(compare_curves.of_groups([group(1)], [look(1)]).figure).data
     assert centre.name == "trainers 2 (n=1)"
 
 

@@ -137,8 +137,8 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     found = labs.whole(home, *names, kind=kind, amount=amount, reaches=reach)
     picture = duel_pictures.curves(found, duel_pictures.lines(found, kind), kind)
     end = amount / 1e6 if kind == "bytes" else amount
-    xs = [float(x) for trace in picture.figure.data for x in trace.x if x == x]
-    assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure.data)
+    xs = [float(x) for trace in picture.figure["data"] for x in trace["x"] if x == x]
+    assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure["data"])
     told = outcome(found)
     assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), "a mean is of all seeds or of none"
     assert len(duel_tables.values_to_save(told).rows) == 2 * (3 + 5) and len(duel_tables.pairs_to_save(told).rows) == 1
