@@ -50,26 +50,29 @@ def shown(picture: go.Figure | PlainFigure, *, alt: str, height: int, colours: S
     return {"figure": plain(picture), "alt": alt, "height": height, "colours": list(colours), "table": table}
 
 
-def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> go.Figure:
+def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> PlainFigure:
     """Return one bar a rank, stacked by phase, in seconds and in the order of engine.metrics.PHASES."""
     ranks = sorted(seconds, reverse=True)
     named = [roles.get(rank, f"rank {rank}") for rank in ranks]
-    figure = go.Figure()
+    whole = [sum(seconds[rank].values()) or 1.0 for rank in ranks]
+    bars = []
     for name in phases_shown(seconds):
         spent = [seconds[rank].get(name, 0.0) for rank in ranks]
-        whole = [sum(seconds[rank].values()) or 1.0 for rank in ranks]
-        figure.add_bar(
-            y=named,
-            x=spent,
-            name=name,
-            orientation="h",
-            marker={"pattern": {"shape": PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else "", "fillmode": "replace"}},
-            customdata=[one / all_ * 100 for one, all_ in zip(spent, whole, strict=True)],
-            hovertemplate=f"{name}: %{{x:.2f}} s (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
+        shape = PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else ""
+        bars.append(
+            {
+                "type": "bar",
+                "y": named,
+                "x": spent,
+                "name": name,
+                "orientation": "h",
+                "marker": {"pattern": {"shape": shape, "fillmode": "replace"}},
+                "customdata": [one / all_ * 100 for one, all_ in zip(spent, whole, strict=True)],
+                "hovertemplate": f"{name}: %{{x:.2f}} s (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
+            }
         )
-    layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend_traceorder": "normal"}
-    figure.update_layout(**layout, height=phases_height(len(ranks)), xaxis_title="Seconds of each rank")
-    return figure
+    layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend": {"traceorder": "normal"}}
+    return {"data": bars, "layout": layout | {"height": phases_height(len(ranks)), "xaxis": {"title": {"text": "Seconds of each rank"}}}}
 
 
 def phases_shown(seconds: Mapping[int, Mapping[str, float]]) -> list[str]:
@@ -88,25 +91,28 @@ def phases_height(ranks: int) -> int:
     return FRAME_PX + BAR_PX * max(2, ranks) + 20
 
 
-def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> go.Figure:
+def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> PlainFigure:
     """Return one line a source (host, gpu0, …) of one number about the machine, against seconds of the run."""
-    figure = go.Figure()
+    lines = []
     chosen = sorted((sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at))
     begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
     for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         kept = list(group)
         kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
         scale = 1 / 1024 if name == "memory_mb" else 1.0
-        figure.add_scatter(
-            x=[(moment(sample.at) - begin).total_seconds() for sample in kept if begin],
-            y=[sample.value * scale for sample in kept],
-            name=source,
-            mode="lines" if len(kept) > 1 else "markers",
-            line={"dash": DASHES[place % len(DASHES)]},
-            hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
+        lines.append(
+            {
+                "type": "scatter",
+                "x": [(moment(sample.at) - begin).total_seconds() for sample in kept if begin],
+                "y": [sample.value * scale for sample in kept],
+                "name": source,
+                "mode": "lines" if len(kept) > 1 else "markers",
+                "line": {"dash": DASHES[place % len(DASHES)]},
+                "hovertemplate": "%{y:.1f}<extra>%{fullData.name}</extra>",
+            }
         )
-    figure.update_layout(height=220, xaxis_title="Seconds", showlegend=len(figure.data) > 1, yaxis_rangemode="tozero")
-    return figure
+    axes = {"xaxis": {"title": {"text": "Seconds"}}, "yaxis": {"rangemode": "tozero"}}
+    return {"data": lines, "layout": {"height": 220, "showlegend": len(lines) > 1, **axes}}
 
 
 def machine_names(samples: Sequence[MachineSample]) -> list[str]:

@@ -83,7 +83,7 @@ def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
     for name in figures.machine_names(samples):
         picture = figures.machine(samples, run.started_at, name)
         alt = f"{figures.machine_label(name)} over the run"
-        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture.data)), table=True)
+        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture["data"])), table=True)
     return found
 
 
