@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlencode
 
+from app.numbers_of_runs import is_run_id
 from engine.analysis.bands import SPREADS, STATISTICS
 
 VERSION = "1"
@@ -96,7 +97,7 @@ def read_ids(text: str) -> tuple[tuple[int, ...], list[str]]:
     for part in text.replace(",", " ").split():
         first, dash, last = part.removeprefix("#").replace("..", "-").partition("-")
         last = last if dash else first
-        if not (_is_id(first) and _is_id(last) and int(first) <= int(last)):
+        if not (is_run_id(first) and is_run_id(last) and int(first) <= int(last)):
             wrong.append(part)
             continue
         found |= dict.fromkeys(range(int(first), min(int(last), int(first) + MOST_IDS) + 1))
@@ -112,10 +113,6 @@ def ids_text(ids: Sequence[int]) -> str:
         else:
             parts.append([each])
     return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 2 else ",".join(map(str, part)) for part in parts)
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 16
 
 
 def _text(name: str, value: Any) -> str:

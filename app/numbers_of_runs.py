@@ -7,6 +7,11 @@ from engine.errors import ConfigError, Problem
 _PIECE = re.compile(r"(\d{1,17})(?:\s*(?:-|\.\.)\s*(\d{1,17}))?")
 
 
+def is_run_id(text: str) -> bool:
+    """Say whether a text is a run's number, and nothing else."""
+    return text.isascii() and text.isdecimal() and len(text) < 16
+
+
 def read_run_ids(text: str, most: int) -> list[int]:
     """Return the numbers in a text, each once, in their order; raises ConfigError for what is none, and for more than `most`."""
     found: dict[int, None] = {}

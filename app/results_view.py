@@ -9,6 +9,7 @@ import streamlit as st
 from app import board_columns
 from app.board_columns import Column
 from app.markup import as_text
+from app.numbers_of_runs import is_run_id
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS, Both, Comparison, Field, Filter, Node, Order
 from engine.filter.syntax import LONGEST
@@ -68,8 +69,8 @@ def choose(reader: Reader) -> View:
         status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX)
         columns, sentences = _columns(reader)
         order, wrong = _order(reader, columns)
-        grouped, compared, baseline, archived = _more()
-    for sentence in [*sentences, *wrong]:
+        grouped, compared, baseline, archived, unread = _more()
+    for sentence in [*sentences, *wrong, *unread]:
         st.markdown(f":red[{as_text(sentence)}]")
     if matching:
         matching = _joined(matching, of, by)
@@ -137,24 +138,24 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, lis
         return None, [str(error)]
 
 
-def _more() -> tuple[bool, bool, int | None, bool]:
+def _more() -> tuple[bool, bool, int | None, bool, list[str]]:
     with st.popover("View", key="more"):
         grouped = st.toggle(
             "One row for all seeds", key="group", bind="query-params", help="Runs that differ in their seed alone: mean and sd of those that finished."
         )
         compared = st.toggle("Differences to the baseline", value=True, key="differences", bind="query-params")
-        baseline = st.number_input(
+        baseline = st.text_input(  # Streamlit's number_input ends the script where the address gives it an endless number, such as inf
             "Compare with run",
-            min_value=1,
-            max_value=10**15,
-            value=None,
+            max_chars=15,
             key="baseline",
             bind="query-params",
             placeholder="each experiment's baseline",
             help="Pin a run and it is its experiment's baseline; a number here is the baseline of all, in this view alone.",
         )
         archived = st.toggle("Archived runs too", key="archived", bind="query-params")
-    return grouped, compared, int(baseline) if baseline else None, archived
+    if baseline and not is_run_id(baseline):
+        return grouped, compared, None, archived, [f"A baseline is the number of a run, such as 12, got '{baseline}'."]
+    return grouped, compared, int(baseline) if baseline else None, archived, []
 
 
 def _joined(matching: Filter, of: Sequence[str], by: Sequence[str]) -> Filter:

@@ -48,6 +48,18 @@ def page(**query: Any) -> AppTest:
     return test
 
 
+@pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
+def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
+    test = page(baseline=written)
+    assert f"A baseline is the number of a run, such as 12, got '{written}'." in said(test).replace("\\", "")
+
+
+def test_a_baseline_in_the_address_is_taken(seeds: list[int]) -> None:
+    test = page(baseline=str(seeds[0]))
+    assert test.text_input(key="baseline").value == str(seeds[0])
+    assert "A baseline is" not in said(test)
+
+
 def rows(test: AppTest) -> list[int]:
     return [int(link.rpartition("=")[2]) for link in test.dataframe[0].value["run"]]
 
