@@ -23,7 +23,7 @@ from engine.store.records import RunRow
 POINTS = 6_000
 """Points of one chart of single runs, shared out over its lines."""
 FEWEST, MOST = 60, 1_000
-KEPT_BYTES, KEPT_GROUPS = 96_000_000, 128
+KEPT_BYTES, KEPT_GROUPS, KEPT_CURVES = 96_000_000, 128, 256
 PLAIN: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """Axes that are a column of the points themselves."""
 UPDATES, BYTES = "updates", "bytes"
@@ -33,9 +33,12 @@ _Key = tuple[Any, ...]
 Within = tuple[float, float] | None
 """A stretch along the axis that is asked for alone."""
 Kept = TypeVar("Kept")
+Drawn = dict[int | None, tuple[Floats, Floats]]
+"""Where the points of a run that are drawn lie, by rank."""
 _columns: OrderedDict[_Key, Floats] = OrderedDict()
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
 _lines: OrderedDict[_Key, Line] = OrderedDict()
+_drawn: OrderedDict[_Key, Drawn] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -72,7 +75,7 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, withi
     found = []
     for run in runs:
         if run.id in who:
-            drawn = _thinned(reader, run, metric, axis, most, within) if axis in PLAIN or axis in CLOCKED else _against(reader, run, who[run.id], axis, most)
+            drawn = _drawn_of(reader, run, who[run.id], metric, axis, most, within)
             found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
     return found
 
@@ -105,7 +108,7 @@ def group_line(
 def forget() -> None:
     """Drop all that is kept."""
     with _lock:
-        for each in (_columns, _groups, _lines):
+        for each in (_columns, _groups, _lines, _drawn):
             each.clear()
 
 
@@ -113,10 +116,10 @@ def _key(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, log: bo
     return (str(reader.home.path), metric, axis, log, tuple((run.id, run.version) for run in runs))
 
 
-def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept) -> Kept:
+def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int = KEPT_GROUPS) -> Kept:
     with _lock:
         kept_ones[key] = found
-        while len(kept_ones) > KEPT_GROUPS:
+        while len(kept_ones) > most:
             kept_ones.popitem(last=False)
     return found
 
@@ -175,7 +178,15 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
-def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, within: Within) -> dict[int | None, tuple[Floats, Floats]]:
+def _drawn_of(reader: Reader, run: RunRow, who: Sequence[Recorded], metric: str, axis: str, most: int, within: Within) -> Drawn:
+    key = (*_key(reader, [run], metric, axis, log=False), most, within)
+    if (known := _drawn.get(key)) is not None:
+        return known
+    plain = axis in PLAIN or axis in CLOCKED
+    return _keep(_drawn, key, _thinned(reader, run, metric, axis, most, within) if plain else _against(reader, run, who, axis, most), KEPT_CURVES)
+
+
+def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, within: Within) -> Drawn:
     """Return the points that draw the same picture, by rank; the store reads no others."""
     known = clocks(reader, run, axis) if axis in CLOCKED else []
     part = _stretch(axis, known, *within) if within else None
@@ -197,7 +208,7 @@ def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high
     return Stretch("time_s", float(times[max(0, first)]), float(times[last]) if last < times.size else np.inf)
 
 
-def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> dict[int | None, tuple[Floats, Floats]]:
+def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> Drawn:
     found = {}
     for each in who:
         x, y = _drawable(*_raw(reader, run, each, axis))

@@ -79,6 +79,19 @@ def test_what_is_kept_gives_way_to_news(home: Home, reader: Reader, ids: list[in
     assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
 
 
+def test_a_curve_that_is_kept_gives_way_to_news_and_to_a_narrower_share(home: Home, reader: Reader, ids: list[int]) -> None:
+    with Store.open(home) as store:
+        on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+        (before,) = curves(reader, reader.some([on]), LOSS, "step")
+        assert curves(reader, reader.some([on]), LOSS, "step")[0].y is before.y
+        assert not np.array_equal(curves(reader, reader.some([on]), LOSS, "time")[0].x, before.x)
+        store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+    (after,) = curves(reader, reader.some([on]), LOSS, "step")
+    assert (len(before.y), len(after.y), after.y[-1], after.total) == (50, 51, 7.5, 51)
+    alone, among = curves(reader, reader.some([ids[0]]), LOSS, "step")[0], curves(reader, reader.some(ids), LOSS, "step")[0]
+    assert len(alone.x) > len(among.x) and alone.run_id == among.run_id == ids[0]
+
+
 def test_ranks_of_a_run_are_one_member_of_its_group(reader: Reader, ids: list[int]) -> None:
     values, _ = group_line(reader, reader.some([ids[3]]), LOSS, "step", "mean", "none")
     both = [np.array(series.values) for series in reader.series(ids[3], [LOSS])]
