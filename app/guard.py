@@ -40,9 +40,9 @@ class Guard:
         headed = _with_headers(send, headers.get("host", ""), is_secure(scope.get("scheme", "http")))
         await answer(scope, receive, send if scope["type"] == "websocket" else headed)
 
-    def _refusal(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
-        if not _PLAIN_HOST.fullmatch(host) or not _known(_name_of(host), self.hosts()):
+        if len(headers.getlist("host")) != 1 or not _PLAIN_HOST.fullmatch(host) or not _known(_name_of(host), self.hosts()):
             return 400, "This console does not answer to that host name; open it by the address it printed at its start."
         if _is_foreign(headers, host) and (path.startswith(OURS) or not _is_link(method, headers)):
             return 403, "This address answers only to the console's own pages."

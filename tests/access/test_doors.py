@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import httpx
@@ -144,6 +145,18 @@ def test_a_foreign_host_or_a_second_one_is_refused(door: Door) -> None:
     assert door.ask("GET", "/api/token", Cookie=cookie, X_Forwarded_Host="evil.example")[0] == 200
     assert door.ask("GET", "/api/token", Cookie=f"{cookie}\r\nHost: evil.example")[0] == 400
     assert door.ask("GET", "/api/token", Cookie="parallab_session=\xff\x01; =; a=b")[0] in (400, 401)
+
+
+def test_a_request_whose_headers_do_not_end_is_given_up(door: Door) -> None:
+    with socket.create_connection(("127.0.0.1", door.console.port), timeout=20) as client:
+        client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{door.console.port}\r\n".encode())
+        with suppress(ConnectionError):
+            for _ in range(64):  # a megabyte in all; whoever keeps it could be sent any number
+                client.sendall(b"X-More: " + b"a" * 16_384 + b"\r\n")
+        with suppress(ConnectionError):
+            assert b" 400 " in client.recv(65_536).partition(b"\r\n")[0]
+            while client.recv(65_536):
+                pass
 
 
 def test_a_socket_opens_for_who_has_signed_in_on_our_own_page_alone(door: Door) -> None:

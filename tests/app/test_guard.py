@@ -37,6 +37,11 @@ def test_an_unknown_host_is_refused(client: Client, host: str) -> None:
     assert client.get("/healthz", headers={"host": host}).status_code == 400
 
 
+@pytest.mark.parametrize("second", ["evil.example", "127.0.0.1:8501"])
+def test_a_second_host_is_refused_whoever_reads_the_request(client: Client, second: str) -> None:
+    assert client.get("/healthz", headers=[("host", "127.0.0.1:8501"), ("host", second)]).status_code == 400
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8501", "LOCALHOST", "[::1]:8501"])
 def test_the_names_of_this_machine_are_known(client: Client, host: str) -> None:
     assert client.get("/healthz", headers={"host": host}).status_code == 200
