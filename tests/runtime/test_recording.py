@@ -1,8 +1,7 @@
 """The recorder of a rank: what is sent, what is counted, whose clock runs."""
 
+import threading
 import time
-
-import pytest
 
 from engine.runtime.recording import ChannelRecorder, Flush
 
@@ -19,17 +18,17 @@ def test_points_arrive_in_order_and_none_twice() -> None:
 
 def test_a_full_buffer_drops_and_counts_while_the_worker_is_slow() -> None:
     sent: list[Flush] = []
+    logged = threading.Event()
 
     def slowly(flush: Flush) -> None:
-        time.sleep(0.5)
+        assert logged.wait(60), "the recorder waited for the worker"
         sent.append(flush)
 
     recorder = ChannelRecorder(slowly, capacity=100)
     recorder.start(time.monotonic())
-    began = time.perf_counter()
     for step in range(10_000):
         recorder.log({"a": step}, step=step)
-    assert time.perf_counter() - began < 0.5  # never waited for the worker
+    logged.set()
     recorder.close()
     kept = sum(len(flush.points) for flush in sent)
     assert kept + sent[-1].dropped == 10_000
@@ -40,14 +39,17 @@ def test_an_inner_phase_stops_the_outer_ones_clock() -> None:
     sent: list[Flush] = []
     recorder = ChannelRecorder(sent.append)
     recorder.start(time.monotonic())
+    began = time.monotonic()
     with recorder.phase("compute"):
         time.sleep(0.05)
         with recorder.phase("wait"):
             time.sleep(0.1)
         time.sleep(0.05)
+    whole = time.monotonic() - began
     recorder.close()
-    assert sent[-1].phases["compute"] == pytest.approx(0.1, abs=0.03)
-    assert sent[-1].phases["wait"] == pytest.approx(0.1, abs=0.03)
+    spent = sent[-1].phases
+    assert min(spent["compute"], spent["wait"]) > 0.099
+    assert spent["compute"] + spent["wait"] < whole + 0.001, "no moment counts twice"
 
 
 def test_histogram_counts_are_sent_once() -> None:
