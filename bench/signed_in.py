@@ -3,7 +3,7 @@
 One asyncio process holds them (bench/walking.py), each with an account, a cookie and a tab of their own, on the live run's page, Results, Compare and Home;
 one real Chromium that has signed in by the form is on the live run. A page counts from the click to the end of its script, as the tab sees it.
 
-Run: python -m bench.signed_in [--minutes 30] [--people 100]
+Run: python -m bench.signed_in [--minutes 30] [--people 100] [--stays 10 50]
 """
 
 import argparse
@@ -39,9 +39,8 @@ from engine.store.records import ProcessIdentity
 PASSWORD = "the sentence that everybody here has"
 RUNS, POINTS, LONG = 300, 300_000, 50_000
 """The lab's past: ended runs that people look up and compare."""
-JOIN_S = 40.0
-"""People sign in one after the other over so long a time."""
-STAYS_S = (10.0, 50.0)
+JOIN_S, SETTLE_S = 40.0, 10.0
+"""People sign in one after the other over so long a time; figures begin so long after the last."""
 LOOK_S = 5.0
 TARGET_S = 1.5
 
@@ -131,15 +130,15 @@ def browser_of(address: str, name: str, run_id: int) -> Iterator[Page]:
         context.close()
 
 
-def walk(home: Home, address: str, names: Sequence[str], seconds: float) -> dict[str, Any]:
+def walk(home: Home, address: str, names: Sequence[str], seconds: float, stays_s: tuple[float, float]) -> dict[str, Any]:
     """Return what so many people, and a browser, take and see over so many seconds."""
     with live_run(home, names[0]) as run_id, browser_of(address, names[0], run_id) as page:
         server = server_of(address)
         idle_mb = server.memory_info().rss / 1e6
-        walkers = [Walker(address, name, PASSWORD, places(run_id), run_id, STAYS_S, seed) for seed, name in enumerate(names)]
+        walkers = [Walker(address, name, PASSWORD, places(run_id), run_id, stays_s, seed) for seed, name in enumerate(names)]
         people, memory = People(walkers), Memory(server)
         people.start()
-        page.wait_for_timeout((JOIN_S + STAYS_S[0]) * 1000)
+        page.wait_for_timeout((JOIN_S + SETTLE_S) * 1000)
         memory.start()
         admin = next(walker for walker in walkers if walker.cookie)
         before, start = caches(address, admin.cookie), time.time()
@@ -199,13 +198,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=30)
     options.add_argument("--people", type=int, default=100)
+    options.add_argument("--stays", type=float, nargs=2, default=(10, 50), metavar=("LEAST", "MOST"), help="seconds that somebody looks at a page")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
         names = settle(home, asked.people)
         with console(home) as address:
-            figures = walk(home, address, names, asked.minutes * 60)
-    lab = {"live": {"experiment": "async_sgd", "preset": "quick"} | SETTINGS, "ended_runs": RUNS, "their_points": POINTS, "stays_s": STAYS_S}
+            figures = walk(home, address, names, asked.minutes * 60, tuple(asked.stays))
+    lab = {"live": {"experiment": "async_sgd", "preset": "quick"} | SETTINGS, "ended_runs": RUNS, "their_points": POINTS, "stays_s": list(asked.stays)}
     save("signed_in", lab | figures)
 
 
