@@ -29,7 +29,7 @@ def slots(home: Home, since: str = LONG_AGO) -> dict[Slot, str]:
 
 def as_person(name: str) -> AppTest:
     """Open Home as somebody whose name is known."""
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=30)
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=120)
     test.session_state["person"] = name
     return test.run()
 

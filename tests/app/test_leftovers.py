@@ -58,7 +58,7 @@ def asked() -> AppTest:
             ask_clean(st.session_state["listed"])
         section(found)
 
-    test = AppTest.from_function(script, default_timeout=30)
+    test = AppTest.from_function(script, default_timeout=120)
     test.session_state["person"] = "Ada"
     return test.run()
 

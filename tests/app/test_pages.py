@@ -23,7 +23,7 @@ STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "fi
 
 def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     """Open a page through the frame, as a link does."""
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=30)
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=120)
     if page != "home":
         test = test.switch_page(str(PAGES[page]))
     for name, value in (query or {}).items():
@@ -248,7 +248,7 @@ import sys
 from tests.app import quick_pages
 from streamlit.testing.v1 import AppTest
 for page in {[str(path) for path in PAGES.values()]!r}:
-    AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=30).switch_page(page).run()
+    AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=120).switch_page(page).run()
 print(sorted(set(sys.modules) & {{"torch", "torchvision"}}))
 """
     answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100)

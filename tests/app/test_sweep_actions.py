@@ -119,7 +119,7 @@ def dialog(name: str) -> AppTest:
         with reading() as reader:
             getattr(sweep_actions, name)(reader.sweep(1), reader.sweep_runs(1))
 
-    return AppTest.from_function(script, args=(name,), default_timeout=30).run()
+    return AppTest.from_function(script, args=(name,), default_timeout=120).run()
 
 
 def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home) -> None:
