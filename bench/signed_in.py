@@ -3,7 +3,7 @@
 One asyncio process holds them (bench/walking.py), each with an account, a cookie and a tab of their own, on the live run's page, Results, Compare and Home;
 one real Chromium that has signed in by the form is on the live run. A page counts from the click to the end of its script, as the tab sees it.
 
-Run: python -m bench.signed_in [--minutes 30] [--people 100] [--stays 10 50]
+Run: python -m bench.signed_in [--minutes 30] [--people 100] [--stays 30 150]
 """
 
 import argparse
@@ -198,7 +198,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=30)
     options.add_argument("--people", type=int, default=100)
-    options.add_argument("--stays", type=float, nargs=2, default=(10, 50), metavar=("LEAST", "MOST"), help="seconds that somebody looks at a page")
+    options.add_argument("--stays", type=float, nargs=2, default=(30, 150), metavar=("LEAST", "MOST"), help="seconds that somebody looks at a page")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
