@@ -1,7 +1,8 @@
 """A hundred signed-in people walk the pages of a lab while a run is on: errors, how long a page takes, and whether the console's memory stays flat.
 
 One asyncio process holds them (bench/walking.py), each with an account, a cookie and a tab of their own, on the live run's page, Results, Compare and Home;
-one real Chromium that has signed in by the form is on the live run. A page counts from the click to the end of its script, as the tab sees it.
+a real Chromium signs in by the form before them, and once more among them: in between it would take the cores that the server is measured on.
+A page counts from the click to the end of its script, as the tab sees it.
 
 Run: python -m bench.signed_in [--minutes 30] [--people 100] [--stays 30 150]
 """
@@ -13,15 +14,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import linear_regression, mean, median
 from typing import Any
 
 import httpx
 import psutil
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from bench.crowd import told
 from bench.first_loss import CHROMIUM, console
@@ -41,23 +42,30 @@ RUNS, POINTS, LONG = 300, 300_000, 50_000
 """The lab's past: ended runs that people look up and compare."""
 JOIN_S, SETTLE_S = 40.0, 10.0
 """People sign in one after the other over so long a time; figures begin so long after the last."""
-LOOK_S = 5.0
+LOOK_S, BEFORE_S = 5.0, 15.0
+WITHHELD = (0, 10, 20, 40)
 TARGET_S = 1.5
 
 
-class Memory(threading.Thread):
-    """Notes the server's resident memory every few seconds, until told to stop."""
+class Looks(threading.Thread):
+    """Notes the server's resident memory, and how much of the machine its host withheld, every few seconds until told to stop."""
 
     def __init__(self, server: psutil.Process) -> None:
         super().__init__(daemon=True)
         self.server, self.over = server, threading.Event()
         self.seen: list[tuple[float, float]] = []
         """(moment, MB)."""
+        self.withheld: list[tuple[float, float]] = []
+        """(moment, percent since the look before)."""
 
     def run(self) -> None:
         """Look until told to stop."""
+        before = psutil.cpu_times()
         while not self.over.wait(LOOK_S):
-            self.seen.append((time.time(), self.server.memory_info().rss / 1e6))
+            at, times = time.time(), psutil.cpu_times()
+            self.seen.append((at, self.server.memory_info().rss / 1e6))
+            self.withheld.append((at, 100 * (getattr(times, "steal", 0.0) - getattr(before, "steal", 0.0)) / (sum(times) - sum(before))))
+            before = times
 
 
 class People(threading.Thread):
@@ -114,40 +122,42 @@ def places(live: int) -> tuple[Place, ...]:
     return run, run, Place("results"), Place("compare", "runs=10,12,14,16,18"), Place("compare", f"runs=20,{live}"), Place("")
 
 
-@contextmanager
-def browser_of(address: str, name: str, run_id: int) -> Iterator[Page]:
-    """Sign in by the form in a real browser, and open the run's page."""
+def until_the_curve(address: str, name: str, run_id: int) -> float:
+    """Sign in by the form in a real browser; return the seconds from there to the live run's first curve."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         context = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
         page = context.pages[0]
         page.goto(f"{address}/run?run={run_id}")
         page.get_by_label("Name").fill(name)
         page.get_by_label("Password").fill(PASSWORD)
+        began = time.monotonic()
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(f"**/run?run={run_id}")
         page.locator("[data-metric='train/loss'] .nsewdrag").wait_for(timeout=120_000)
-        yield page
+        took = time.monotonic() - began
         context.close()
+        return took
 
 
 def walk(home: Home, address: str, names: Sequence[str], seconds: float, stays_s: tuple[float, float]) -> dict[str, Any]:
-    """Return what so many people, and a browser, take and see over so many seconds."""
-    with live_run(home, names[0]) as run_id, browser_of(address, names[0], run_id) as page:
+    """Return what so many people take and see over so many seconds, and how long a browser waits before them and among them."""
+    with live_run(home, names[0]) as run_id:
+        alone_s = until_the_curve(address, names[0], run_id)
         server = server_of(address)
         idle_mb = server.memory_info().rss / 1e6
         walkers = [Walker(address, name, PASSWORD, places(run_id), run_id, stays_s, seed) for seed, name in enumerate(names)]
-        people, memory = People(walkers), Memory(server)
+        people, looks = People(walkers), Looks(server)
         people.start()
-        page.wait_for_timeout((JOIN_S + SETTLE_S) * 1000)
-        memory.start()
+        time.sleep(JOIN_S + SETTLE_S)
+        looks.start()
         admin = next(walker for walker in walkers if walker.cookie)
         before, start = caches(address, admin.cookie), time.time()
-        minutes = cores_each_minute(server, page, seconds)
+        minutes = cores_each_minute(server, time.sleep, seconds)
         stop, after = time.time(), caches(address, admin.cookie)
-        memory.over.set()
-        shown = page.locator("[data-metric='train/loss'] .nsewdrag").count()
+        looks.over.set()
+        among_s = until_the_curve(address, names[0], run_id)
         people.leave()
-    views = [(name, took) for walker in walkers for at, name, took in walker.views if start <= at <= stop]
+    timed = [view for walker in walkers for view in walker.views if start <= view[0] <= stop]
+    views = [(name, took) for _, name, took in timed]
     return {
         "people": len(names),
         "seconds": round(stop - start),
@@ -157,12 +167,13 @@ def walk(home: Home, address: str, names: Sequence[str], seconds: float, stays_s
         "pages_a_minute": round(len(views) / (stop - start) * 60, 1),
         "pulses_a_second": round(sum(walker.fragments for walker in walkers) / (stop - start + JOIN_S), 2),
         "page_s": spread(views),
+        "page_s_by_percent_withheld": by_withheld(timed, looks.withheld),
         "page_p95_is_under_s": TARGET_S,
         "console_cores": round(mean(minutes), 3),
         "console_cores_each_minute": minutes,
-        "console_memory_mb": {"before_anyone": round(idle_mb)} | grown(memory.seen),
+        "console_memory_mb": {"before_anyone": round(idle_mb)} | grown(looks.seen),
         "caches_mb": {name: [round(before.get(name, 0), 2), round(after.get(name, 0), 2)] for name in sorted(before | after)},
-        "browser_still_shows_the_curve": bool(shown),
+        "browser_from_sign_in_to_the_curve_s": {"before_anyone": round(alone_s, 2), "among_them": round(among_s, 2)},
     }
 
 
@@ -170,6 +181,17 @@ def spread(views: Sequence[tuple[str, float]]) -> dict[str, dict[str, float]]:
     """Return median, p95, p99 and greatest of the seconds of all pages, and of each that was opened often enough to tell."""
     by = {"all": [took for _, took in views]} | {name: [took for each, took in views if each == name] for name in sorted(dict(views))}
     return {name: told(seconds) for name, seconds in by.items() if len(seconds) > 1}
+
+
+def by_withheld(views: Sequence[tuple[float, str, float]], withheld: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
+    """Return the same of all pages, by how much the host withheld from `BEFORE_S` before the click until the page was there: on average, percent."""
+    parts: dict[str, list[float]] = {}
+    for at, _, took in views:
+        shares = [percent for moment, percent in withheld if at - BEFORE_S <= moment <= at + took + LOOK_S]
+        if shares:
+            least = max(each for each in WITHHELD if each <= mean(shares))
+            parts.setdefault(f"from {least}", []).append(took)
+    return {name: told(parts[name]) for name in sorted(parts, key=lambda name: int(name.split()[1])) if len(parts[name]) > 1}
 
 
 def grown(seen: Sequence[tuple[float, float]]) -> dict[str, float]:

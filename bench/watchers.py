@@ -100,7 +100,7 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         page.wait_for_timeout((join_s + settle_s) * 1000)
         reruns = crowd.reruns()
         start = time.time()
-        minutes = cores_each_minute(server, page, seconds)
+        minutes = cores_each_minute(server, lambda pause_s: page.wait_for_timeout(pause_s * 1000), seconds)
         stop = time.time()
         newest = commits.points[-1][0], commits.versions[-1][0]
         reruns = crowd.reruns() - reruns
@@ -132,12 +132,12 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
     }
 
 
-def cores_each_minute(server: psutil.Process, page: Page, seconds: float) -> list[float]:
-    """Let so many seconds pass, and return the CPU time that the server took of each of their minutes, as a share of it."""
+def cores_each_minute(server: psutil.Process, pause: Callable[[float], object], seconds: float) -> list[float]:
+    """Let so many seconds pass by `pause`, and return the CPU time that the server took of each of their minutes, as a share of it."""
     end, found = time.time() + seconds, []
     while (left := end - time.time()) > 0:
         used, since = sum(server.cpu_times()[:2]), time.time()
-        page.wait_for_timeout(min(60.0, left) * 1000)
+        pause(min(60.0, left))
         found.append(round((sum(server.cpu_times()[:2]) - used) / (time.time() - since), 3))
     return found
 
