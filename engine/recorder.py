@@ -59,6 +59,9 @@ class Recorder(Protocol):
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         """Say how much of this rank's work is done, in the unit that throughput is counted in."""
 
+    def flush(self) -> None:
+        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way."""
+
 
 @dataclass
 class MemoryRecorder:
@@ -106,6 +109,9 @@ class MemoryRecorder:
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         self.done, self.total, self.unit = done, total, unit
+
+    def flush(self) -> None:
+        """Do nothing: all is kept already."""
 
     def values(self, name: str) -> list[float]:
         """Return all values of one metric, in the order they were logged."""

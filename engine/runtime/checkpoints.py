@@ -5,7 +5,7 @@ Beside `checkpoint.pt` lies `checkpoint.json`, which says without torch where th
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ ABOUT = "checkpoint.json"
 class Checkpoints:
     """Saves a run's state each `every_s` seconds (0: never); for the one rank that holds the state.
 
-    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`.
+    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`. A checkpoint stands for every point that its rank
+    has recorded: `flush` (the recorder's) sends them before there is one, or a resumed run would go on beyond points that died with the rank.
     """
 
-    def __init__(self, folder: Path, every_s: float) -> None:
+    def __init__(self, folder: Path, every_s: float, flush: Callable[[], None]) -> None:
         self._folder = folder
         self._every_s = every_s
+        self._flush = flush
         self._saved_at = time.monotonic()
 
     def due(self) -> bool:
@@ -43,6 +45,7 @@ class Checkpoints:
             return False
         part = self._folder / f"{TENSORS}.part"
         torch.save(dict(state), part)
+        self._flush()
         part.replace(self._folder / TENSORS)
         part = self._folder / f"{ABOUT}.part"
         part.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))

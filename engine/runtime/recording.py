@@ -74,6 +74,7 @@ class ChannelRecorder:
         self._spans: deque[Span] = deque()
         self._histograms: dict[str, Counter[int]] = defaultdict(Counter)
         self._histogram_lock = threading.Lock()
+        self._flushing = threading.Lock()
         self._dropped = 0
         self._last_step: int | None = None
         self._exchanged = self._exchanged_told = 0
@@ -146,14 +147,18 @@ class ChannelRecorder:
         self._closing.set()
         self._thread.join()
         self._tell_exchanged()
-        self._flush()
+        self.flush()
+
+    def flush(self) -> None:
+        with self._flushing:
+            self._flush()
 
     def _flush_until_closed(self) -> None:
         while not self._closing.wait(EAGER_FLUSH_S if time.monotonic() - self._zero < EAGER_S else FLUSH_S):
             if time.monotonic() - self._exchanged_at >= EXCHANGED_S:
                 self._tell_exchanged()
             try:
-                self._flush()
+                self.flush()
             except OSError:  # the worker has gone; the rank is about to be ended
                 return
 

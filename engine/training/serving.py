@@ -40,7 +40,7 @@ class Serving:
         self.config = config
         self.server = server
         self.record = rank.recorder
-        self.checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s)
+        self.checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush)
         self.time_before_s = 0.0
         if rank.resume_from:
             saved = load_checkpoint(rank.resume_from)

@@ -52,7 +52,7 @@ def left(store: Store) -> Callable[..., int]:
 def save(home: Home, run_id: int) -> None:
     folder = home.run_folder(run_id)
     folder.mkdir(parents=True, exist_ok=True)
-    assert Checkpoints(folder, 1.0).save({}, step=1200, passes=2.5, time_s=12.5)
+    assert Checkpoints(folder, 1.0, lambda: None).save({}, step=1200, passes=2.5, time_s=12.5)
 
 
 def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: Callable[..., int]) -> None:

@@ -101,12 +101,22 @@ def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path) -> N
     assert found.passes == next(point.passes for point in losses if point.step == found.step)
 
 
+def test_points_are_sent_before_there_is_a_checkpoint_that_stands_for_them(tmp_path: Path) -> None:
+    stood: list[bool] = []
+    kept = checkpoints.Checkpoints(tmp_path, 1.0, lambda: stood.append(last_checkpoint(tmp_path) is not None))
+    for step in (1, 2):
+        kept.save({"weights": torch.ones(3)}, step=step, passes=0.5, time_s=1.25)
+        found = last_checkpoint(tmp_path)
+        assert found is not None and found.step == step
+    assert stood == [False, True], "once for each, before it stands"
+
+
 def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
     assert (checkpoint.TENSORS, checkpoint.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
     assert last_checkpoint(tmp_path) is None
     (tmp_path / checkpoint.ABOUT).write_text("{half")
     assert last_checkpoint(tmp_path) is None
-    assert checkpoints.Checkpoints(tmp_path, 1.0).save({"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25)
+    assert checkpoints.Checkpoints(tmp_path, 1.0, lambda: None).save({"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25)
     found = last_checkpoint(tmp_path)
     assert found is not None
     assert (found.step, found.passes, found.time_s) == (7, 0.5, 1.25)
@@ -115,7 +125,7 @@ def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
 
 
 def test_a_taken_checkpoint_outlives_the_run_it_came_from(tmp_path: Path) -> None:
-    kept = checkpoints.Checkpoints(tmp_path / "old", 1.0)
+    kept = checkpoints.Checkpoints(tmp_path / "old", 1.0, lambda: None)
     (tmp_path / "old").mkdir()
     kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
     checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "new")

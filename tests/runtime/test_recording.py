@@ -35,6 +35,18 @@ def test_a_full_buffer_drops_and_counts_while_the_worker_is_slow() -> None:
     assert sent[-1].dropped > 0
 
 
+def test_what_is_flushed_is_on_its_way_at_once() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic())
+    for step in range(1_000):
+        recorder.log({"a": step}, step=step)
+        if step % 100 == 99:
+            recorder.flush()
+            assert [point[1] for flush in sent for point in flush.points] == list(range(step + 1)), "in order, with the recorder's own thread beside it"
+    recorder.close()
+
+
 def test_an_inner_phase_stops_the_outer_ones_clock() -> None:
     sent: list[Flush] = []
     recorder = ChannelRecorder(sent.append)

@@ -57,3 +57,6 @@ class ThreadRecorder:
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         pass
+
+    def flush(self) -> None:
+        self._recorder.flush()

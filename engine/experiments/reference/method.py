@@ -43,7 +43,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
     training = Training(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))
-    checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s)
+    checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s, record.flush)
     training.began = time.monotonic()
     rank.ready()
     while training.epoch <= config.epochs:

@@ -48,7 +48,7 @@ class Keeping:
         self._trainer = trainer
         self._shelf = shelf
         self._tally = tally
-        self._checkpoints = Checkpoints(rank.folder, trainer.config.checkpoint_every_s)
+        self._checkpoints = Checkpoints(rank.folder, trainer.config.checkpoint_every_s, rank.recorder.flush)
         self._place = 0
         self._before_s = 0.0
         self.zero = 0.0

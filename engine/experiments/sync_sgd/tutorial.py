@@ -45,7 +45,7 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
     own = parts(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[rank.index]
     weights = shared(parameters_to_vector(mnist_net(config.seed).parameters()).detach().clone())
     tally = Tally(rank, config, counts, len(pixels.train_labels), config.rounds * len(own))
-    checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s), 0.0, 1
+    checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush), 0.0, 1
     if rank.resume_from:
         state = load_checkpoint(rank.resume_from)
         weights.copy_(state["center"])
