@@ -180,8 +180,10 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
 
 def _drawn_of(reader: Reader, run: RunRow, who: Sequence[Recorded], metric: str, axis: str, most: int, within: Within) -> Drawn:
     key = (*_key(reader, [run], metric, axis, log=False), most, within)
-    if (known := _drawn.get(key)) is not None:
-        return known
+    with _lock:
+        if (known := _drawn.get(key)) is not None:
+            _drawn.move_to_end(key)  # else those of a live run, which has another version each time, would push it out
+            return known
     plain = axis in PLAIN or axis in CLOCKED
     return _keep(_drawn, key, _thinned(reader, run, metric, axis, most, within) if plain else _against(reader, run, who, axis, most), KEPT_CURVES)
 
