@@ -154,7 +154,7 @@ def _more() -> tuple[bool, bool, int | None, bool, list[str]]:
         )
         archived = st.toggle("Archived runs too", key="archived", bind="query-params")
     if baseline and not is_run_id(baseline):
-        return grouped, compared, None, archived, [f"A baseline is the number of a run, such as 12, got '{baseline}'."]
+        return grouped, compared, None, archived, [f"A baseline is the number of a run, such as 12, got '{baseline}'. Give one under View, or leave it empty."]
     return grouped, compared, int(baseline) if baseline else None, archived, []
 
 

@@ -60,7 +60,7 @@ class Recorder(Protocol):
         """Say how much of this rank's work is done, in the unit that throughput is counted in."""
 
     def flush(self) -> None:
-        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way."""
+        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way. It may wait for a busy worker: not for each step."""
 
 
 @dataclass

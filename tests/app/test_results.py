@@ -51,7 +51,7 @@ def page(**query: Any) -> AppTest:
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
 def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
     test = page(baseline=written)
-    assert f"A baseline is the number of a run, such as 12, got '{written}'." in said(test).replace("\\", "")
+    assert f"A baseline is the number of a run, such as 12, got '{written}'. Give one under View" in said(test).replace("\\", "")
 
 
 def test_a_baseline_in_the_address_is_taken(seeds: list[int]) -> None:
