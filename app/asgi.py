@@ -16,8 +16,10 @@ from app.arriving import provider_routes
 from app.counting import Counted
 from app.gate import Gate
 from app.guard import Guard
+from app.often import Often
+from app.pace import pace
 from app.prometheus import requests
-from app.routes import routes
+from app.routes import often_asked, routes
 from app.serving import REFUSED, Serving, answering, refusal
 from app.supervision import supervised
 from engine.access.providers import configured
@@ -57,6 +59,11 @@ app = st.App(
     ROOT / "app" / "main.py",
     secrets={"auth": dict(auth)} if auth else None,
     routes=[*routes(), *provider_routes()],
-    middleware=[Middleware(Counted, requests=requests), Middleware(Guard, hosts=lambda: serving.hosts), Middleware(Gate)],
+    middleware=[
+        Middleware(Counted, requests=requests),
+        Middleware(Guard, hosts=lambda: serving.hosts),
+        Middleware(Gate),
+        Middleware(Often, routes=often_asked(), pace=pace),
+    ],
     lifespan=supervised,
 )

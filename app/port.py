@@ -10,6 +10,9 @@ import os
 import socket
 import sys
 
+WITHIN_S = 4.0
+"""A console that takes longer to say how it is, does not answer."""
+
 
 def complaint(port: int, address: str = "127.0.0.1") -> str:
     """Return why the console can't be served on `port` of `address`, empty where it can."""
@@ -42,7 +45,7 @@ def _is_ours(port: int, address: str) -> bool:
 
 def _health(port: int, address: str) -> tuple[int, bytes]:
     """Return status and body of the console's health; 0 and nothing where nobody answers in HTTP."""
-    connection = http.client.HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=4)
+    connection = http.client.HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=WITHIN_S)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", "/healthz", headers={"host": f"127.0.0.1:{port}"})
         answer = connection.getresponse()

@@ -20,6 +20,7 @@ from app.base import at
 from app.bearer import METRICS
 from app.bodies import NEVER_STORE
 from app.counting import Requests
+from app.pace import pace
 from engine import __version__
 from engine.access.rules import COMMANDS
 from engine.errors import EngineError
@@ -54,6 +55,7 @@ class Lab(Collector):
         home = Home.find()
         room = storage(home)
         yield _gauge("info", "The version that serves.", {(__version__,): 1}, ["version"])
+        yield _gauge("loop_late_seconds", "How late the console's event loop gets its turns, on average of the last seconds.", {(): pace.late_s})
         yield _gauge("store_bytes", "Size of the store's file.", {(): room.store})
         yield _gauge("store_log_bytes", "Size of the store's write-ahead log.", {(): room.write_ahead_log})
         yield _gauge("disk_free_bytes", "Free on the disk of the home, and of the data sets.", {("home",): room.disk_free, ("data",): room.data_free}, ["of"])

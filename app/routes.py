@@ -45,10 +45,7 @@ def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
         Route(at(HEALTH), _answered(health)),
-        Route(at("/api/token"), _shared(token)),
-        Route(at("/api/standing"), _shared(run_standing)),
-        Route(at("/api/home"), _shared(home)),
-        Route(at("/api/series"), _shared(run_series)),
+        *often_asked(),
         Route(at("/api/compare"), _shared(comparison)),
         Route(at("/api/log"), _answered(log)),
         Route(at("/api/name"), name, methods=["POST"]),
@@ -58,6 +55,16 @@ def routes() -> list[BaseRoute]:
         *prometheus_routes(),
         *api_routes(),
         *([Route(HEALTH, _answered(health)), Route("/", to_the_console)] if base() else []),
+    ]
+
+
+def often_asked() -> list[Route]:
+    """Return those of them that every open page asks again and again."""
+    return [
+        Route(at("/api/token"), _shared(token)),
+        Route(at("/api/standing"), _shared(run_standing)),
+        Route(at("/api/home"), _shared(home)),
+        Route(at("/api/series"), _shared(run_series)),
     ]
 
 

@@ -14,6 +14,8 @@ class Route:
     def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cookie: str = "") -> None:
         self.reader, self.writer = reader, writer
         shown = f"Cookie: {cookie}\r\n" if cookie else ""
+        self.slower = 1.0
+        """How many times as long as usual the last answer asked to wait."""
         self.head = f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin\r\n{shown}\r\n"
 
     @classmethod
@@ -30,6 +32,7 @@ class Route:
         body = await self.reader.readexactly(int(headers["content-length"]))
         if " 200 " not in lines[0]:
             raise ConnectionError(f"{path} was answered '{lines[0]}': {body[:200]!r}")
+        self.slower = float(headers.get("x-slower", 1))
         found: dict[str, Any] = json.loads(zlib.decompress(body, 31) if headers.get("content-encoding") == "gzip" else body)
         return found
 
@@ -54,6 +57,11 @@ class Line:
             self._route.close()
         self._route = await Route.open(self.address, self.cookie)
         return await self._route.get(path)
+
+    @property
+    def slower(self) -> float:
+        """How many times as long as usual the last answer asked to wait."""
+        return self._route.slower if self._route else 1.0
 
     def close(self) -> None:
         """End the connection."""

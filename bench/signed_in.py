@@ -167,6 +167,7 @@ def walk(home: Home, address: str, names: Sequence[str], seconds: float, stays_s
         "pages_a_minute": round(len(views) / (stop - start) * 60, 1),
         "pulses_a_second": round(sum(walker.fragments for walker in walkers) / (stop - start + JOIN_S), 2),
         "page_s": spread(views),
+        "asked_to_wait_times": told([times for walker in walkers for times in walker.slower]),
         "page_s_by_percent_withheld": by_withheld(timed, looks.withheld),
         "page_p95_is_under_s": TARGET_S,
         "console_cores": round(mean(minutes), 3),

@@ -36,7 +36,7 @@ with Store.open(Home(path)) as store:
     print("ready", flush=True)
     sys.stdin.readline()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while not waits or time.monotonic() < end:
         curves = [Point(f"train/metric{m}", steps + n, n * 0.5, steps / 10, steps / 100) for m in range(metrics) for n in range(each)]
         batches = [RankBatch(rank, curves) for rank in range(ranks)]
         start = time.monotonic()
@@ -62,7 +62,7 @@ polls, busy, last, waits = 0, 0, 0, []
 print("ready", flush=True)
 sys.stdin.readline()
 end = time.monotonic() + seconds
-while time.monotonic() < end:
+while not waits or time.monotonic() < end:
     start = time.monotonic()
     try:
         with Reader.open(Home(path)) as reader:
@@ -135,7 +135,11 @@ def _told(process: "subprocess.Popen[str]") -> dict[str, Any]:
 
 
 def _spread(waits: list[float]) -> dict[str, float]:
-    return {"median": round(median(waits) * 1000, 2), "p95": round(quantiles(waits, n=20)[-1] * 1000, 2), "max": round(max(waits) * 1000, 2)}
+    return {
+        "median": round(median(waits) * 1000, 2),
+        "p95": round((quantiles(waits, n=20)[-1] if len(waits) > 1 else waits[0]) * 1000, 2),
+        "max": round(max(waits) * 1000, 2),
+    }
 
 
 def main() -> None:

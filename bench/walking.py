@@ -54,6 +54,8 @@ class Walker:
     errors: list[str] = field(default_factory=list)
     fragments: int = 0
     """Script runs that a pulse asked for."""
+    slower: list[float] = field(default_factory=list)
+    """How many times as long as usual each answer to a pulse asked to wait."""
     cookie: str = ""
     _hash: str = ""
     _cached: list[str] = field(default_factory=list)
@@ -186,7 +188,8 @@ class Walker:
                     if news["token"] != asked["token"]:
                         asked["token"] = news["token"]
                         await connection.send(self._message(fragment=self._fragment, beat=news["token"]))
-                await asyncio.sleep(asked["every_ms"] / 1000)
+                self.slower.append(line.slower)
+                await asyncio.sleep(asked["every_ms"] / 1000 * line.slower)
         finally:
             line.close()
 
@@ -196,7 +199,7 @@ class Walker:
         place, last, version = self._at, 0, 0
         try:
             while True:
-                await asyncio.sleep(0.75)
+                await asyncio.sleep(0.75 * line.slower)
                 if self._at is not place:
                     place, last, version = self._at, 0, 0
                 if place.page != "run" or not self._ended.is_set():

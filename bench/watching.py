@@ -111,7 +111,7 @@ class Watcher:
             line = Line(self.address)
             try:
                 while (delay := await ask(line, connection, time.monotonic() - born)) is not None:
-                    await asyncio.sleep(delay)
+                    await asyncio.sleep(delay * line.slower)
             finally:
                 line.close()
 

@@ -24,7 +24,7 @@ export default function ({ data, parentElement }) {
 
 function begin(element) {
   const box = element.querySelector(".pl-panels");
-  const chart = { data: null, curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, hiddenAt: 0 };
+  const chart = { data: null, curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, slower: 1, hiddenAt: 0 };
   const panels = new Map();
   let asking = false;
   let again = false;
@@ -59,7 +59,7 @@ function begin(element) {
     if (chart.failures) return Math.min(5000, 400 * 2 ** chart.failures);
     const age = Date.now() - chart.born;
     if (!drawable() && age < 15000) return 150;
-    return age < 10000 ? 400 : 750;
+    return chart.slower * (age < 10000 ? 400 : 750);
   }
 
   async function pull() {
@@ -68,6 +68,7 @@ function begin(element) {
     if (chart.data.metrics.length) query.set("metrics", chart.data.metrics.join(","));
     const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
+    chart.slower = Number(answer.headers.get("x-slower")) || 1; // what a console asks for that does not keep up
     const news = await answer.json();
     if (run !== chart.data.run) return;
     if (!news.unchanged) {

@@ -20,11 +20,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function start(element) {
   const born = Date.now();
-  const pulse = { timer: null, seen: null, newest: null, askedAt: 0, version: null, active: null, failures: 0, data: null, beat: () => {} };
+  const pulse = { timer: null, seen: null, newest: null, askedAt: 0, version: null, active: null, failures: 0, slower: 1, data: null, beat: () => {} };
 
   pulse.delay = () => {
     if (pulse.failures) return Math.min(5000, 500 * 2 ** pulse.failures);
-    return Date.now() - born < pulse.data.early_s * 1000 ? pulse.data.early_ms : pulse.data.every_ms;
+    return pulse.slower * (Date.now() - born < pulse.data.early_s * 1000 ? pulse.data.early_ms : pulse.data.every_ms);
   };
   pulse.schedule = (delay) => {
     clearTimeout(pulse.timer);
@@ -43,6 +43,7 @@ function start(element) {
     const asked = pulse.data;
     try {
       const answer = await fetch(asked.version === null ? asked.url : `${asked.url}&version=${pulse.version}`, { cache: "no-store" });
+      pulse.slower = Number(answer.headers.get("x-slower")) || 1; // what a console asks for that does not keep up
       const news = await answer.json();
       pulse.failures = answer.ok ? 0 : pulse.failures + 1;
       if (answer.status === 401) location.reload(); // signed out elsewhere: the way in stands in its place
