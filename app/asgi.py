@@ -16,6 +16,7 @@ from app.arriving import provider_routes
 from app.counting import Counted
 from app.gate import Gate
 from app.guard import Guard
+from app.heap import share_heaps
 from app.often import Often
 from app.pace import pace
 from app.prometheus import requests
@@ -53,6 +54,7 @@ def _checked() -> Serving:
     raise SystemExit(code)
 
 
+share_heaps()
 serving = _checked()
 auth = configured().auth
 app = st.App(

@@ -30,7 +30,7 @@ class Often:
             return
         found, more = route.matches(scope)
         assert found is Match.FULL, f"{route.path} is a path without parameters"
-        scope |= more | {"route": route}
+        scope.update(more, route=route)
         slower = self.pace.slower
 
         async def sent(message: Message) -> None:

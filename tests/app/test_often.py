@@ -32,16 +32,16 @@ def asked(method: str, address: str, pace: Pace | None = None) -> httpx.Response
 
 
 @pytest.fixture
-def run_id(home: Home) -> int:
+def live(home: Home) -> None:
+    """Give the home one run, which is on."""
     with Store.open(home) as store:
-        return labs.drive(store, home, labs.add(store, "Ada"), "running")
+        labs.drive(store, home, labs.add(store, "Ada"), "running")
 
 
-@pytest.mark.parametrize(
-    "address", ["/api/token", "/api/token?run=1", "/api/series?run=1", "/api/standing?run=1&section=", "/api/home?since=2026-01-01T00:00:00Z"]
-)
-def test_what_is_asked_often_is_answered_before_all_that_stands_behind(run_id: int, address: str) -> None:
-    answer = asked("GET", address)
+@pytest.mark.parametrize("address", ["token", "token?run=1", "series?run=1", "standing?run=1&section=", "home?since=2026-01-01T00:00:00Z"])
+@pytest.mark.usefixtures("live")
+def test_what_is_asked_often_is_answered_before_all_that_stands_behind(address: str) -> None:
+    answer = asked("GET", f"/api/{address}")
     assert (answer.status_code, answer.headers["content-type"], answer.headers["cache-control"]) == (200, "application/json", "no-store")
     assert SLOWER not in answer.headers
 
@@ -58,7 +58,8 @@ def test_an_error_is_the_sentence_that_the_route_has_for_it(home: Home) -> None:
     assert "No run has the id 99" in answer.json()["error"]
 
 
-def test_a_console_that_is_late_asks_pages_to_wait_and_takes_it_back(run_id: int) -> None:
+@pytest.mark.usefixtures("live")
+def test_a_console_that_is_late_asks_pages_to_wait_and_takes_it_back() -> None:
     pace = Pace()
     for _ in range(200):
         pace.note(3 * USUAL_S)
