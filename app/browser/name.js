@@ -5,7 +5,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   button.textContent = data.button;
   if (!parentElement.dataset.begun) {
     parentElement.dataset.begun = "yes";
-    field.value = data.name;
+    field.value ||= data.name; // the field was there before this script, and somebody may have begun to type
     setTimeout(() => field.focus(), 50);
   }
   form.onsubmit = async (event) => {

@@ -43,13 +43,12 @@ class Checkpoints:
         self._saved_at = time.monotonic()
         if not all(_finite(value) for value in state.values()):
             return False
-        part = self._folder / f"{TENSORS}.part"
-        torch.save(dict(state), part)
+        tensors, about = (self._folder / f"{name}.part" for name in (TENSORS, ABOUT))
+        torch.save(dict(state), tensors)
+        about.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))
         self._flush()
-        part.replace(self._folder / TENSORS)
-        part = self._folder / f"{ABOUT}.part"
-        part.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))
-        part.replace(self._folder / ABOUT)
+        tensors.replace(self._folder / TENSORS)  # both at once, as far as that goes: one beside the other's predecessor is a checkpoint of no step
+        about.replace(self._folder / ABOUT)
         return True
 
 

@@ -18,7 +18,8 @@ from engine.runtime.processes import describe_exit, identity, is_alive
 from engine.runtime.remains import end_tree
 from engine.store.records import ProcessIdentity
 
-REAP_S = 2.0
+REAP_S = 10.0
+"""So long a worker whose first thread is gone has to be gone as a whole."""
 
 
 class Launcher(Protocol):

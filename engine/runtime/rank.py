@@ -215,9 +215,9 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
     _end(recorder, send, Done(time.monotonic()))
 
 
-def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Message) -> None:
+def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done | Failed) -> None:
     try:
-        recorder.close()
+        recorder.close(last.at)
         send(last)
     except OSError:
         pass  # the worker has gone, and with it everyone who would listen

@@ -62,6 +62,7 @@ class Ranks:
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         context = mp.get_context(self.start_method)
         departed = torch.zeros(len(self.roles), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
+        watch: Watch | None = None
         try:
             self.members = []
             for index, role in enumerate(self.roles):
@@ -71,7 +72,7 @@ class Ranks:
             watch.until_done()
             self.execution_time_s = watch.execution_time_s
         finally:
-            self._end_all()
+            self._end_all(watch)
 
     def _plan(self, index: int, role: str, departed: torch.Tensor) -> RankPlan:
         return RankPlan(
@@ -96,9 +97,11 @@ class Ranks:
         theirs.close()  # so that our end reads end-of-file when the rank has gone
         return Member(plan, process, ours)
 
-    def _end_all(self) -> None:
+    def _end_all(self, watch: Watch | None) -> None:
         """End whoever still lives and say so in the store; runs on every way out."""
         left = end_processes([member.pid for member in self.members if member.process.exitcode is None], GRACE_S)
+        if watch:
+            watch.take_last_words()
         for member in self.members:
             member.channel.close()
             member.process.join(timeout=0.5)

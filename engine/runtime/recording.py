@@ -139,10 +139,10 @@ class ChannelRecorder:
         self._progress = (done, total, unit)
         self._progress_at = time.monotonic()
 
-    def close(self) -> None:
-        """Add the phase `other` (the remainder of the execution time) and send what is left; `serve` is other threads' time."""
+    def close(self, at: float | None = None) -> None:
+        """Add the phase `other` (the remainder of the execution time, which ended `at` or ends now) and send what is left; `serve` is other threads' time."""
         if self.since:
-            elapsed = time.monotonic() - self._zero
+            elapsed = (time.monotonic() if at is None else at) - self._zero
             self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()) + self.seconds.get("serve", 0.0))
         self._closing.set()
         self._thread.join()

@@ -18,8 +18,8 @@ from engine.runtime.processes import boot_id, identity, mark, mark_of, session_m
 from engine.runtime.segments import held, made_by, mapped_by, open_by
 from engine.store.records import ProcessIdentity
 
-KILL_S = 2.0
-"""So long processes have to be gone after a kill; one that the kernel holds in a system call outlives it."""
+KILL_S = 10.0
+"""So long processes have to be gone after a kill: on a busy machine even that takes a turn. One that the kernel holds in a system call outlives it."""
 GPU_S = 3.0
 """So long the driver has to free the memory of processes that are gone."""
 
@@ -64,13 +64,14 @@ def tree(worker: ProcessIdentity) -> list[int]:
 
 def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
     """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after `kill_s`."""
-    deadline = time.monotonic() + kill_s
+    deadline: float | None = None
     while left := tree(worker):
+        if deadline is not None and time.monotonic() > deadline:
+            return left
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return left
+        deadline = deadline or time.monotonic() + kill_s  # from the first kill on
         time.sleep(0.02)
     return []
 

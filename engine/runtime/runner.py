@@ -38,8 +38,8 @@ BEAT_S = 1.0
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
-TAKE_S = 0.5
-"""So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment."""
+TAKE_S = 2.0
+"""So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment, longer where the looker gets no turn."""
 
 
 def serve(home: Home) -> None:

@@ -1,6 +1,7 @@
 """The worker's loop over its ranks: listen, let them through barriers, notice the dead, write what came in."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -30,8 +31,10 @@ EAGER_S = 1.5
 """So long after the start everything is written at once, so that a person sees the first step soon."""
 OUTSTAY_S = 3.0
 """So long an expendable rank may go on after all others are done."""
-ECHO_S = 3.0
+ECHO_S = 10.0
 """So long where all that is known is that ranks lost another one, whose own end is not known yet."""
+EXIT_S = 30.0
+"""So long a rank that has closed its channel without a word has to exit: how it did is all that is known of its end."""
 BLAME_S = 0.3
 """So long the worker listens after a failure, in case an earlier one is still on its way."""
 
@@ -81,6 +84,7 @@ class Watch:
                     self._take_what_is_there()
                     raise StopRequested("The run was asked to stop.")
                 self._write_if_due()
+            self._blame()
             self._finish()
         finally:
             self._write(final=True)
@@ -93,6 +97,9 @@ class Watch:
         self.outstayed_since = self.outstayed_since or time.monotonic()
         if time.monotonic() - self.outstayed_since < OUTSTAY_S:
             return True
+        self._take_what_is_there()  # it may be this process that stood still
+        if not all(member.open for member in here):
+            return True
         for member in here:
             self.sink.event("rank left behind", f"{member.role} had not ended {OUTSTAY_S:.0f} s after the ranks it worked for; it was ended.")
         return False
@@ -104,9 +111,9 @@ class Watch:
             self._receive(by_channel[ready])
 
     def _take_what_is_there(self) -> None:
-        """Receive what ranks have sent already: a checkpoint that stands may stand for points among it. Ranks go on sending, so a moment is all it takes."""
-        end = time.monotonic() + BLAME_S
-        while time.monotonic() < end and wait([member.channel for member in self.members if member.open], 0.0):
+        """Receive what ranks have sent already. They go on sending, so a moment is all it takes: one of this thread's own time, however long it stood still."""
+        end = time.thread_time() + BLAME_S
+        while time.thread_time() < end and wait([member.channel for member in self.members if member.open], 0.0):
             self._listen(0.0)
 
     def _receive(self, member: Member) -> None:
@@ -138,7 +145,8 @@ class Watch:
     def _left(self, member: Member) -> None:
         """The rank closed its channel: right when it is done, a failure otherwise."""
         member.open = False
-        member.process.join(timeout=5.0)
+        self.outstayed_since = None  # the others may be on their way out too
+        member.process.join(timeout=5.0 if member.done_at is not None or member.failure is not None else EXIT_S)
         if member.done_at is not None or member.failure is not None:
             return
         code = member.process.exitcode
@@ -183,6 +191,7 @@ class Watch:
             if (left := began + (BLAME_S if heard else ECHO_S) - time.monotonic()) <= 0:
                 break
             self._listen(min(left, BLAME_S))
+        self._take_what_is_there()  # it may be this process that stood still
         failed = [member for member in self.members if member.failure]
         first = min(failed, key=lambda member: (member.echo, member.failed_at))
         assert first.failure is not None
@@ -201,9 +210,7 @@ class Watch:
             samples = self.telemetry.sample()
             for member in self.members:
                 member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
-        done = sum(member.latest.progress[0] for member in self.members)
-        total = sum(member.latest.progress[1] for member in self.members)
-        unit = next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples")
+        done, total, unit = self._progress()
         self.written_at = time.monotonic()
         own = self._run_points(done, unit, bool(samples), final)
         try:
@@ -215,6 +222,27 @@ class Watch:
             log.warning("%s", error)
             if final:
                 raise
+
+    def take_last_words(self) -> None:
+        """Keep what ranks sent before they were ended, now that they are gone: a checkpoint that stands may stand for points among it."""
+        for member in self.members:
+            with suppress(EOFError, OSError, UnpicklingError):  # a word that was cut short; whoever may still hold its other end is not waited for
+                os.set_blocking(member.channel.fileno(), False)
+                while member.open and member.channel.poll():
+                    if isinstance(message := member.channel.recv(), Flush):
+                        member.inbox.append(message)
+                        member.latest = message
+        batches = [batch for member in self.members if (batch := member.take())]
+        if batches and not self.unwritten:  # where something is, the store has just refused it for long
+            try:
+                patiently(lambda: self.sink.write(batches, [], self._progress(), []), PATIENCE_S)
+            except (StoreBusy, StoreFull) as error:
+                log.warning("%s", error)  # what ended the run is told, not this
+
+    def _progress(self) -> tuple[int, int, str]:
+        done = sum(member.latest.progress[0] for member in self.members)
+        total = sum(member.latest.progress[1] for member in self.members)
+        return done, total, next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples")
 
     def _run_points(self, done: int, unit: str, due: bool, final: bool) -> list[Point]:
         """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""

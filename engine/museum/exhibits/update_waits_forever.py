@@ -7,8 +7,8 @@ from collections.abc import Callable
 from engine.museum.outcome import Broken, Outcome
 
 COLLECTORS, BATCHES, STEP_S = 2, 6, 0.02
-LOOK_S, SLOT_MS, AFTER = 0.02, 50, 10
-"""The show goes on for 10 looks, 50 ms apart, after the run is over."""
+LOOK_S, SLOT_MS, AFTER, MOST = 0.02, 50, 10, 40
+"""The show goes on for 10 looks, 50 ms apart, after the run is over; for 40 while somebody is still there."""
 
 
 class Board:
@@ -59,7 +59,7 @@ def _watched(wait: Callable[[Board], bool]) -> Outcome:
     for thread in threads:
         thread.start()
     alive, after = [len(threads)], 0
-    while after < AFTER:
+    while after < AFTER or (alive[-1] and after < MOST):
         time.sleep(SLOT_MS / 1000)
         alive.append(sum(thread.is_alive() for thread in threads))
         if not any(thread.is_alive() for thread in threads[1:]):

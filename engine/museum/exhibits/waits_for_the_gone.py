@@ -10,8 +10,8 @@ from engine.museum.outcome import Broken, Outcome
 
 TRAINERS, BATCHES, SHORT, STEP_S = 4, 8, 3, 0.02
 """Each trainer has 8 mini-batches, trainer1 only 3."""
-SLOT_MS, SLOTS, QUIET, MOST = 100, 10, 6, 100
-"""The show is watched for 1 s, and on while updates still come within 0.6 s of each other."""
+SLOT_MS, SLOTS, QUIET, MOST = 100, 10, 20, 100
+"""The show is watched for 1 s, and on while somebody waits and updates still come within 2 s of each other."""
 
 
 class Server:
@@ -70,7 +70,7 @@ def _watched(go: Callable[[Server], None]) -> Outcome:
     for thread in threads:
         thread.start()
     seen = [0]
-    while len(seen) <= SLOTS or (waiting and seen[-1] > seen[-QUIET] and len(seen) < MOST):
+    while len(seen) <= SLOTS or (waiting and seen[-1] > seen[-QUIET:][0] and len(seen) < MOST):
         time.sleep(SLOT_MS / 1000)
         seen.append(server.updates)
     left = len(waiting)

@@ -56,7 +56,7 @@ SIGNS = (
         "has: with a batch larger than the pipe, and nobody who reads, never.",
         right="Batches lie in slots of shared memory, whose counts a lock guards; a process that has filled one can go.",
         seen="How long a real process is there after it has put one batch that nobody takes. Small ones fit into the pipe, which is why it works on the "
-        "desk; the show gives up after 0.8 s.",
+        "desk; the show gives up after 2 s.",
         x="Batch (KB)",
         y="Seconds until the process has ended",
         numbers=(Number("stuck", "Processes that could not end", "processes"), Number("processes", "Processes", "processes")),

@@ -95,7 +95,7 @@ SIGNS = (
         right="A trainer takes its leave and rounds shrink; one that is silent for longer than `timeout_s` ends a synchronous run with its name, and an "
         "asynchronous one goes on.",
         seen="Trainer1 of four has 3 batches, the others 8. The published server stops after 3 updates and would stand so for ever; the show ends it after "
-        "1 s.",
+        "2 s.",
         x="Time (ms)",
         y="Updates made",
         numbers=(Number("waiting", "Still waiting at the end", "trainers"), Number("updates", "Updates made", "updates")),
