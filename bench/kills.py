@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,8 @@ class Lab:
             with Store.open(self.home) as store:
                 run = self.run(run.id) if store.request_cancel(run.id, by="bench") else run
         moment = run.status if run else (alive[0].status if (alive := self.runs(*ALIVE)) else "queued")
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it was cancelled just now, and has ended since
+            os.kill(process.pid, signal.SIGKILL)
         self.kills[f"{victim}, {moment}"] += 1
         if victim == "console" and self.console:
             self.console.wait()

@@ -102,6 +102,7 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         start = time.time()
         minutes = cores_each_minute(server, lambda pause_s: page.wait_for_timeout(pause_s * 1000), seconds)
         stop = time.time()
+        wait_until(lambda: commits.looks[-2] > stop, CATCH_UP_S, "a look after the end")  # what the first one finds counts as committed before
         newest = commits.points[-1][0], commits.versions[-1][0]
         reruns = crowd.reruns() - reruns
         with suppress(TimeoutError):
