@@ -72,8 +72,11 @@ def raise_engine_error(rank: Rank) -> None:
 
 
 def raise_one_after_another(rank: Rank) -> None:
+    """The last rank raises, then each when the one after it has died: its lock is free then."""
+    rank.lock(f"alive{rank.index}").__enter__()
     rank.ready()
-    time.sleep(0.1 * (rank.world - rank.index - 1))
+    if rank.index < rank.world - 1:
+        rank.lock(f"alive{rank.index + 1}").__enter__()
     raise ValueError(f"{rank.role} failed")
 
 

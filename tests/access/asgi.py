@@ -34,7 +34,7 @@ class Socket:
 
     async def _say(self, text: str) -> str:
         await self._heard.put({"type": "websocket.receive", "text": text})
-        answer = await asyncio.wait_for(self._said.get(), 10)
+        answer = await asyncio.wait_for(self._said.get(), 60)
         if answer["type"] == "websocket.close":
             raise Ended(answer["code"])
         return str(answer["text"])
@@ -84,14 +84,14 @@ class Browser:
         async def open_() -> "asyncio.Task[None]":
             heard.put_nowait({"type": "websocket.connect"})
             task = asyncio.ensure_future(self.app(scope, heard.get, said.put))
-            first = await asyncio.wait_for(said.get(), 10)
+            first = await asyncio.wait_for(said.get(), 60)
             if first["type"] == "websocket.close":
                 raise Ended(first["code"])
             return task  # type: ignore[return-value]
 
         async def close(task: "asyncio.Task[None]") -> None:
             heard.put_nowait({"type": "websocket.disconnect", "code": 1000})
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 60)
 
         task = self._runner.run(open_())
         try:

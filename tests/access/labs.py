@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from engine.home import ROOT, Home
-from tests.browser.conftest import Console, free_port, wait_until
+from tests.browser.conftest import PATIENCE_S, Console, free_port, wait_until
 
 GROUPS = """
 [parallab.roles]
@@ -39,22 +39,23 @@ class Provider:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        wait_until(self._answers, 30, "the provider answers")
+        wait_until(self._answers, PATIENCE_S, "the provider answers")
 
     def knows(self, subject: str, *groups: str, name: str = "", email: str = "", verified: bool = True) -> None:
         """Let the provider know somebody, or know them anew."""
         claims: dict[str, Any] = {"name": name or subject.capitalize(), "groups": list(groups)}
         claims |= {"email": email, "email_verified": verified} if email else {}
-        httpx.put(f"{self.address}/users/{subject}", json=claims).raise_for_status()
+        httpx.put(f"{self.address}/users/{subject}", json=claims, timeout=PATIENCE_S).raise_for_status()
 
     def register(self, console: Console) -> dict[str, str]:
         """Register a console and return its id and secret."""
-        answer = httpx.post(f"{self.address}/oauth2/clients", json={"redirect_uris": [f"{console.address}/oauth2callback"]})
+        about = {"redirect_uris": [f"{console.address}/oauth2callback"]}
+        answer = httpx.post(f"{self.address}/oauth2/clients", json=about, timeout=PATIENCE_S)
         return {key: answer.raise_for_status().json()[key] for key in ("client_id", "client_secret")}
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=PATIENCE_S)
 
     def _answers(self) -> bool:
         try:
@@ -67,7 +68,7 @@ class Browser(httpx.Client):
     """A browser without scripts: it keeps cookies, follows redirects and sends what a page's form would."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(base_url=console.address, follow_redirects=True, headers={"accept": "text/html", "user-agent": "test"}, timeout=20)
+        super().__init__(base_url=console.address, follow_redirects=True, headers={"accept": "text/html", "user-agent": "test"}, timeout=PATIENCE_S)
 
     def go_to_provider(self, at: str = "lab", wanted: str = "/") -> httpx.Response:
         """Click the way in; return where that leads, which is the provider's page where all is well."""

@@ -25,7 +25,7 @@ from engine.upkeep.backups import back_up
 from engine.upkeep.restoring import restore
 from tests.access.people import PASSWORD, settle
 from tests.app import small_labs
-from tests.browser.conftest import Console
+from tests.browser.conftest import PATIENCE_S, Console
 
 ROUTES = """
 import json
@@ -69,7 +69,7 @@ class Door:
     def ask(self, method: str, target: str, **headers: str) -> tuple[int, dict[str, str]]:
         """Send a request exactly as it is written here; return the status and the headers."""
         lines = {"Host": f"127.0.0.1:{self.console.port}", "Connection": "close"} | {name.replace("_", "-"): value for name, value in headers.items()}
-        with socket.create_connection(("127.0.0.1", self.console.port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", self.console.port), timeout=PATIENCE_S) as client:
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             client.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
             answer = b""
@@ -80,15 +80,15 @@ class Door:
 
     def sign_in(self, name: str) -> str:
         """Return the cookie of a browser on which somebody has just signed in."""
-        answer = httpx.post(f"{self.console.address}/signin", data={"name": name, "password": PASSWORD})
+        answer = httpx.post(f"{self.console.address}/signin", data={"name": name, "password": PASSWORD}, timeout=PATIENCE_S)
         assert answer.status_code == 303
         return f"{COOKIE}={answer.cookies[COOKIE]}"
 
     def open(self, cookie: str = "", origin: str | None = None) -> ClientConnection:
         """Open the socket of a page."""
         headers = {"Cookie": cookie} if cookie else {}
-        address = f"ws://127.0.0.1:{self.console.port}/_stcore/stream"
-        return connect(address, origin=origin or self.console.address, additional_headers=headers, subprotocols=["streamlit"], max_size=None)  # type: ignore[arg-type,list-item]
+        address, ours = f"ws://127.0.0.1:{self.console.port}/_stcore/stream", origin or self.console.address
+        return connect(address, origin=ours, additional_headers=headers, subprotocols=["streamlit"], max_size=None, open_timeout=PATIENCE_S)  # type: ignore[arg-type,list-item]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_foreign_host_or_a_second_one_is_refused(door: Door) -> None:
 
 
 def test_a_request_whose_headers_do_not_end_is_given_up(door: Door) -> None:
-    with socket.create_connection(("127.0.0.1", door.console.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", door.console.port), timeout=PATIENCE_S) as client:
         client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{door.console.port}\r\n".encode())
         with suppress(ConnectionError):
             for _ in range(64):  # a megabyte in all; whoever keeps it could be sent any number
@@ -173,14 +173,14 @@ def talk(page: ClientConnection) -> bool:
     page.send(BackMsg(rerun_script=ClientState(page_name="machine")).SerializeToString())
     pages = False
     while True:
-        message = ForwardMsg.FromString(page.recv(timeout=20, decode=False))
+        message = ForwardMsg.FromString(page.recv(timeout=PATIENCE_S, decode=False))
         pages = pages or message.WhichOneof("type") == "navigation"
         if message.WhichOneof("type") == "script_finished":
             return pages
 
 
 def _sign_out(door: Door, cookie: str) -> None:
-    assert httpx.post(f"{door.console.address}/signout", headers={"cookie": cookie}).status_code == 303
+    assert httpx.post(f"{door.console.address}/signout", headers={"cookie": cookie}, timeout=PATIENCE_S).status_code == 303
 
 
 def _other_password(door: Door, _: str) -> None:

@@ -91,7 +91,7 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home) -> None:
 
     def claim(number: int) -> str:
         with Store.open(home) as store:
-            started.wait(20)
+            started.wait(60)
             try:
                 return store.add_person(f"claimant {chr(97 + number)}", "admin", by=f"claimant {chr(97 + number)}", password="a fine long sentence")
             except EngineError as error:

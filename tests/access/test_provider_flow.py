@@ -14,7 +14,7 @@ from engine.store import Reader, Store
 from engine.store.audit import Entry
 from tests.access.labs import Browser, Provider, lab_with_provider, said
 from tests.app import small_labs
-from tests.browser.conftest import Console
+from tests.browser.conftest import PATIENCE_S, Console
 from tests.conftest import end_processes_of
 
 Lab = tuple[Console, Provider]
@@ -41,12 +41,12 @@ def browser(lab: Lab) -> Iterator[Browser]:
 
 def socket(console: Console, cookies: str) -> ClientConnection:
     address = f"ws://127.0.0.1:{console.port}/_stcore/stream"
-    return connect(address, additional_headers={"Cookie": cookies, "Origin": console.address}, proxy=None)
+    return connect(address, additional_headers={"Cookie": cookies, "Origin": console.address}, proxy=None, open_timeout=PATIENCE_S)
 
 
 def opens(console: Console, cookies: str) -> tuple[bool, bool]:
     """Say whether cookies open a page, and whether they open a socket."""
-    page = httpx.get(console.address, headers={"cookie": cookies, "accept": "text/html"})
+    page = httpx.get(console.address, headers={"cookie": cookies, "accept": "text/html"}, timeout=PATIENCE_S)
     try:
         with socket(console, cookies):
             return page.status_code == 200, True
@@ -100,7 +100,7 @@ def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_i
         assert "You are led on to the sign-out" in browser.post("/signout").text
         opened.send(b"")
         with pytest.raises(ConnectionClosed):
-            opened.recv(timeout=10)
+            opened.recv(timeout=PATIENCE_S)
     assert newest(console).command == "sign out"
     for copied in (ours, theirs, f"{ours}; {theirs}"):
         assert opens(console, copied) == (False, False)
@@ -161,7 +161,7 @@ def test_what_fails_on_the_way_is_told_in_a_sentence(lab: Lab, browser: Browser)
     assert said(browser.post(asked, data={"action": "deny"})) == "Nobody is signed in: it was cancelled at Lab ID, or refused there."
     for query in ("code=x&state=y", "code=x", "state=", "error=access_denied", "error=access_denied&state=y"):
         assert said(browser.get(f"/oauth2callback?{query}")).startswith("This sign-in was not begun in this browser")
-    stolen = httpx.post(str(browser.go_to_provider().url), data={"sub": "ada"}).headers["location"]
+    stolen = httpx.post(str(browser.go_to_provider().url), data={"sub": "ada"}, timeout=PATIENCE_S).headers["location"]
     with Browser(console) as other:  # an answer meant for another browser signs nobody in
         assert said(other.get(stolen)).startswith("This sign-in was not begun in this browser")
         assert other.get("/signin/provider?at=nobody").url.path == "/signin"

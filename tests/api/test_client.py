@@ -21,7 +21,7 @@ from app.api.service import CLIENT
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Store
-from tests.browser.conftest import Console, console
+from tests.browser.conftest import PATIENCE_S, Console, console
 
 __all__ = ["console"]
 TOKEN = "plab_a_secret_of_this_test"
@@ -90,10 +90,10 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     settings = {"dataset": "digits", "trainers": 2, "epochs": 1}
     run_id = lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings)
     assert lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings) == run_id
-    waiting = lab.submit("hogwild", preset="quick", **settings)
+    waiting = lab.submit("hogwild", preset="quick", **settings | {"epochs": 1000})  # longer than anything here may take
+    with pytest.raises(client.TimedOut, match=f"Run {waiting} is still"):
+        lab.wait(waiting, timeout_s=0.0)
     assert lab.cancel(waiting) in ("cancelled", "stopping")
-    with pytest.raises(client.TimedOut, match=f"Run {run_id} is still"):
-        lab.wait(run_id, timeout_s=0.0)
     run = lab.wait(run_id, timeout_s=100, poll_s=0.1)
     assert (run["status"], run["owner"], run["name"]) == ("finished", "ada", "by a script"), run["cause"]
 
@@ -107,13 +107,14 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     assert [found["id"] for found in lab.runs(page=1)] == [waiting, run_id]
     assert lab.log(run_id)["sources"]
     assert lab.experiment("hogwild")["config_schema"]["properties"]["trainers"]
-    assert httpx.get(f"{console.address}/api/v1/client.py", headers={"authorization": f"Bearer {token}"}).content == CLIENT.read_bytes()
+    shown = {"authorization": f"Bearer {token}"}
+    assert httpx.get(f"{console.address}/api/v1/client.py", headers=shown, timeout=PATIENCE_S).content == CLIENT.read_bytes()
 
-    numbers = httpx.get(f"{console.address}/metrics", headers={"authorization": f"Bearer {token}"}).text
+    numbers = httpx.get(f"{console.address}/metrics", headers=shown, timeout=PATIENCE_S).text
     assert 'parallab_runs{experiment="hogwild",status="finished"} 1.0' in numbers
     assert 'parallab_http_requests_total{method="POST",route="/api/v1/runs",status="201"} 2.0' in numbers
     for path in ("/_stcore/health", "/static/nothing.js", "/runs", "/no/such/place"):
-        httpx.get(f"{console.address}{path}", headers={"cookie": ""})
+        httpx.get(f"{console.address}{path}", headers={"cookie": ""}, timeout=PATIENCE_S)
     assert token not in numbers + (home.path / "console.log").read_text()
 
 

@@ -80,7 +80,7 @@ def _import_nonsense() -> None:
 
 
 def test_a_broken_upload_is_a_sentence(home: Home) -> None:
-    test = AppTest.from_function(_import_nonsense).run()
+    test = AppTest.from_function(_import_nonsense, default_timeout=120).run()
     assert not test.exception
     assert "no zip file" in said(test).replace("\\", "")
 

@@ -11,6 +11,7 @@ from app.made_once import MadeOnce
 from app.markup import Slot
 from engine.home import ROOT, Home
 from engine.registry import experiment
+from engine.runtime.storage import storage
 from engine.store import MachineSample, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status
@@ -59,7 +60,7 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
         assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
 
 
-def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab) -> None:
+def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab, still: None) -> None:
     shown = html(opened("home"))
     at = now()  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
     with Store.open(home) as store:
@@ -169,6 +170,8 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
 
 def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_standing, "EVERY_S", 1e-9)
+    found = storage(home)
+    monkeypatch.setattr("app.home_machine.storage", lambda _: found)  # other programs write to the disk meanwhile
     with Store.open(home) as store:
         labs.drive(store, home, labs.add(store, "Ada"), "finished")
         waits = labs.add(store, "Ada")
@@ -194,7 +197,7 @@ def test_a_since_that_is_no_time_is_refused_with_a_sentence(home: Home, since: s
 
 
 def test_all_who_have_it_open_share_one_answer(home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home_standing, "EVERY_S", 3_600.0)
+    monkeypatch.setattr(home_standing, "EVERY_S", float("inf"))
     made: list[int] = []
     real = home_standing._lab
     monkeypatch.setattr(home_standing, "_lab", lambda where: made.append(1) or real(where))

@@ -21,8 +21,10 @@ HOUR_AGO = time.time() - 3600
 @pytest.fixture
 def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Popen[bytes]"]:
     """Give the home a lost run whose worker is still there, a live one with a worker too, and a folder without a run."""
-    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
-    processes = [subprocess.Popen(["sleep", "60"], start_new_session=True) for _ in range(2)]
+    for name, seconds in {"GRACE_S": 0.0, "TERMINATE_S": 60.0, "KILL_S": 60.0}.items():
+        monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
+    monkeypatch.setattr("engine.upkeep.leftovers.left_segments", lambda *_: iter(()))  # other tests have theirs in the same shared memory
+    processes = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     with Store.open(home) as store:
         for process in processes:
             run_id = store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
@@ -72,18 +74,18 @@ def clean_now(test: AppTest) -> AppTest:
 def test_what_is_left_over_is_listed_with_the_run_that_it_was_of(home: Home, lost: "subprocess.Popen[bytes]") -> None:
     shown = html(opened("machine"))
     assert f">{lost.pid}</div>" in shown
-    assert 'Started for <a href="/run?run=1">run 1</a>, which has ended: sleep 60' in shown
+    assert 'Started for <a href="/run?run=1">run 1</a>, which has ended: sleep 600' in shown
     assert f">{home.run_folder(77)}</div>" in shown
     assert "No run of this store has this folder." in shown
 
 
 def test_clean_up_asks_first_then_cleans_and_says_so(home: Home, lost: "subprocess.Popen[bytes]") -> None:
     test = opened("machine").button(key="clean-up").click().run()
-    assert re.search(r"1 process \(.* MB\) is ended\.", said(test).replace("\\", ""))
+    assert re.search(r"1 process \(.* [KM]B\) is ended\.", said(test).replace("\\", ""))
     assert f"1 folder is moved to {home.aside}." in said(test).replace("\\", "")
     assert lost.poll() is None
     test = clean_now(asked())
-    assert lost.wait(timeout=5) == -15
+    assert lost.wait(timeout=60) == -15
     assert not home.run_folder(77).exists()
     (done,) = (str(box.value).replace("\\", "") for box in test.success)
     assert done.startswith(f"Cleaned up: process {lost.pid} of run 1, folder {home.run_folder(77)}.")

@@ -1,6 +1,6 @@
 """The Machine page: slots and holders, the last hour, the runner and its log, room, what is left over."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -19,8 +19,8 @@ from tests.app.test_sweeps import html
 MACHINE = Machine(8, (Gpu(0, "H200", 143_360), Gpu(1, "H200 <b>", 143_360)), "cpu", 62.0)
 
 
-def samples(minutes: float = 0.0) -> list[MachineSample]:
-    at = (now() - timedelta(minutes=minutes)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def samples(minutes: float = 0.0, end: datetime | None = None) -> list[MachineSample]:
+    at = ((end or now()) - timedelta(minutes=minutes)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     host = [("cpu_percent", 83.0), ("memory_mb", 4096.0), ("memory_percent", 6.6)]
     gpus = [("gpu0", "gpu_percent", 97.0), ("gpu0", "memory_mb", 2048.0), ("gpu1", "gpu_percent", 0.0), ("gpu1", "memory_mb", 4096.0)]
     return [*(MachineSample(at, "host", name, value) for name, value in host), *(MachineSample(at, *gpu) for gpu in gpus)]
@@ -69,9 +69,10 @@ def test_the_runner_is_told_with_its_health_and_the_home_with_its_room(home: Hom
 
 
 def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked() -> None:
-    found = [*samples(40.0), *samples(39.9), *samples(10.0), *samples(9.9)]
+    end = now()
+    found = [sample for minutes in (40.0, 39.9, 10.0, 9.9) for sample in samples(minutes, end)]
     assert kinds(found) == ["cpu_percent", "host memory_mb", "gpu_percent", "gpu memory_mb"]
-    picture = hour(found, "gpu memory_mb", now())
+    picture = hour(found, "gpu memory_mb", end)
     assert [(trace.name, len(trace.x), [value for value in trace.y if value is not None]) for trace in picture.data] == [
         ("gpu0", 5, [2.0] * 4),
         ("gpu1", 5, [4.0] * 4),
@@ -79,10 +80,10 @@ def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked()
     assert len({trace.line.dash for trace in picture.data}) == 2
     assert [place for place, x in enumerate(picture.data[0].x) if x is None] == [2]
     assert -40.1 < picture.data[0].x[0] < -39.9
-    assert hour(found, "cpu_percent", now(), 100.0).layout.yaxis.range == (0, 100)
+    assert hour(found, "cpu_percent", end, 100.0).layout.yaxis.range == (0, 100)
 
 
-def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_silent(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_silent(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def token() -> int:
         found: int = Client().get("/api/token?machine=1").json()["token"]
         return found
@@ -113,7 +114,7 @@ def test_the_runners_log_is_served_and_no_other_file_of_the_home(home: Home) -> 
         assert "Known: runner, spare" in answer.json()["error"]
 
 
-def test_sizes_are_said_in_their_unit() -> None:
+def test_sizes_are_said_in_their_unit(home: Home) -> None:
     assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == ["0 KB", "2 KB", "0.2 MB", "5.0 MB", "3.0 GB"]
-    with Reader.open(Home.find()) as reader:
+    with Reader.open(home) as reader:
         assert reader.machine_samples() == []

@@ -73,7 +73,7 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home) -> None:
         if found:
             ask_delete(found[0])
 
-    test = AppTest.from_function(script)
+    test = AppTest.from_function(script, default_timeout=120)
     test.session_state["person"] = "Ada"
     test.run()
     next(button for button in test.button if button.label == "Delete the channel").click().run()

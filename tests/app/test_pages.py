@@ -167,7 +167,7 @@ def test_what_the_second_click_offers_is_a_kill(home: Home, lab: dict[Status, in
         with Reader.open(Home.find()) as reader:
             parts.ask_cancel(reader.run(run_id))
 
-    test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}).run()
+    test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=120).run()
     next(button for button in test.button if button.label == "Kill its processes now").click().run()
     assert not test.exception
     with Reader.open(home) as reader:

@@ -118,13 +118,13 @@ def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkey
 
     mo = sign_in(accounts, monkeypatch, "mo")
     sign_in(accounts, monkeypatch, "ada")
-    test = AppTest.from_function(script, kwargs={"which": "ask_password"}).run()
+    test = AppTest.from_function(script, kwargs={"which": "ask_password"}, default_timeout=120).run()
     next(button for button in test.button if button.label == "Set it").click().run()
     assert "mo has another password" in words(test)
     with Reader.open(accounts) as reader:
         assert passwords.fits(test.code[0].value, reader.password_of("mo")[1])
         assert not reader.sign_ins("mo"), mo
-    test = AppTest.from_function(script, kwargs={"which": "ask_shut_out"}).run()
+    test = AppTest.from_function(script, kwargs={"which": "ask_shut_out"}, default_timeout=120).run()
     test.button(key="people.out.now").click().run()
     assert {one.name: one.active for one in _people(accounts)}["mo"] is False
 

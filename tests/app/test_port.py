@@ -23,7 +23,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def served() -> Iterator[int]:
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr("app.port.WITHIN_S", 60.0)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -115,7 +115,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles:
             mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
     def marks(*ids: int) -> tuple[AppTest, dict[str, bool]]:
-        test = AppTest.from_function(script, kwargs={"ids": list(ids)}).run()
+        test = AppTest.from_function(script, kwargs={"ids": list(ids)}, default_timeout=120).run()
         return test, offered(test) | boxes(test)
 
     mine, others = roles.failed["mo"], roles.failed["mia"]

@@ -1,26 +1,30 @@
 """A real console on a free port, and Debian's Chromium to drive it; without one the tests are skipped, in CI they fail."""
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from engine.home import ROOT, Home
 from tests.app import small_labs
 
-START_S = 40.0
+START_S = PATIENCE_S = 60.0
+PORTS = range(20_000, 32_000)
+"""Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console is down."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
-expect.set_options(timeout=30_000)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
+expect.set_options(timeout=PATIENCE_S * 1000)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
 
 
 class Console:
@@ -50,19 +54,19 @@ class Console:
         """End the server as Ctrl-C does, and wait for it."""
         if self._process:
             self._process.terminate()
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=PATIENCE_S)
             self._process = None
 
     def kill(self) -> None:
         """End the server as a crash does; `start` serves on the same port again."""
         if self._process:
             self._process.kill()
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=PATIENCE_S)
             self._process = None
 
     def health(self) -> dict[str, str]:
         """Return what /healthz says."""
-        found: dict[str, str] = httpx.get(f"{self.address}/healthz", timeout=5).json()
+        found: dict[str, str] = httpx.get(f"{self.address}/healthz", timeout=PATIENCE_S).json()
         return found
 
     def _answers(self) -> bool:
@@ -94,7 +98,7 @@ def console(home: Home) -> Iterator[Console]:
 def browser() -> Iterator[Browser]:
     """Start Chromium once for the tests of a file; each has windows of its own, which share nothing."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS)
+        started = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS, timeout=PATIENCE_S * 1000)
         yield started
         started.close()
 
@@ -124,7 +128,7 @@ def somebody(browser: Browser) -> Iterator[Callable[[], Page]]:
 
 def _window(browser: Browser) -> BrowserContext:
     context = browser.new_context(viewport={"width": 1300, "height": 1400})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE_S * 1000)
     return context
 
 
@@ -156,7 +160,17 @@ def chromium() -> str:
     pytest.skip(line)
 
 
+def double_click(page: Page, plot: Locator) -> None:
+    """Double-click the middle of a plot, however much time passes between the two clicks: plotly's own patience is half a second."""
+    plot.evaluate("plot => { plot._context.doubleClickDelay = 600_000; plot._mouseDownTime = 0; return Plotly.redraw(plot).then(() => {}); }")
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -147,6 +147,7 @@ def go(page: Page, address: str, place: Place, *, anew: bool = False) -> None:
     if anew or not page.url.startswith(address):
         page.goto(address + place.path)
     else:
+        settle(page)
         page.keyboard.press("Escape")  # what the last place had opened
         page.evaluate(GO, place.path)
         try:

@@ -9,9 +9,10 @@ from playwright.sync_api import Page, expect
 from engine.home import Home
 from engine.store import Store
 from tests.app import compare_labs
-from tests.browser.conftest import Console, wait_until
+from tests.browser.conftest import Console, double_click, wait_until
+from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
 BOTH = re.compile(r"/compare\?runs=5(,|%2C)6&v=1$")
 DRAWN = (
     "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && node.querySelector('.scatterlayer path')).length === many"
@@ -28,7 +29,8 @@ def runs(home: Home) -> list[int]:
 
 def picture(page: Page, charts: int) -> Any:
     """Return every trace drawn: name, colour, dash, opacity and points."""
-    page.wait_for_function(DRAWN, arg=charts, timeout=60_000)
+    page.wait_for_function(DRAWN, arg=charts)
+    settle(page)
     return page.evaluate(PICTURE)
 
 
@@ -63,11 +65,13 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(console: Co
     page.goto(f"{console.address}/compare")
     expect(page.get_by_text("No run is chosen.")).to_be_visible()
     table = page.locator("[data-testid=stDataFrame]").first
-    table.wait_for()
+    expect(table.locator("table")).to_contain_text("finished")  # the grid is drawn
+    settle(page)
     box = table.bounding_box()
     assert box is not None
     for row in (1, 2):
         page.mouse.click(box["x"] + 15, box["y"] + 33 * row + 16)
+        expect(page.get_by_role("button", name=f"Compare {row} runs")).to_be_enabled()
     page.get_by_role("button", name="Compare 2 runs").click()
     page.wait_for_url(BOTH)
     picture(page, 2)
@@ -101,7 +105,7 @@ def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(conso
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
-    wait_until(lambda: plot.evaluate("node => node.layout.xaxis.autorange") is False, 30, "the drag zoomed")
-    wait_until(lambda: plot.evaluate(SEEN) > 400, 30, "every point in sight came")
-    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, 30, "the whole is drawn as before")
+    wait_until(lambda: plot.evaluate("node => node.layout.xaxis.autorange") is False, 60, "the drag zoomed")
+    wait_until(lambda: plot.evaluate(SEEN) > 400, 60, "every point in sight came")
+    double_click(page, plot)
+    wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, 60, "the whole is drawn as before")

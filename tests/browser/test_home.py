@@ -7,8 +7,9 @@ from engine.home import Home
 from engine.store import Store
 from tests.app import compare_labs
 from tests.browser.conftest import Console
+from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still")]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(300)]
 
 
 def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_view_with_one(console: Console, page: Page, home: Home) -> None:
@@ -17,6 +18,7 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     page.goto(console.address)
     news, best = page.locator("[data-slot='home-news']"), page.locator("[data-slot='home-best']")
     expect(news).to_contain_text("1 run has ended")
+    settle(page)
     best.evaluate("element => { element.drawn_once = true; }")
     with Store.open(home) as store:
         ahead = compare_labs.add(store, trainers=4, level=0.1, owner="Grace")
@@ -31,4 +33,4 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     page.get_by_role("link", name="Home", exact=True).click()
     page.get_by_role("button", name="Launch a run").click()
     expect(page.get_by_role("heading", name="Launch", exact=True)).to_be_visible()
-    assert page.url.endswith("/launch")
+    expect(page).to_have_url(f"{console.address}/launch")

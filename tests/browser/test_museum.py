@@ -4,9 +4,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console
+from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-SOON_MS, RUN_MS = 30_000, 120_000
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+SOON_MS, RUN_MS = 60_000, 120_000
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
   return traces.length === 2 && traces[0].name === 'published code' && traces[0].y.at(-1) === 1 && traces[1].y.at(-1) === 6;
@@ -22,6 +23,7 @@ def test_an_exhibit_is_run_from_its_page_and_shows_what_caught_the_fault(console
     expect(page.get_by_text("1 of 6 rounds ended in an update: what a server sums gradients in")).to_be_visible(timeout=RUN_MS)  # nobody touched the page
     expect(page.get_by_text("TypeError: unsupported operand")).to_be_visible()
     page.wait_for_function(POINTS)
+    settle(page)
     page.get_by_text("The code that runs").click()
     expect(page.get_by_text("optimizer.zero_grad()", exact=False).first).to_be_visible(timeout=SOON_MS)
     page.get_by_text("As published", exact=True).click()

@@ -9,15 +9,16 @@ from engine.store import Store
 from tests.browser.conftest import Console
 from tests.notices.receivers import Receiver
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being_seen(home: Home, console: Console, page: Page) -> None:
-    with Receiver(503, 204).serving() as receiver, Store.open(home) as store:
+    with Receiver(503).serving() as receiver, Store.open(home) as store:
         store.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
         page.context.add_cookies([{"name": identity.COOKIE, "value": identity.sign(home, "Ada"), "url": console.address}])
         page.goto(f"{console.address}/notifications")
         page.get_by_role("radio", name="Webhook (JSON)").click()
+        expect(page.get_by_text(f"127.0.0.1:{receiver.port}.")).to_be_visible()  # the form is that of this kind by now
         field = page.get_by_role("textbox", name="Address of the webhook")
         field.fill(receiver.address)
         field.press("Enter")
@@ -26,6 +27,7 @@ def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being
         expect(field).to_have_value("")
         page.get_by_role("button", name="Send test").click()
         expect(page.get_by_text("127.0.0.1 answered 503.")).to_be_visible()
+        receiver.answers = [204]
         expect(page.get_by_role("cell", name="arrived")).to_be_visible()  # the page looks again by itself
-        assert [body["kind"] for body in receiver.bodies] == ["test", "test"]
+        assert len(receiver.bodies) >= 2 and {body["kind"] for body in receiver.bodies} == {"test"}
         assert "q7Zx9" not in page.content()

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from app.run_report import run_report
 from engine.home import Home
 from engine.store import Reader, Store
 from tests.app import compare_labs, figure_labs, labs, test_scaling
 from tests.browser.conftest import Console
+from tests.browser.places import settle
 from tests.conftest import end_processes_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
@@ -80,6 +81,7 @@ def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Home, 
             page.get_by_role("radio", name="Where the time went").click()
             page.wait_for_url("**view=Where+the+time+went*")
         page.get_by_text(told).first.wait_for()
+        settle(page)
         drawn = pictures(page, ".pl-figure", many)
         page.get_by_role("button", name="Download", exact=True).click()
         with page.expect_download() as download:
@@ -104,11 +106,11 @@ def test_a_report_lays_out_its_numbers_and_turns_dark(home: Home, run_id: int, p
     page.goto(path.as_uri())
     page.wait_for_function(f"{DRAWN} !== undefined")
     page.get_by_text("Numbers", exact=True).first.click()
-    assert page.locator(".numbers tr").count() == 201
+    expect(page.locator(".numbers tr")).to_have_count(201)
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     page.get_by_role("button", name="Light or dark").click()
-    assert page.evaluate(ground) != light
+    page.wait_for_function(f"light => {ground} !== light", arg=light)
 
 
 def test_a_chart_is_saved_as_svg_png_and_csv(home: Home, run_id: int, console: Console, page: Page) -> None:

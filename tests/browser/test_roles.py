@@ -18,7 +18,7 @@ from tests.app.people_labs import PASSWORD, PEOPLE, SETUP, Lab
 from tests.browser.conftest import Console, sign_in
 from tests.browser.places import Place, go, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 OWNERS = ("mo", "mia")
 PRESSED = """(keys) => Object.fromEntries(keys.map((key) => {
   const button = document.querySelector(`.st-key-${key} button`);
@@ -117,6 +117,6 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(home: Home, la
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
     assert page.get_by_text("What you may do").count() == 0
-    assert httpx.get(f"{console.address}/api/token", cookies={COOKIE: secret}).status_code == 401
+    assert httpx.get(f"{console.address}/api/token", cookies={COOKIE: secret}, timeout=60).status_code == 401
     other.wait_for_timeout(1_000)
     assert other.get_by_role("checkbox").count() == 0, "a click after the sign-out still opens the choice of columns"

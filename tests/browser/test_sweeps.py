@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN_MS = 120_000
 
 
@@ -37,7 +37,7 @@ def test_a_sweep_is_launched_watched_to_its_end_and_another_one_cancelled(consol
     expect(page.locator("a.pl-cell.pl-running").first).to_be_visible(timeout=RUN_MS)
     page.get_by_role("button", name="Cancel all").click()
     page.get_by_role("button", name="Cancel all runs").click()
-    expect(page.locator("a.pl-cell.pl-cancelled")).to_have_count(2, timeout=30_000)
+    expect(page.locator("a.pl-cell.pl-cancelled")).to_have_count(2, timeout=RUN_MS)
     expect(page.get_by_text("No run of this sweep finished, so there is nothing to draw.")).to_be_visible()
     page.get_by_role("link", name="Runs", exact=True).click()
     expect(page.get_by_role("link", name="part of sweep 2").first).to_be_visible()

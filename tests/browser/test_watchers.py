@@ -11,9 +11,10 @@ from tests.browser.conftest import Console
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
 
 
-@pytest.mark.timeout(300)
-def test_ten_watchers_and_a_browser_see_every_point_of_a_live_run(console: Console, home: Home) -> None:
-    found = watchers.watch(home, console.address, watchers=10, seconds=6, join_s=1, settle_s=1)
+@pytest.mark.timeout(600)
+def test_ten_watchers_and_a_browser_see_every_point_of_a_live_run(console: Console, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchers, "CATCH_UP_S", 60.0)  # here nothing hangs on how soon
+    found = watchers.watch(home, console.address, watchers=10, seconds=15, join_s=1, settle_s=1)
     assert found["errors"] == []
     assert math.isfinite(found["lag_s"]["max"])
     assert math.isfinite(found["lag_of_status_and_numbers_s"]["max"])

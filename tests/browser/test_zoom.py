@@ -4,8 +4,8 @@ from playwright.sync_api import Page, expect
 
 from engine.store import Store
 from tests.app import labs
-from tests.browser.conftest import Console, wait_until
-from tests.browser.test_live import LOSS, console, pytestmark, store
+from tests.browser.conftest import Console, double_click, wait_until
+from tests.browser.test_live import console, drawn, pytestmark, store
 
 __all__ = ["console", "pytestmark", "store"]
 
@@ -18,8 +18,7 @@ SEEN = """plot => {
 def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console: Console, page: Page, store: Store) -> None:
     labs.record(store, 1, steps=20_000, first=101)
     page.goto(f"{console.address}/run?run=1")
-    plot = page.locator(LOSS)
-    plot.locator(".nsewdrag").wait_for()
+    plot = drawn(page)
     caption = page.locator(".pl-panel", has=plot).locator(".pl-caption")
     expect(caption).to_contain_text("of 40,200 points")
     whole = plot.evaluate("plot => plot.data[0].x.length")
@@ -29,12 +28,12 @@ def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
-    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, 30, "the drag zoomed")
-    wait_until(lambda: plot.evaluate(SEEN) > 400, 30, "every point in sight came")
+    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, 60, "the drag zoomed")
+    wait_until(lambda: plot.evaluate(SEEN) > 400, 60, "every point in sight came")
     zoomed = plot.evaluate("plot => plot.layout.xaxis.range")
     labs.record(store, 1, steps=60, first=20_101)
-    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.at(-1)") == 20_160, 30, "new points were drawn")
+    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.at(-1)") == 20_160, 60, "new points were drawn")
     assert plot.evaluate("plot => plot.layout.xaxis.range") == zoomed
     assert plot.evaluate(SEEN) > 400
-    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, 30, "the whole curve is drawn as before")
+    double_click(page, plot)
+    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, 60, "the whole curve is drawn as before")

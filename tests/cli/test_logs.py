@@ -51,7 +51,7 @@ def test_following_prints_what_comes_and_ends_with_the_run(begun: Callable[..., 
     wait(lambda: "trainer1  | a source that comes later\n" in seen)
     write_log(home, live, "worker", "last words")
     store.end(live, "finished", "Done.")
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     reading.join()
     assert seen[-1] == "worker    | last words\n"
 

@@ -13,7 +13,7 @@ import pytest
 from engine.home import Home
 from engine.runtime.processes import session_members
 from engine.runtime.running import is_running, runner_process
-from engine.store import ALIVE, Reader, Run, Status
+from engine.store import ALIVE, Reader, Run, Status, Store
 from tests.cli.conftest import Parallab, wait
 
 QUICK = ("hogwild", "--preset", "quick", "--set", "device=cpu")
@@ -30,7 +30,7 @@ def is_in(home: Home, *statuses: Status) -> Callable[[], bool]:
     """Give the question whether the first run is there and has one of these statuses."""
 
     def ask() -> bool:
-        with Reader.open(home) as reader:
+        with Reader.open(home, timeout_s=60.0) as reader:  # the command may be making the store this moment
             return bool(reader.runs(statuses=statuses))
 
     return ask
@@ -67,7 +67,8 @@ def test_the_first_interrupt_cancels_the_run_and_all_its_processes_end(begun: Be
     assert worker
     process.send_signal(signal.SIGINT)
     found = last_line(process)
-    assert (process.returncode, found["status"], found["cause"]) == (1, "cancelled", "Cancelled by ada.")
+    assert (process.returncode, found["status"]) == (1, "cancelled")
+    assert found["cause"].startswith("Cancelled by ada."), "and that it was killed, where the machine was too busy for it to end by itself"
     wait(lambda: session_members(worker) == [])  # the worker itself leaves just after it wrote the status
 
 
@@ -115,13 +116,13 @@ def test_stop_waits_for_runs_says_so_and_cancels_them_where_asked(parallab_proce
     assert (read(home).status, is_running(home)) == ("cancelled", False)
 
 
-def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab_process: Parallab, home: Home) -> None:
+def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab_process: Parallab, home: Home, store: Store) -> None:
     first = begun("serve")
-    wait(lambda: runner_process(home) is not None)
+    wait(lambda: store.registered_runner() is not None)
     second = parallab_process("serve")
     assert (second.returncode, f"pid {first.pid}" in second.stderr) == (4, True)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0
     assert not is_running(home)
 
 

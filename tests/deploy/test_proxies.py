@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from engine.home import ROOT, Home
 from engine.store import Store
 from tests.app import labs, small_labs
-from tests.browser.conftest import FLAGS, chromium, wait_until
+from tests.browser.conftest import FLAGS, PATIENCE_S, chromium, free_port, wait_until
 
 HOST, WORDS = "lab.example.org", "correct horse battery"
 PROXIES = ROOT / "deploy" / "proxy"
@@ -30,12 +29,6 @@ http {{
   include {folder}/site.conf;
 }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str) -> str:
@@ -56,7 +49,7 @@ def running(words: list[str], log: Path, **environment: str) -> Iterator[subproc
         yield process
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -76,7 +69,7 @@ def upstream(home: Home, tmp_path: Path, run_id: int) -> Iterator[int]:
     port = free_port()
     told = {"PARALLAB_PORT": str(port), "PARALLAB_HOSTS": HOST, "PARALLAB_BASE": "/lab", "PARALLAB_RUNNER": "separate", "PARALLAB_HOME": str(home.path)}
     with running([sys.executable, "-m", "app"], tmp_path / "console.log", **told):
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), 40, "the console answers")
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), PATIENCE_S, "the console answers")
         yield port
 
 
@@ -104,7 +97,7 @@ def nginx(upstream: int, tmp_path: Path) -> Iterator[int]:
     tested = subprocess.run([*words_of_it, "-t", "-q"], capture_output=True, text=True)
     assert (tested.returncode, tested.stderr) == (0, "")
     with running(words_of_it, tmp_path / "nginx.log"):
-        wait_until(lambda: answers(f"https://127.0.0.1:{port}/healthz", f"{HOST}:{port}"), 20, "nginx passes requests on")
+        wait_until(lambda: answers(f"https://127.0.0.1:{port}/healthz", f"{HOST}:{port}"), PATIENCE_S, "nginx passes requests on")
         yield port
 
 
@@ -125,8 +118,9 @@ def abroad(tmp_path: Path) -> Iterator[Page]:
             headless=True,
             args=[*FLAGS, f"--host-resolver-rules=MAP {HOST} 127.0.0.1"],
             ignore_https_errors=True,
+            timeout=PATIENCE_S * 1000,
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(PATIENCE_S * 1000)
         yield context.pages[0]
         context.close()
 
@@ -157,7 +151,7 @@ def test_through_nginx_and_under_a_path_people_sign_in_and_watch_a_run(nginx: in
     abroad.wait_for_url(f"{host}/lab/")
     assert not [url for url in asked if url != f"{host}/" and not url.startswith((f"{host}/lab", f"wss://{HOST}:{nginx}/lab/", "blob:", "data:"))]
     foreign = {"host": f"{HOST}:{nginx}", "origin": "https://evil.example"}
-    assert httpx.get(f"https://127.0.0.1:{nginx}/lab/api/token", headers=foreign, verify=False).status_code == 403
+    assert httpx.get(f"https://127.0.0.1:{nginx}/lab/api/token", headers=foreign, verify=False, timeout=PATIENCE_S).status_code == 403
 
 
 def test_caddy_takes_the_file_that_we_ship(tmp_path: Path) -> None:

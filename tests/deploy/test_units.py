@@ -3,7 +3,6 @@
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from engine.runtime.running import ensure_running, runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.upkeep.fsck import examine
-from tests.browser.conftest import wait_until
+from tests.browser.conftest import free_port, wait_until
 from tests.deploy.units import FOLDER, Service, read
 
 UNITS = ("parallab-runner.service", "parallab-console.service")
@@ -53,9 +52,7 @@ class Lab:
 @contextmanager
 def services(home: Home, folder: Path) -> Iterator[Lab]:
     """Run both services of a home as their unit files say."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     (folder / "run").mkdir()
     places = {
         "/opt/parallab/.venv/bin/python": sys.executable,
@@ -75,15 +72,15 @@ def services(home: Home, folder: Path) -> Iterator[Lab]:
 def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home, tmp_path: Path, kills: int) -> None:
     moments = random.Random(kills)
     with services(home, tmp_path) as lab:
-        wait_until(lab.serves, 60, "console and runner are there")
+        wait_until(lab.serves, 100, "console and runner are there")
         runs = [launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS | {"seed": seed}), owner="ada", timeout_s=30) for seed in range(2)]
         for number in range(kills):
             victim = (lab.runner, lab.console)[number % 2]
             time.sleep(moments.uniform(0.2, 1.2))
             starts = victim.starts
             victim.kill()
-            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, 20, "it is started again")
-            wait_until(lab.serves, 60, "console and runner are there again")
+            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, 60, "it is started again")
+            wait_until(lab.serves, 100, "console and runner are there again")
             if all(status in ENDED for status in lab.statuses()):
                 runs.append(launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30))
         assert (lab.runner.starts, lab.console.starts) == (kills - kills // 2 + 1, kills // 2 + 1), (
@@ -91,7 +88,7 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
         )
         wait_until(lambda: all(status in ENDED for status in lab.statuses()), 180, "all runs have ended")
         assert lab.statuses() == ["finished"] * len(runs), "runs outlive the runner and the console"
-        wait_until(lambda: [each.sentence for each in examine(home)] == [], 20, "fsck finds nothing")
+        wait_until(lambda: [each.sentence for each in examine(home)] == [], 60, "fsck finds nothing")
         known = committed(tmp_path / "commits.jsonl")
         with Reader.open(home, timeout_s=30) as reader:
             assert [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)] == []

@@ -1,5 +1,7 @@
 """What ranks do in the tests of DPPO; here because a rank's process must be able to import it."""
 
+import time
+
 import torch
 from torch import Tensor
 
@@ -26,6 +28,8 @@ def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None
             version += 1
             weights.publish(state.fill_(version))
         return
+    while not weights.version:
+        time.sleep(0.001)
     for _ in range(times):
         version = weights.take(state)
         torn[0] += version > 0

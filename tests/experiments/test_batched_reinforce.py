@@ -178,8 +178,8 @@ def test_a_killed_observer_ends_the_run_with_its_name(tmp_path: Path, transport:
 
 
 def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -> None:
-    with pytest.raises(RankFailed, match=r"observer2 asked nothing for 1 s \(timeout_s\) in round 1, and no one goes on without it"):
-        fall(config_of(transport="shared_memory", timeout_s=1), tmp_path, "stop")
+    with pytest.raises(RankFailed, match=r"observer2 asked nothing for 8 s \(timeout_s\) in round 1, and no one goes on without it"):
+        fall(config_of(transport="shared_memory", timeout_s=8), tmp_path, "stop")
 
 
 def test_an_environment_that_raises_ends_the_run_with_its_name_and_step(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 import torch
 
@@ -21,6 +20,7 @@ from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.runtime import fork_server
+from engine.runtime.processes import identity
 from engine.runtime.rank import FileLock
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
@@ -138,7 +138,7 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     assert set(sink.values("perf/steps_used", 1)) == {100.0}
     assert counts[SYNCS] == counts[BATCHES] // 5
     batches = 30 * board.bytes_of(0, 32)
-    taken = (sum(1e6 * sink.values("perf/exchanged", rank)[-1] for rank in (2, 3, 4)) - batches) / board.weights[0].nbytes
+    taken = (sum(1e6 * max([0.0, *sink.values("perf/exchanged", rank)]) for rank in (2, 3, 4)) - batches) / board.weights[0].nbytes
     assert taken == pytest.approx(round(taken)) and taken >= 30, "each batch was played with a policy that was taken whole"
 
 
@@ -227,7 +227,7 @@ def _kill_when_playing(ranks: Ranks, role: str) -> None:
 
 PHASES: dict[str, tuple[dict[str, Any], Any]] = {
     "filling": ({"batch_steps": 5000}, lambda counts: counts[DEPTH] == 0),
-    "full": ({"batch_steps": 400, "epochs": 100, "minibatches": 64}, lambda counts: counts[DEPTH] == counts[BATCHES] + 5),
+    "full": ({"batch_steps": 400, "epochs": 100, "minibatches": 400}, lambda counts: counts[DEPTH] == counts[BATCHES] + 5),
     "draining": ({"epochs": 20}, lambda counts: 0 < counts[DEPTH] < 3 and counts[BATCHES] > 6),
     "evaluating": ({"evaluate_every_s": 0.01, "evaluation_episodes": 1000}, lambda counts: counts[BATCHES] > 20),
 }
@@ -246,14 +246,14 @@ def test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded(tmp_
     ranks.stop_requested = pressed
     with pytest.raises(StopRequested):
         ranks.run(functions.take_part, config, board)
-    assert not [member.pid for member in ranks.members if psutil.pid_exists(member.pid)]
+    assert not [member.pid for member in ranks.members if identity(member.pid)]
     assert min(sink.values("perf/queue_depth", 0)) >= 0
 
 
 def test_an_environment_that_hangs_is_named(tmp_path: Path) -> None:
-    config = config_of(timeout_s=1, total_steps=10**8)
+    config = config_of(timeout_s=8, total_steps=10**8)
     ranks, _ = ranks_of(config, tmp_path)
-    with pytest.raises(RankFailed, match=r"collector2's environments have been in one step for 1 s \(timeout_s\): CartPole-v1 hangs there"):
+    with pytest.raises(RankFailed, match=r"collector2's environments have been in one step for 8 s \(timeout_s\): CartPole-v1 hangs there"):
         ranks.run(functions.take_part_and_break, config, board_of(config), "hang")
 
 

@@ -14,6 +14,7 @@ from engine.registry import experiment, method
 from engine.runtime import checkpoints, fork_server
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
+from tests.experiments import resuming_functions
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
@@ -30,13 +31,14 @@ METRICS = ("train/loss", "test/loss", "test/accuracy")
 
 @dataclass
 class KeptRanks(Ranks):
-    """Ranks that keep the weights they train, which lie in shared memory."""
+    """Ranks that keep the weights they train, which lie in shared memory, and go no further than to a last step."""
 
     weights: Tensor = field(default_factory=lambda: torch.empty(0))
+    last: int = STEPS + 1
 
     def run(self, function: Any, *shared: Any, **options: Any) -> None:
         self.weights = next(thing for thing in shared if isinstance(thing, Tensor))
-        super().run(function, *shared, **options)
+        super().run(resuming_functions.go_no_further, self.last, function, *shared, **options)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +47,7 @@ def preloaded() -> None:
 
 
 def train(folder: Path, *, until: int | None = None, every_s: float = 0.03, **more: Any) -> tuple[KeptRanks, dict[str, dict[int, float]]]:
-    """Carry out the reference, or kill it once a checkpoint has come to step `until`; return its ranks and its curves by step."""
+    """Carry out the reference, or kill it once a checkpoint has come to step `until`, and before it is 50 steps on; return its ranks and its curves by step."""
     config = experiment("reference").config.check(SETTINGS | {"checkpoint_every_s": every_s})
 
     def stop() -> bool:
@@ -57,6 +59,7 @@ def train(folder: Path, *, until: int | None = None, every_s: float = 0.03, **mo
     if until is None:
         method("reference")(config, ranks)
     else:
+        ranks.last = until + 49
         with pytest.raises(StopRequested):
             method("reference")(config, ranks)
     points = [point for batch in sink.batches for point in batch.points]

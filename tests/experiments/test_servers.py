@@ -218,14 +218,14 @@ def test_a_trainer_that_leaves_frees_those_who_wait_for_it(tmp_path: Path) -> No
 
 
 def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_other(tmp_path: Path) -> None:
-    needed = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=1)
+    needed = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=60)
     needed.push(1, 1)
-    needed.server.members[2].heard_at -= 2
-    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 1 s \(timeout_s\) after its step 0, and no update can be made without it"):
+    needed.server.members[2].heard_at -= 61
+    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0, and no update can be made without it"):
         needed.server.look_after_members()
-    free = async_desk(tmp_path, trainers=2, timeout_s=1)
+    free = async_desk(tmp_path, trainers=2, timeout_s=60)
     free.push(1, 1)
-    free.server.members[2].heard_at -= 2
+    free.server.members[2].heard_at -= 61
     free.server.look_after_members()
     assert [member.role for member in free.server.active] == ["trainer1"]
     free.push(2, 1)
@@ -233,7 +233,7 @@ def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_othe
 
 
 def test_a_trainer_that_waits_is_never_called_silent(tmp_path: Path) -> None:
-    asked = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=1)
+    asked = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=60)
     asked.push(1, 1)
     asked.server.members[1].heard_at -= 100
     asked.server.look_after_members()

@@ -28,6 +28,7 @@ from engine.runtime.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 from engine.training.parts import parts
 from tests.experiments import plain_sgd, sync_functions
+from tests.experiments.test_trainers import times_of
 
 SHORT: dict[str, Any] = {
     "dataset": "digits",
@@ -293,9 +294,9 @@ def test_passes_count_the_samples_of_all_and_only_trainer1_tests(tmp_path: Path)
 
 def test_phases_make_up_the_execution_time_in_one_start_for_all_rounds(tmp_path: Path) -> None:
     ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=3, rounds=8)
-    assert ranks.execution_time_s is not None
-    for phases in sink.phases().values():
-        assert sum(phases.values()) == pytest.approx(ranks.execution_time_s, rel=0.02, abs=0.1)
+    for rank, time_s in enumerate(times_of(ranks)):
+        phases = sink.phases()[rank]
+        assert sum(phases.values()) == pytest.approx(time_s, rel=0.02)
         assert min(phases.values()) >= 0
     for member in ranks.members:
         assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 8
@@ -319,9 +320,9 @@ def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
             if self.values("train/loss", 1):
                 os.kill(ranks[0].members[1].pid, signal.SIGSTOP)
 
-    config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 1, "sync": "ddp"})
+    config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 8, "sync": "ddp"})
     ranks.append(Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, Stopping()))
-    with pytest.raises(RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 1 s"):
+    with pytest.raises(RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 8 s"):
         method("sync_sgd")(config, ranks[0])
 
 
@@ -362,7 +363,7 @@ def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> No
         return found is not None and found.step >= 16
 
     with pytest.raises(StopRequested):
-        in_processes(tmp_path / "first", trainers=2, rounds=12, sleep_ms=5, more={"stop_requested": stop})
+        in_processes(tmp_path / "first", trainers=2, rounds=12, sleep_ms=100, more={"stop_requested": stop})
     kept, found = tmp_path / "first" / "checkpoint.pt", last_checkpoint(tmp_path / "first")
     assert found is not None
     assert 2 <= load_checkpoint(kept)["round"] < 12

@@ -20,10 +20,10 @@ def train_and_keep_weights(rank: Rank, config: HogwildConfig, data: ImageSet, we
 
 
 def write_until_overwritten(rank: Rank, weights: Tensor, seen: Tensor) -> None:
-    """Add to all weights again and again until one of the trainers has seen another's write, for 20 s at most."""
+    """Add to all weights again and again until one of the trainers has seen another's write, for 60 s at most."""
     overwrites = Overwrites(weights, 1, rank.seed)
     rank.ready()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not seen.any() and time.monotonic() < deadline:
         overwrites.write(lambda target: target.add_(1 + rank.index))
         seen[rank.index] = overwrites.share() or 0.0

@@ -21,8 +21,9 @@ from engine.runtime.runner import serve
 from engine.runtime.running import ensure_running, is_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ENDED, ProcessIdentity, Run
+from tests.faults.test_matrix import LATE
 
-LONG: Mapping[str, Any] = {"dataset": "synthetic", "trainers": 2, "epochs": 100, "device": "cpu", "threads_per_rank": 1}
+LONG: Mapping[str, Any] = {"dataset": "synthetic", "trainers": 2, "epochs": 1000, "device": "cpu", "threads_per_rank": 1}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Return a home with a live runner; afterwards nothing of it may be alive."""
     home = Home(tmp_path_factory.mktemp("home")).create()
     ensure_running(home)
-    wait(lambda: runner_process(home) is not None, 30)
+    wait(lambda: runner_process(home) is not None, 60)
     yield home
     process = runner_process(home)
     assert process is not None
@@ -38,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         workers = [run.worker for run in (reader.run(row.id) for row in reader.runs()) if run.worker]
     with Store.open(home) as store:
         store.ask_runner_to_stop()
-    wait(lambda: not is_alive(process), 30)
+    wait(lambda: not is_alive(process), 60)
     assert [session_members(worker) for worker in workers if session_members(worker)] == []
     assert session_members(process) == []
 
@@ -71,7 +72,7 @@ def read(home: Home, run_id: int) -> Run:
 def start(home: Home, **changes: Any) -> int:
     """Queue a long run and return its id once its ranks train."""
     run_id = launch(home, "hogwild", experiment("hogwild").configure(None, dict(LONG) | changes), owner="ada", timeout_s=30)
-    wait(lambda: read(home, run_id).status != "queued", 30)
+    wait(lambda: read(home, run_id).status != "queued", 60)
     wait(lambda: read(home, run_id).progress_done > 0 or read(home, run_id).status in ENDED, 60)
     assert read(home, run_id).status == "running", read(home, run_id).cause
     return run_id
@@ -88,11 +89,11 @@ def worker_of(home: Home, run_id: int) -> ProcessIdentity:
     return worker
 
 
-def ended(home: Home, run_id: int, timeout_s: float = 20) -> Run:
+def ended(home: Home, run_id: int) -> Run:
     """Return the run once it ended, all its processes gone."""
     worker = worker_of(home, run_id)
-    wait(lambda: read(home, run_id).status in ENDED, timeout_s)
-    wait(lambda: session_members(worker) == [], 10)
+    wait(lambda: read(home, run_id).status in ENDED, 60)
+    wait(lambda: session_members(worker) == [], 60)
     return read(home, run_id)
 
 
@@ -116,8 +117,8 @@ def test_a_raising_rank_fails_the_run_with_its_traceback(served: Home) -> None:
     (served.run_folder(expected) / "weights.lock").mkdir(parents=True)  # where the ranks want a file
     run_id = launch(served, "hogwild", experiment("hogwild").configure(None, dict(LONG) | {"lock": True}), owner="ada", timeout_s=30)
     assert run_id == expected
-    wait(lambda: read(served, run_id).status != "queued", 30)
-    run = ended(served, run_id, 60)
+    wait(lambda: read(served, run_id).status != "queued", 60)
+    run = ended(served, run_id)
     assert run.status == "failed"
     assert "raised IsADirectoryError" in run.cause
     assert "Traceback" in run.error
@@ -140,7 +141,7 @@ def test_a_cancel_ends_all_even_a_stopped_rank(served: Home) -> None:
         assert store.request_cancel(run_id, by="grace") == "stopping"
     run = ended(served, run_id)
     assert run.status == "cancelled"
-    assert run.cause == "Cancelled by grace."
+    assert LATE.sub("", run.cause) == "Cancelled by grace."
 
 
 def test_a_cancel_ends_a_worker_that_hangs(served: Home) -> None:
@@ -148,7 +149,7 @@ def test_a_cancel_ends_a_worker_that_hangs(served: Home) -> None:
     os.kill(worker_of(served, run_id).pid, signal.SIGSTOP)
     with Store.open(served) as store:
         store.request_cancel(run_id, by="grace")
-    assert ended(served, run_id, 30).status == "cancelled"
+    assert ended(served, run_id).status == "cancelled"
 
 
 def test_sigterm_from_outside_is_told_apart_from_a_cancel(served: Home) -> None:
@@ -172,11 +173,11 @@ def test_a_killed_runner_leaves_the_run_alone_and_the_next_takes_it_over(served:
     first = runner_process(served)
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
-    wait(lambda: not is_running(served), 10)
+    wait(lambda: not is_running(served), 60)
     seen = read(served, run_id).progress_done
-    wait(lambda: read(served, run_id).progress_done > seen, 10)
+    wait(lambda: read(served, run_id).progress_done > seen, 60)
     assert ensure_running(served)
-    wait(lambda: runner_process(served) not in (None, first), 30)
+    wait(lambda: runner_process(served) not in (None, first), 60)
     with Store.open(served) as store:
         store.request_cancel(run_id, by="grace")
     assert ended(served, run_id).status == "cancelled"
@@ -188,9 +189,9 @@ def test_a_worker_killed_while_no_runner_lives_is_lost_when_one_returns(served: 
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     os.kill(worker.pid, signal.SIGKILL)
-    wait(lambda: not is_running(served), 10)
+    wait(lambda: not is_running(served), 60)
     assert ensure_running(served)
-    run = ended(served, run_id, 30)
+    run = ended(served, run_id)
     assert run.status == "lost"
     assert "is gone while the run was on" in run.cause
 
@@ -199,16 +200,24 @@ def test_a_killed_runner_takes_its_spare_worker_with_it(served: Home) -> None:
     wait(lambda: _warm(served), 60)
     first = runner_process(served)
     assert first is not None
-    wait(lambda: not [child for child in psutil.Process(first.pid).children() if child.status() == psutil.STATUS_ZOMBIE], 10)  # ended workers are reaped
+    wait(lambda: _reaped(first.pid), 60)
     spares = [child for child in psutil.Process(first.pid).children() if "engine.worker" in " ".join(child.cmdline())]
     sessions = [identity(spare.pid) for spare in spares]
     assert sessions
     os.kill(first.pid, signal.SIGKILL)
     for session in sessions:
         assert session is not None
-        wait(lambda session=session: session_members(session) == [], 10)  # type: ignore[misc]
+        wait(lambda session=session: session_members(session) == [], 60)  # type: ignore[misc]
     assert ensure_running(served)
-    wait(lambda: runner_process(served) not in (None, first), 30)
+    wait(lambda: runner_process(served) not in (None, first), 60)
+
+
+def _reaped(pid: int) -> bool:
+    """Say whether none of a runner's ended workers is left as a zombie."""
+    try:
+        return all(child.status() != psutil.STATUS_ZOMBIE for child in psutil.Process(pid).children())
+    except psutil.NoSuchProcess:
+        return False  # one of them was reaped this moment
 
 
 def _warm(home: Home) -> bool:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,8 @@ def test_a_process_dies_or_stops(lab: Lab, row: str, moment: str) -> None:
         if is_alive(process):
             os.kill(process.pid, signal.SIGCONT)
     _recover(lab, victim, number)
-    if held and identity(held):
-        os.kill(held, signal.SIGCONT)
+    if held:
+        _go_on(held)
     if before is not None:
         assert lab.run(run_id).status == "queued"
         lab.cancel(before)
@@ -174,8 +175,8 @@ def test_a_process_dies_or_stops(lab: Lab, row: str, moment: str) -> None:
     ended = lab.run(run_id)
     assert ended.status in ENDED
     worker = ended.worker or worker
-    wait(lambda: worker is None or tree(worker) == [], 30)
-    wait(lambda: _unheld() <= shared, 30)  # other programs of this machine may share memory for a moment
+    wait(lambda: worker is None or tree(worker) == [], 60)
+    wait(lambda: _unheld() <= shared, 60)  # other programs of this machine may share memory for a moment
     assert lab.seen[row, moment].partition(":")[0] == expected, lab.seen[row, moment]
     if os.environ.get("PARALLAB_WRITE_DOCS"):
         PAGE.write_text(page((written() if PAGE.exists() else {}) | lab.seen))
@@ -198,7 +199,7 @@ def _brought_to(lab: Lab, moment: str) -> tuple[int, int | None]:
         if lab.run(run_id).status == moment:
             return run_id, held
         if held:
-            os.kill(held, signal.SIGCONT)
+            _go_on(held)
         lab.cancel(run_id)
         wait(lambda run_id=run_id: lab.run(run_id).status in ENDED, 120)  # type: ignore[misc]
     raise AssertionError(f"no run of {TRIES} could be held while it was {moment}")
@@ -220,6 +221,11 @@ def _bring_to(lab: Lab, run_id: int, moment: str) -> int | None:
     if moment == "stopping":
         lab.cancel(run_id)
     return held
+
+
+def _go_on(held: int) -> None:
+    with suppress(ProcessLookupError):  # it died with its worker
+        os.kill(held, signal.SIGCONT)
 
 
 def _is(lab: Lab, run_id: int, statuses: tuple[str, ...]) -> bool:

@@ -11,7 +11,8 @@ USUAL, LONG = 200, 10_000
 
 def counts(usual: int = USUAL) -> Any:
     """Return the mark that runs a test with `usual` inputs, and with LONG ones among the long tests."""
-    return pytest.mark.parametrize("count", [usual, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])])
+    few, many = pytest.param(usual, marks=pytest.mark.timeout(600)), pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])
+    return pytest.mark.parametrize("count", [few, many])
 
 
 MANY = 1_000

@@ -78,11 +78,11 @@ def closes(request: BaseHTTPRequestHandler) -> None:
     request.connection.close()
 
 
-def hangs(seconds: float) -> Callable[[BaseHTTPRequestHandler], None]:
-    """Answer only after a while."""
+def hangs(until: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Close the connection only once that is said, or after a long while."""
 
     def hang(request: BaseHTTPRequestHandler) -> None:
-        time.sleep(seconds)
+        until.wait(60)
         closes(request)
 
     return hang

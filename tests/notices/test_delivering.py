@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.home import ROOT, Home
+from engine.notices import delivering
 from engine.notices.delivering import FIRST_S, LONGEST_S, Delivering, wait_before_next
 from engine.runtime.processes import me
 from engine.store import Demand, Reader, Store
@@ -58,17 +60,18 @@ def let_it_be_due(store: Store) -> None:
 
 
 def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
-    home: Home, store: Store, serve: Callable[..., Receiver], caplog: pytest.LogCaptureFixture
+    home: Home, store: Store, serve: Callable[..., Receiver], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    receiver = serve(500, (429, {"Retry-After": "600"}, b""), 200)
+    monkeypatch.setattr(delivering, "FIRST_S", 600.0)
+    receiver = serve(500, (429, {"Retry-After": "9000"}, b""), 200)
     run_id, sender = tell(store, receiver), Delivering(home, me())
     assert sender.deliver(store) == 1
     assert sent(home).last_error == "127.0.0.1 answered 500."
     assert sender.deliver(store) == 0  # it waits
     let_it_be_due(store)
     sender.deliver(store)
-    assert (datetime.fromisoformat(sent(home).due_at) - datetime.now(UTC)).total_seconds() > 590
+    assert (datetime.fromisoformat(sent(home).due_at) - datetime.now(UTC)).total_seconds() > 8_900
     let_it_be_due(store)
     sender.deliver(store)
     assert sent(home).state == "arrived"
@@ -103,14 +106,16 @@ def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store)
 
 
 def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
-    slow, quick = serve(hangs(4.0)), serve()
+    go_on = threading.Event()
+    slow, quick = serve(hangs(go_on)), serve()
     tell(store, slow)
     tell(store, quick, "grace")
     with Delivering(home, me()) as sender:
         wait(lambda: sent(home).state == "arrived")
         with Reader.open(home) as reader:
             assert [(each.state, each.last_error) for each in reader.sent()] == [("arrived", ""), ("tried 1 time", "")]
-    sender._thread.join(20.0)
+    go_on.set()
+    sender._thread.join(60.0)
     assert not sender._thread.is_alive()
 
 
@@ -122,7 +127,7 @@ def test_waits_double_with_a_random_part_off_and_are_no_shorter_than_asked_for()
 
 
 def test_a_runner_that_is_killed_between_attempts_or_in_one_loses_nothing(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
-    receiver = serve(500, hangs(30.0), 200)
+    receiver = serve((500, {"Retry-After": "600"}, b""), hangs(threading.Event()), 200)
     tell(store, receiver)
     with runner(home):
         wait(lambda: sent(home).last_error != "")
@@ -153,7 +158,7 @@ class runner:  # noqa: N801 -- reads as what it is
 
     def __exit__(self, *_: object) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
 
 
 def heartbeat(home: Home) -> str:
@@ -162,7 +167,7 @@ def heartbeat(home: Home) -> str:
     return row.heartbeat_at if row else ""
 
 
-def wait(holds: Callable[[], bool], deadline_s: float = 30.0) -> None:
+def wait(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
     end = time.monotonic() + deadline_s
     while not holds():
         assert time.monotonic() < end, f"waited {deadline_s:g} s in vain"

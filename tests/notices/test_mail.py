@@ -64,7 +64,7 @@ def serving(inbox: Inbox, security: Security, context: ssl.SSLContext) -> Iterat
         **starts,
         **whole,
     }
-    controller = Controller(inbox, hostname="127.0.0.1", port=0, **common)
+    controller = Controller(inbox, hostname="127.0.0.1", port=0, ready_timeout=60.0, **common)
     with asyncio.Runner() as runner:  # Controller finds no port by itself where it is given none
         controller.port = runner.run(_free_port())
     controller.start()

@@ -13,9 +13,9 @@ from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
 from engine.store import Demand, NewRun, Reader, Store
 from engine.terms import Terms
-from tests.queue.test_outlook import WORKER, add, finished, store
+from tests.queue.test_outlook import WORKER, add, finished, no_time_passes, store
 
-__all__ = ["add", "finished", "store"]
+__all__ = ["add", "finished", "no_time_passes", "store"]
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 Finish = Callable[..., int]
 

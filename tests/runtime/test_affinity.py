@@ -52,7 +52,7 @@ def test_a_core_that_is_gone_leaves_the_run_all_of_them() -> None:
 
 @pytest.mark.skipif(len(machine().core_ids) < 2, reason="two runs at once need two cores")
 def test_two_runs_are_on_at_once_each_rank_and_worker_on_the_cores_of_its_run(home: Home) -> None:
-    config = experiment("hogwild").configure("quick", {"device": "cpu", "trainers": 1, "threads_per_rank": 1, "epochs": 1000})
+    config = experiment("hogwild").configure("quick", {"dataset": "synthetic", "device": "cpu", "trainers": 1, "threads_per_rank": 1, "epochs": 1000})
     ids = [launch(home, "hogwild", config, owner="ada") for _ in range(2)]
     ensure_running(home)
 

@@ -38,8 +38,8 @@ def sink_of(ranks: Ranks) -> MemorySink:
     return ranks.sink
 
 
-def exchange_of(transport: Transport, clients: int, wire: Literal["float32", "bf16"] = "float32", patience_s: float = 30) -> Exchange:
-    return Exchange.create(transport, SIZE, server=0, server_role="ps", clients=tuple(range(1, clients + 1)), patience_s=patience_s, wire=wire)
+def exchange_of(transport: Transport, clients: int, wire: Literal["float32", "bf16"] = "float32") -> Exchange:
+    return Exchange.create(transport, SIZE, server=0, server_role="ps", clients=tuple(range(1, clients + 1)), patience_s=30, wire=wire)
 
 
 @pytest.mark.parametrize("wire", ["float32", "bf16"])
@@ -80,7 +80,7 @@ def test_a_dead_client_is_named(team: Team, transport: Transport) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_what_a_handler_raises_is_the_failure_that_counts(team: Team, transport: Transport) -> None:
     with pytest.raises(RankFailed, match="ps raised ValueError: seven is not eight"):
-        team(2).run(functions.fail_in_the_handler, exchange_of(transport, 2, patience_s=5))
+        team(2).run(functions.fail_in_the_handler, exchange_of(transport, 2))
 
 
 @pytest.mark.parametrize("transport", ["gloo", "shared_memory"])

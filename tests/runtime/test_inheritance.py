@@ -21,7 +21,7 @@ from engine.store.records import Demand, ProcessIdentity
 from tests.runtime.test_runner import paper, runner, store
 
 __all__ = ["runner", "store"]
-LEADER = "import subprocess, sys; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid, flush=True); sys.stdin.read()"
+LEADER = "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid, flush=True); sys.stdin.read()"
 
 
 @pytest.fixture
@@ -48,11 +48,13 @@ def segment() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def begun(store: Store, worker: ProcessIdentity, rank_pid: int) -> int:
+def begun(store: Store, worker: ProcessIdentity, segment: Path) -> int:
+    """Bring a run to `starting` whose one rank made the segment."""
     run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
     store.claim(run_id, worker, ())
     store.begin(run_id, worker, {})
-    store.add_ranks(run_id, [RankRow(0, "trainer1", rank_pid, "cpu", "running", 1, now(), None)])
+    store.add_ranks(run_id, [RankRow(0, "trainer1", maker_of(segment), "cpu", "running", 1, now(), None)])
+    segment.touch()  # made while the run was on
     return run_id
 
 
@@ -71,17 +73,17 @@ def cleanings(home: Home, run_id: int) -> list[tuple[str, str]]:
         return [(event.who, event.detail) for event in reader.events(run_id) if event.kind == "cleaned up"]
 
 
-def wait(true: Callable[[], bool], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
+def wait(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
     while not true():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain"
+        assert time.monotonic() < deadline, "waited 60 s in vain"
         time.sleep(0.05)
 
 
 def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = begun(store, of(worker), maker_of(segment))
+    run_id = begun(store, of(worker), segment)
     store.end(run_id, "finished", "All ranks ended their work.")
     inherit(home, runner.endings)
     assert cleanings(home, run_id) == [("runner", f"shared memory {segment} of run {run_id}")]
@@ -92,12 +94,12 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, True)]
     runner.step()
-    assert worker.wait(timeout=5) == -9
+    assert worker.wait(timeout=60) == -9
     assert runner.endings.watched == {}
 
 
 def test_a_run_that_is_on_keeps_its_processes_and_memory(home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path) -> None:
-    begun(store, of(worker), maker_of(segment))
+    begun(store, of(worker), segment)
     inherit(home, runner.endings)
     runner.step()
     assert (worker.poll(), segment.exists(), paper(runner).cancelled) == (None, True, [])
@@ -106,16 +108,16 @@ def test_a_run_that_is_on_keeps_its_processes_and_memory(home: Home, runner: Run
 def test_a_new_runner_ends_what_the_killed_one_left(home: Home, worker: "subprocess.Popen[bytes]", segment: Path) -> None:
     known = of(worker)
     with Store.open(home) as store:
-        run_id = begun(store, known, maker_of(segment))
+        run_id = begun(store, known, segment)
         store.register_runner(ProcessIdentity(boot_id(), 2**22 + 7, 1), cores=2, gpus=0)
         store.end(run_id, "finished", "All ranks ended their work.")
     worker.communicate()
     (left,) = session_members(known)
     assert ensure_running(home)
-    wait(lambda: identity(left) is None and not segment.exists(), 30.0)
+    wait(lambda: identity(left) is None and not segment.exists())
     serving = runner_process(home)
     with Store.open(home) as store:
         store.ask_runner_to_stop()
     assert serving
-    wait(lambda: not is_alive(serving), 30.0)
+    wait(lambda: not is_alive(serving))
     assert (f"shared memory {segment} of run {run_id}") in cleanings(home, run_id)[0][1]

@@ -16,6 +16,7 @@ import torch
 from engine.errors import RankFailed
 from engine.home import ROOT
 from engine.runtime import fork_server
+from engine.runtime.processes import identity
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 from tests import rank_functions as functions
@@ -42,8 +43,7 @@ def team(tmp_path: Path) -> Iterator[Start]:
         return made[-1]
 
     yield make
-    left = [member.pid for ranks in made for member in ranks.members if psutil.pid_exists(member.pid) and psutil.Process(member.pid).status() != "zombie"]
-    assert not left
+    assert not [member.pid for ranks in made for member in ranks.members if identity(member.pid)]
 
 
 def sink_of(ranks: Ranks) -> MemorySink:
@@ -173,5 +173,5 @@ if __name__ == "__main__":
     assert len(family) >= 3  # two ranks, and the fork server or the resource tracker
     worker.send_signal(signal.SIGKILL)
     worker.wait()
-    _, alive = psutil.wait_procs(family, timeout=3)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert not alive

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from engine.runtime.recording import ChannelRecorder, Flush
+from engine.runtime.recording import ChannelRecorder, Flush, RawPoint
 
 
 def test_points_arrive_in_order_and_none_twice() -> None:
@@ -85,13 +85,21 @@ def test_what_was_exchanged_is_a_growing_curve_that_ends_with_all_of_it() -> Non
     for _ in range(3):
         recorder.exchanged(1_500_000)
         time.sleep(0.3)
+    deadline = time.monotonic() + 60
+    while not _exchanged(sent):
+        assert time.monotonic() < deadline, "nothing was told on the way"
+        time.sleep(0.01)
     recorder.exchanged(500_000)
     recorder.close()
-    points = [point for flush in sent for point in flush.points if point[0] == "perf/exchanged"]
+    points = _exchanged(sent)
     values = [value for _, _, value, _, _ in points]
     assert values == sorted(set(values)) and values[-1] == 5.0
     assert 2 <= len(points) <= 4
     assert points[0][1] == 7 and points[0][3] > 100
+
+
+def _exchanged(sent: list[Flush]) -> list[RawPoint]:
+    return [point for flush in list(sent) for point in flush.points if point[0] == "perf/exchanged"]
 
 
 def test_a_rank_that_exchanges_nothing_records_none() -> None:

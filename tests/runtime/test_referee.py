@@ -51,14 +51,16 @@ def test_a_duel_that_can_not_go_on_is_looked_at_again_only_when_it_has_news(home
     assert stage(home, duel_id) == ("judging", 10) and again
 
 
-def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(home: Home, store: Store) -> None:
+def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = uptime_s()
+    monkeypatch.setattr("engine.runtime.referee.uptime_s", lambda: now_s)
     labs.launched(home, kind="seconds", amount=5.0)
     labs.launched(home, amount=5.0)
     ids = [row.id for row in store.queue()]
     assert len(ids) == 12
     for run_id, ago_s in ((ids[0], 5.0 + MARGIN_S + 1.1), (ids[1], 5.0), (ids[6], 500.0)):
         store.claim(run_id, me(), ())
-        store.begin(run_id, me(), {}, uptime_s() - ago_s)
+        store.begin(run_id, me(), {}, now_s - ago_s)
         store.mark_running(run_id, 1.0)
     referee = Referee(home, store)
     for _ in range(2):

@@ -111,6 +111,7 @@ def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(
     runner.step()
     worker = paper(runner).submitted[run_id]
     assert store.request_cancel(run_id, by="grace") == "stopping"
+    monkeypatch.setattr("engine.runtime.ending.STOP_DEADLINE_S", 600.0)
     runner.step()
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, False)]

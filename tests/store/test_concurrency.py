@@ -31,6 +31,8 @@ with Reader.open(home) as reader:
             assert sum(s.total for s in series) == 50 * done, (series, done)
         assert reader.token() >= last
         last, polls = reader.token(), polls + 1
+        if polls == 4:
+            print("has read", flush=True)
 print(polls)
 """
 
@@ -43,7 +45,10 @@ def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
     readers = [program(READER, home.path) for _ in range(2)]
     for each in (*writers, *readers):
         assert each.line() == "ready"
+    for each in (*writers, *readers):
         each.go()
+    for each in readers:
+        each.line()  # the runs are on until each has read them a few times
     for writer, run_id in zip(writers, runs, strict=True):
         assert writer.rest().splitlines()[-1] == "60"
         assert store.end(run_id, "finished", "All ranks ended their work.")
@@ -61,7 +66,7 @@ def test_a_killed_writer_loses_no_point_that_it_had_committed(
     while int(writer.line()) < 40:
         pass
     writer.process.send_signal(signal.SIGKILL)
-    rest, _ = writer.process.communicate(timeout=30)
+    rest, _ = writer.process.communicate(timeout=60)
     said = max([40, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))])
     with Reader.open(home) as fresh:
         found = {series.metric: series for series in fresh.series(run_id, ["train/loss", "perf/samples_per_second"])}

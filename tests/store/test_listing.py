@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -72,11 +73,13 @@ def test_time_left_is_the_rest_at_the_pace_so_far(home: Home, store: Store, read
     run_id = running()
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (0.0, None)
     store.write(run_id, [], progress=(25, 100, "samples"))
+    start = time.monotonic()
     with store.change() as connection:
         connection.execute("UPDATE runs SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-10 seconds')")
     row = reader.runs()[0]
     assert row.progress == 0.25
-    assert row.time_left_s == pytest.approx(30.0, abs=5.0)
+    assert row.time_left_s is not None
+    assert 29.9 < row.time_left_s < 30.1 + 3 * (time.monotonic() - start)
     store.request_cancel(run_id, by="ada")
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (0.25, None)
 

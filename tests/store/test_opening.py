@@ -146,7 +146,7 @@ def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, a
         start = time.monotonic()
         with pytest.raises(StoreBusy, match=r"held by another program for 0\.3 s\. Try again"):
             page.request_cancel(run_id, by="ada")
-        assert 0.25 < time.monotonic() - start < 15.0, "by itself it would wait for 30 s"
+        assert 0.25 < time.monotonic() - start < 25.0, "by itself it would wait for 30 s"
         holder.execute("ROLLBACK")
         assert page.request_cancel(run_id, by="ada") == "cancelled"  # the connection is as good as before
 

@@ -157,7 +157,7 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
         ending.go()
         assert ending.line() == "ready"
     os.kill(ending.process.pid, signal.SIGKILL)
-    ending.process.wait(timeout=20)
+    ending.process.wait(timeout=60)
     assert (reader.run(run_id).status, told(reader)) == (("finished", [("run", run_id)]) if commits else ("running", []))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from bench import store_size, store_writers
 from engine.home import Home
+from engine.store import Store
 
 
 @pytest.mark.long
@@ -13,10 +14,10 @@ def test_32_writers_and_4_readers_share_a_store_and_no_point_is_lost(home: Home)
     assert found["points_per_second"] >= 20_000
 
 
-def test_a_few_writers_and_readers_lose_no_point(home: Home) -> None:
+def test_a_few_writers_and_readers_lose_no_point(home: Home, store: Store) -> None:  # a store that somebody has open, as it is in a lab
     found = store_writers.measure(home, writers=3, readers=1, seconds=2, points=200)
     assert (found["lost"], found["busy_errors"], found["summaries_agree"]) == (0, 0, True)
-    assert found["points"] > 1_000
+    assert found["points"] >= 3 * 200, "each has written at least once"
 
 
 @pytest.mark.long

@@ -19,23 +19,6 @@ from engine.store import RankBatch, Reader, Store
 Running = Callable[..., int]
 
 
-def hold(home: Home, for_s: float) -> threading.Thread:
-    """Hold the write lock as another program would, from a moment before this returns."""
-    held = threading.Event()
-
-    def holding() -> None:
-        with closing(sqlite3.connect(home.database, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            held.set()
-            time.sleep(for_s)
-            other.execute("ROLLBACK")
-
-    thread = threading.Thread(target=holding)
-    thread.start()
-    assert held.wait(5)
-    return thread
-
-
 def batch(first: int, count: int = 100) -> list[RankBatch]:
     return [RankBatch(0, [Point("train/loss", step, 1.0, 0.1) for step in range(first, first + count)])]
 
@@ -51,17 +34,20 @@ def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_senten
     home: Home, store: Store, reader: Reader, running: Running, held_s: float
 ) -> None:
     run_id = running()
-    holder = hold(home, held_s)
-    with (
-        Store.open(home, timeout_s=0.2) as page,
-        pytest.raises(StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"),
-    ):
-        page.set_note(run_id, "now", by="ada")
-    assert reader.run(run_id).status == "running", "readers read on"
-    start = time.monotonic()
-    store.write(run_id, batch(0))
-    assert time.monotonic() - start > held_s / 4
-    holder.join()
+    with closing(sqlite3.connect(home.database, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            Store.open(home, timeout_s=0.2) as page,
+            pytest.raises(StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"),
+        ):
+            page.set_note(run_id, "now", by="ada")
+        assert reader.run(run_id).status == "running", "readers read on"
+        start = time.monotonic()
+        letting_go = threading.Timer(held_s, other.execute, ["ROLLBACK"])
+        letting_go.start()
+        store.write(run_id, batch(0))
+        assert time.monotonic() - start > held_s / 2
+        letting_go.join()
     assert reader.series(run_id, ["train/loss"])[0].steps == list(range(100))
 
 

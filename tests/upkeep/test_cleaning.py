@@ -23,8 +23,9 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing be too young to count."""
+    """Let nothing be too young to count, and what was killed have time to be gone."""
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    monkeypatch.setattr("engine.upkeep.leftovers.KILL_S", 60.0)
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_all_that_was_listed_goes_and_who_asked_is_kept(home: Home, store: Store
     cleared = clean(home, found(home, memory), by="Ada", shared_memory=memory)
     mine = [f"process {process.pid} of run {run_id}", f"shared memory {segment} of run {run_id}", f"file {scrap} of run {run_id}"]
     assert (sorted(cleared.removed), cleared.left) == (sorted([*mine, f"folder {orphan}"]), [])
-    assert process.wait(timeout=5) == -15
+    assert process.wait(timeout=60) == -15
     assert (segment.exists(), scrap.exists(), orphan.exists()) == (False, False, False)
     assert [path.read_text() for path in home.aside.glob("orphans-*/41/checkpoint.pt")] == ["worth something"]
     assert found(home, memory) == []
@@ -143,6 +144,7 @@ def test_what_came_to_belong_to_a_live_run_since_it_was_listed_is_passed_over(
     listed = found(home, memory)
     assert {one.kind for one in listed} == {"process", "shared memory"}
     run_with(worker_in(process), GONE)
+    segment.touch()  # while that run is on
     assert clean(home, listed, by="Ada", shared_memory=memory).removed == []
     assert (process.poll(), segment.exists()) == (None, True)
 
@@ -157,12 +159,13 @@ def test_memory_that_only_the_ended_processes_had_mapped_goes_with_them(
     assert process.stdout
     process.stdout.readline()
     run_id = run_with(worker_in(process))
+    segment.touch()  # while the run is on
     store.end(run_id, "lost", "The worker is gone.")
     listed = found(home, memory)
     assert [one.kind for one in listed] == ["process"], "the segment is in use"
     cleared = clean(home, listed, by="Ada", shared_memory=memory)
     assert cleared.removed == [f"process {process.pid} of run {run_id}", f"shared memory {segment} of run {run_id}"]
-    assert (process.wait(timeout=5), segment.exists()) == (-9, False), "it ignores the first signal"
+    assert (process.wait(timeout=60), segment.exists()) == (-9, False), "it ignores the first signal"
 
 
 def test_what_can_not_be_removed_is_said_and_kept(

@@ -155,7 +155,8 @@ def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store
 def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
     home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
+    for name, seconds in {"GRACE_S": -1.0, "KILL_S": 60.0}.items():
+        monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
     memory = Path("/dev/shm")
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     worker = identity(process.pid)
@@ -176,7 +177,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
         assert re.fullmatch(rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.", told["shared memory"])
         mend(home)
-        assert (process.wait(timeout=10), segment.exists(), found(home)) == (-15, False, {})
+        assert (process.wait(timeout=60), segment.exists(), found(home)) == (-15, False, {})
     finally:
         process.kill()
         segment.unlink(missing_ok=True)

@@ -185,6 +185,7 @@ def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_on
     for name in (ours, strange, old, f"torch_{os.getpid()}_1_0", "torch_x_1", "sem.mp-1", f"psm_{GONE}", f"other_{GONE}_1"):
         (memory / name).write_bytes(b"x" * 4096)
     os.utime(memory / old, (HOUR_AGO, HOUR_AGO))
+    monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 600.0)
     assert segments(home, memory) == {old: False}, "the others have just been made"
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
     assert segments(home, memory) == {strange: False, old: False}, "the run is still on"
@@ -203,10 +204,11 @@ def test_a_segment_that_someone_has_mapped_or_open_is_not_left_over(
     home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
-    end(home, rank_of(GONE))
+    run_id = rank_of(GONE)
     used, longer = memory / f"torch_{GONE}_1_0", memory / f"torch_{GONE}_1_01"
     for path in (used, longer):
         path.write_bytes(b"x" * 4096)
+    end(home, run_id)
     with ExitStack() as stack:
         file = stack.enter_context(longer.open("rb"))
         if way == "mapped":

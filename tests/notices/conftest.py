@@ -1,0 +1,12 @@
+"""Receivers that answer are waited for, however busy the machine is; tests of the bounds themselves set their own."""
+
+import pytest
+
+from engine.notices import mail, webhook
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONNECT_S", "ANSWER_S", "WHOLE_S"):
+        monkeypatch.setattr(webhook, name, 60.0)
+    monkeypatch.setattr(mail, "STEP_S", 60.0)
