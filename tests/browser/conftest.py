@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 from engine.home import ROOT, Home
 from tests.app import small_labs
 
-START_S = PATIENCE_S = 60.0
+START_S = PATIENCE_S = 120.0
 PORTS = range(20_000, 32_000)
 """Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console is down."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

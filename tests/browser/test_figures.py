@@ -10,7 +10,7 @@ from tests.browser.places import settle
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 SWEEP_MS = 600_000
-SOON_MS = 60_000
+SOON_MS = 120_000
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
   const named = name => traces.find(trace => trace.name === name);

@@ -9,8 +9,8 @@ from tests.browser.conftest import Console
 from tests.browser.test_sweeps import launch
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-RUN_MS = 120_000
-LOOK_MS = 60_000
+RUN_MS = 180_000
+LOOK_MS = 120_000
 
 
 def test_a_sweep_is_paused_and_let_go_on_while_the_machine_page_shows_who_holds_the_cores(console: Console, page: Page) -> None:

@@ -15,7 +15,7 @@ from tests.app.small_labs import Lab
 from tests.browser.conftest import Console
 from tests.browser.places import LAUNCH, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 TOUR = ROOT / "docs" / "tour.md"
 PICTURES = TOUR.parent / "images" / "tour"
 WIDTH_PX, TALLEST_PX, COLOURS, MOST_BYTES = 1200, 1300, 256, 2_000_000

@@ -296,6 +296,7 @@ def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str,
     assert re.search(sentence, str(error.value))
 
 
+@pytest.mark.timeout(300)
 def test_quick_reaches_what_it_promises(tmp_path: Path) -> None:
     preset = experiment("dppo").preset("quick")
     config = DppoConfig.check(dict(preset.settings))

@@ -170,6 +170,7 @@ def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path, na
     assert saved["version"] > 0
 
 
+@pytest.mark.timeout(300)
 def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
     config = config_of("async_sgd", 19, transport="rpc")
     ranks, sink = ranks_of(config, tmp_path)

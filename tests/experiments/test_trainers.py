@@ -76,6 +76,7 @@ def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(team: Team) -> None:
     assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
 
 
+@pytest.mark.timeout(300)
 def test_quick_reaches_what_it_promises(team: Team) -> None:
     quick = experiment("hogwild").preset("quick")
     config = experiment("hogwild").configure("quick")
@@ -94,6 +95,7 @@ def test_quick_reaches_what_it_promises(team: Team) -> None:
         assert sum(phases.values()) == pytest.approx(time_s, rel=0.02)
 
 
+@pytest.mark.timeout(300)
 def test_the_tutorial_variant_shares_one_model_too(team: Team) -> None:
     config = HogwildConfig.check(SHORT | {"trainers": 2, "epochs": 3, "learning_rate": 0.05, "momentum": 0.9, "variant": "tutorial", "start_method": "spawn"})
     ranks, sink = team(config)

@@ -23,6 +23,7 @@ from engine.store import Reader, Store
 from engine.store.records import ENDED, ProcessIdentity, Run
 from tests.faults.test_matrix import LATE
 
+pytestmark = pytest.mark.timeout(300)
 LONG: Mapping[str, Any] = {"dataset": "synthetic", "trainers": 2, "epochs": 1000, "device": "cpu", "threads_per_rank": 1}
 
 
@@ -31,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Return a home with a live runner; afterwards nothing of it may be alive."""
     home = Home(tmp_path_factory.mktemp("home")).create()
     ensure_running(home)
-    wait(lambda: runner_process(home) is not None, 60)
+    wait(lambda: runner_process(home) is not None, 120)
     yield home
     process = runner_process(home)
     assert process is not None
@@ -39,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         workers = [run.worker for run in (reader.run(row.id) for row in reader.runs()) if run.worker]
     with Store.open(home) as store:
         store.ask_runner_to_stop()
-    wait(lambda: not is_alive(process), 60)
+    wait(lambda: not is_alive(process), 120)
     assert [session_members(worker) for worker in workers if session_members(worker)] == []
     assert session_members(process) == []
 
@@ -54,7 +55,7 @@ def nothing_left(served: Home) -> Iterator[None]:
         with Store.open(served) as store:
             store.request_cancel(run_id, by="the test's end")
     if left and is_running(served):
-        wait(lambda: all(read(served, run_id).status in ENDED for run_id in left), 60)
+        wait(lambda: all(read(served, run_id).status in ENDED for run_id in left), 120)
 
 
 def wait(true: Callable[[], bool], timeout_s: float) -> None:
@@ -72,8 +73,8 @@ def read(home: Home, run_id: int) -> Run:
 def start(home: Home, **changes: Any) -> int:
     """Queue a long run and return its id once its ranks train."""
     run_id = launch(home, "hogwild", experiment("hogwild").configure(None, dict(LONG) | changes), owner="ada", timeout_s=30)
-    wait(lambda: read(home, run_id).status != "queued", 60)
-    wait(lambda: read(home, run_id).progress_done > 0 or read(home, run_id).status in ENDED, 60)
+    wait(lambda: read(home, run_id).status != "queued", 120)
+    wait(lambda: read(home, run_id).progress_done > 0 or read(home, run_id).status in ENDED, 120)
     assert read(home, run_id).status == "running", read(home, run_id).cause
     return run_id
 
@@ -92,8 +93,8 @@ def worker_of(home: Home, run_id: int) -> ProcessIdentity:
 def ended(home: Home, run_id: int) -> Run:
     """Return the run once it ended, all its processes gone."""
     worker = worker_of(home, run_id)
-    wait(lambda: read(home, run_id).status in ENDED, 60)
-    wait(lambda: session_members(worker) == [], 60)
+    wait(lambda: read(home, run_id).status in ENDED, 120)
+    wait(lambda: session_members(worker) == [], 120)
     return read(home, run_id)
 
 
@@ -117,7 +118,7 @@ def test_a_raising_rank_fails_the_run_with_its_traceback(served: Home) -> None:
     (served.run_folder(expected) / "weights.lock").mkdir(parents=True)  # where the ranks want a file
     run_id = launch(served, "hogwild", experiment("hogwild").configure(None, dict(LONG) | {"lock": True}), owner="ada", timeout_s=30)
     assert run_id == expected
-    wait(lambda: read(served, run_id).status != "queued", 60)
+    wait(lambda: read(served, run_id).status != "queued", 120)
     run = ended(served, run_id)
     assert run.status == "failed"
     assert "raised IsADirectoryError" in run.cause
@@ -173,11 +174,11 @@ def test_a_killed_runner_leaves_the_run_alone_and_the_next_takes_it_over(served:
     first = runner_process(served)
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
-    wait(lambda: not is_running(served), 60)
+    wait(lambda: not is_running(served), 120)
     seen = read(served, run_id).progress_done
-    wait(lambda: read(served, run_id).progress_done > seen, 60)
+    wait(lambda: read(served, run_id).progress_done > seen, 120)
     assert ensure_running(served)
-    wait(lambda: runner_process(served) not in (None, first), 60)
+    wait(lambda: runner_process(served) not in (None, first), 120)
     with Store.open(served) as store:
         store.request_cancel(run_id, by="grace")
     assert ended(served, run_id).status == "cancelled"
@@ -189,7 +190,7 @@ def test_a_worker_killed_while_no_runner_lives_is_lost_when_one_returns(served: 
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     os.kill(worker.pid, signal.SIGKILL)
-    wait(lambda: not is_running(served), 60)
+    wait(lambda: not is_running(served), 120)
     assert ensure_running(served)
     run = ended(served, run_id)
     assert run.status == "lost"
@@ -197,19 +198,19 @@ def test_a_worker_killed_while_no_runner_lives_is_lost_when_one_returns(served: 
 
 
 def test_a_killed_runner_takes_its_spare_worker_with_it(served: Home) -> None:
-    wait(lambda: _warm(served), 60)
+    wait(lambda: _warm(served), 120)
     first = runner_process(served)
     assert first is not None
-    wait(lambda: _reaped(first.pid), 60)
+    wait(lambda: _reaped(first.pid), 120)
     spares = [child for child in psutil.Process(first.pid).children() if "engine.worker" in " ".join(child.cmdline())]
     sessions = [identity(spare.pid) for spare in spares]
     assert sessions
     os.kill(first.pid, signal.SIGKILL)
     for session in sessions:
         assert session is not None
-        wait(lambda session=session: session_members(session) == [], 60)  # type: ignore[misc]
+        wait(lambda session=session: session_members(session) == [], 120)  # type: ignore[misc]
     assert ensure_running(served)
-    wait(lambda: runner_process(served) not in (None, first), 60)
+    wait(lambda: runner_process(served) not in (None, first), 120)
 
 
 def _reaped(pid: int) -> bool:

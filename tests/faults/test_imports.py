@@ -31,6 +31,7 @@ def bundle_of_some_size(folder: Path) -> Path:
     return folder / "runs.zip"
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.7, 0.85, 0.95])
 def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, tmp_path: Path, share: float) -> None:
     bundle = bundle_of_some_size(tmp_path)
