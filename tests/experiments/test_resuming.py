@@ -1,5 +1,6 @@
 """A run that was killed on its way and resumed ends as one that was not, bit for bit; real processes, killed wherever they are."""
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from engine.registry import experiment, method
 from engine.runtime import checkpoints, fork_server
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
+from engine.runtime.watch import Watch
 from tests.experiments import resuming_functions
 
 SETTINGS: dict[str, Any] = {
@@ -94,7 +96,16 @@ def test_a_run_killed_twice_and_resumed_twice_ends_with_the_same_weights(tmp_pat
     assert ranks.execution_time_s > before.time_s
 
 
-def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late_s", [0.0, 0.5])
+def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float) -> None:
+    """However long after its last look at the rank the worker ends it."""
+    end_all = Ranks._end_all
+
+    def end_late(ranks: Ranks, watch: Watch | None) -> None:
+        time.sleep(late_s)
+        end_all(ranks, watch)
+
+    monkeypatch.setattr(Ranks, "_end_all", end_late)
     ranks, _ = train(tmp_path, until=40)
     assert isinstance(ranks.sink, MemorySink)
     found = last_checkpoint(tmp_path)
