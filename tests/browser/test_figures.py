@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Console
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
-SWEEP_MS = 600_000
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
+SWEEP_MS = 1_200_000
 SOON_MS = 120_000
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
