@@ -12,8 +12,8 @@ from tests.browser.axe import findings, grave
 from tests.browser.conftest import Console, sign_in
 from tests.browser.places import EMPTY, OF_ACCOUNTS, Place, go, settle, states, the_pages, turn
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-SOON_MS = 30_000
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
+SOON_MS = 120_000
 CONTRAST = ("color-contrast", "link-in-text-block")
 """The rules that another theme can break."""
 FOCUSED = ("launch", "run", "compare", "a figure")

@@ -12,7 +12,7 @@ from tests.app import compare_labs
 from tests.browser.conftest import Console, double_click, wait_until
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
 BOTH = re.compile(r"/compare\?runs=5(,|%2C)6&v=1$")
 DRAWN = (
     "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && node.querySelector('.scatterlayer path')).length === many"

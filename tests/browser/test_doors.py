@@ -14,7 +14,7 @@ from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 @pytest.mark.usefixtures("still")

@@ -12,7 +12,7 @@ from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
 SHARES = (0.44, 0.56)
 
 

@@ -9,7 +9,7 @@ from tests.app import compare_labs
 from tests.browser.conftest import Console
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
 
 
 def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_view_with_one(console: Console, page: Page, home: Home) -> None:

@@ -13,7 +13,7 @@ from tests.app import labs
 from tests.browser.conftest import Console, wait_until
 from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
 LOSS = "[data-metric='train/loss']"
 SILENT_MS = 6_000
 """Longer than any pause of a page that goes on asking: up to 5 s, where the console does not keep up or does not answer."""

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Console
 from tests.browser.test_sweeps import launch
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-RUN_MS = 180_000
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
+RUN_MS = 600_000
 LOOK_MS = 120_000
 
 

@@ -13,7 +13,7 @@ from tests.app.people_labs import PASSWORD, SETUP
 from tests.browser.conftest import Console, sign_in
 from tests.browser.places import Place, go, the_pages
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
 PERSON = "<img src=//evil.example onerror=hurt()>"
 NAME = "<script>window.hurt=1</script><img src='//evil.example/a.png' onerror='window.hurt=1'> ![b](//evil.example/b.png) [c](javascript:hurt()) $x^2$ :red[d]"
 TAG = "<svg onload='window.hurt=1'>=1+1"

@@ -9,7 +9,7 @@ from engine.store import Store
 from tests.browser.conftest import Console
 from tests.notices.receivers import Receiver
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being_seen(home: Home, console: Console, page: Page) -> None:

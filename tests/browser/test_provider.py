@@ -11,7 +11,7 @@ from engine.store import Reader
 from tests.access.labs import Provider, lab_with_provider
 from tests.browser.conftest import Console
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 DEEP = "/launch?experiment=dppo&preset=quick"
 SIGN_OUT = "document.body.insertAdjacentHTML('beforeend', '<form id=out method=post action=/signout></form>'); document.getElementById('out').submit()"
 

@@ -16,7 +16,7 @@ from tests.browser.conftest import Console
 from tests.browser.places import settle
 from tests.conftest import end_processes_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
 VIEWS = {
     "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
     "scaling": ("/scaling?runs=7-12", 4, "Speed-up compares samples a second"),

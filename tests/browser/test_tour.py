@@ -15,11 +15,11 @@ from tests.app.small_labs import Lab
 from tests.browser.conftest import Console
 from tests.browser.places import LAUNCH, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
 TOUR = ROOT / "docs" / "tour.md"
 PICTURES = TOUR.parent / "images" / "tour"
 WIDTH_PX, TALLEST_PX, COLOURS, MOST_BYTES = 1200, 1300, 256, 2_000_000
-RUN_MS = 180_000
+RUN_MS = 600_000
 ENDS_PX = {"machine": 650}
 """Where a picture ends earlier, above the paths of the machine that it was taken on."""
 
