@@ -2,7 +2,7 @@
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
@@ -59,10 +59,12 @@ class Curves(Sweeps):
         """
         with self.snapshot():
             found = self.rows(_METRICS.format(", ".join("?" * len(metrics))), [run_id, *metrics])
-            return [_series(row, self._rows(row, after_id, max_points, within)) for row in found]
+            return [_series(row, self._rows(run_id, row, after_id, max_points, within)) for row in found]
 
-    def _rows(self, metric: Row, after_id: int, max_points: int | None, within: Stretch | None) -> Rows:
+    def _rows(self, run_id: int, metric: Row, after_id: int, max_points: int | None, within: Stretch | None) -> Rows:
         part = _Part(after_id + 1, _ALL_IDS, 0, _ALL_IDS)
+        if max_points and metric["total"] <= max_points and not within:
+            return self._from_points(metric["id"], part, None, None)
         # What gc thinned has no corners any more, and so few points that all can be read.
         bucketed = not metric["thinned"] and not after_id and metric["total"] > SIZE
         if within and bucketed:
@@ -71,6 +73,8 @@ class Curves(Sweeps):
         if max_points and bucketed:
             count = min(metric["total"], (part.last_bucket - part.first_bucket + 1) * SIZE)
             rows = self._from_corners(metric["id"], part, count, max_points)
+        if rows is None and max_points and bucketed and not within:
+            rows = self._from_all(run_id, metric, max_points)
         if rows is None:
             rows = self._from_points(metric["id"], part, max_points, within)
         return _trimmed(rows, within, _COLUMNS[within.axis]) if within else rows
@@ -99,6 +103,17 @@ class Curves(Sweeps):
         ids = {id for first, last, _, low, _, high, nan in joined(corners, size // SIZE) for id in (first, last, low, high, nan) if id is not None}
         return self._of_ids(metric_id, ids)
 
+    def _from_all(self, run_id: int, metric: Row, max_points: int) -> Rows:
+        """Return what is kept of all points, of which those read lately are not read again."""
+        from engine.store import downsample, growing  # NumPy takes 0.1 s to import; the command line and the runner need none of it
+
+        with self.told():
+            cursor = self.connection.cursor()
+            cursor.row_factory = None
+            curve = (str(self.home.path), run_id, metric["name"], metric["rank"])
+            line = growing.line(cursor, curve, metric["id"], metric["total"])
+        return self._of_ids(metric["id"], line.ids[downsample.kept(line.values, max_points)].tolist())
+
     def _from_points(self, metric_id: int, part: _Part, max_points: int | None, within: Stretch | None) -> Rows:
         """Return the rows of a part, or those that down-sampling keeps; of a long one only ids and values are read whole."""
         between = [metric_id, part.first_id, part.last_id]
@@ -113,7 +128,7 @@ class Curves(Sweeps):
 
         return self._of_ids(metric_id, {light[position][0] for position in kept([float(row[1]) for row in light], max_points)})
 
-    def _of_ids(self, metric_id: int, ids: set[int]) -> Rows:
+    def _of_ids(self, metric_id: int, ids: Collection[int]) -> Rows:
         return self._tuples(f"{_POINTS} AND id IN (SELECT value FROM json_each(?)) ORDER BY id", [metric_id, json.dumps(sorted(ids))])
 
     def _tuples(self, sql: str, values: Sequence[Any]) -> Rows:

@@ -7,7 +7,7 @@ import numpy as np
 from engine.store.buckets import CORNERS, bucket_size
 
 
-def kept(values: Sequence[float], max_points: int) -> list[int]:
+def kept(values: Sequence[float] | np.ndarray, max_points: int) -> list[int]:
     """Return the positions, in order, of at most `max_points` (at least 5) values that draw the same curve.
 
     A bucket is 2^k neighbours counted from the start, so appending a value changes the last bucket alone, or joins
