@@ -13,6 +13,7 @@ from dataclasses import replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
+from app.heap import keep_small
 from app.pace import pace
 from app.serving import REFUSED, Serving, refusal
 from app.sockets import listening, send_at_once
@@ -27,8 +28,8 @@ LOOK_S = 3.0
 
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
-    """Watch over the runner, and how late the loop is, while the block runs; the runner itself outlives it."""
-    work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep())
+    """Watch over the runner, how late the loop is and what memory lies free while the block runs; the runner itself outlives it."""
+    work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep(), keep_small())
     try:
         yield
     finally:

@@ -28,10 +28,29 @@ libc.fflush(None)
 here.wait()
 """
 
+HOLES = """
+import psutil
+from app.heap import give_back
+def resident_mb():
+    return psutil.Process().memory_info().rss / 1e6
+parts = [bytes(2_000) for _ in range(50_000)]
+parts = [part for number, part in enumerate(parts) if number % 100 == 99]
+before = resident_mb()
+give_back()
+print(before - resident_mb())
+"""
+only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="heaps of threads, and giving back what lies between, are glibc's")
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="heaps of threads are glibc's")
+
+@only_glibc
 @pytest.mark.parametrize("way", ["shared", "usual"])
 def test_many_threads_share_few_heaps(way: str) -> None:
     found = subprocess.run([sys.executable, "-c", HEAPS_OF_32_THREADS, way], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     heaps = found.stdout.count("<heap nr=")
     assert (heaps <= HEAPS) == (way == "shared"), "as usual there are more, or this would show nothing"
+
+
+@only_glibc
+def test_what_lies_free_between_what_is_kept_is_given_back() -> None:
+    found = subprocess.run([sys.executable, "-c", HOLES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert float(found.stdout) > 60, "of 100 MB, 99 are free between the blocks that are kept"
