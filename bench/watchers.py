@@ -10,7 +10,7 @@ Run: python -m bench.watchers [--minutes 30] [--watchers 100]
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -69,11 +69,11 @@ def browser_on(address: str, run_id: int) -> Iterator[Page]:
 
 
 @contextmanager
-def live_run(home: Home, by: str = "bench") -> Iterator[int]:
+def live_run(home: Home, by: str = "bench", settings: Mapping[str, object] = SETTINGS) -> Iterator[int]:
     """Yield a run that records; it is cancelled, and has ended, after the block."""
     wait_warm(home)
     found = experiment("async_sgd")
-    run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner=by, preset="quick", timeout_s=30)
+    run_id = launch(home, found.name, found.configure("quick", settings), owner=by, preset="quick", timeout_s=30)
 
     def holds(true: Callable[[Reader], bool]) -> Callable[[], bool]:
         def asked() -> bool:
