@@ -41,8 +41,8 @@ from engine.store.records import ProcessIdentity
 PASSWORD = "the sentence that everybody here has"
 RUNS, POINTS, LONG = 300, 300_000, 50_000
 """The lab's past: ended runs that people look up and compare."""
-LIVE = SETTINGS | {"epochs": 1_500}
-"""The run that is on, for 56 minutes."""
+LIVE = SETTINGS | {"batch_size": 8}
+"""The run that is on, twice as long by twice as many steps an epoch."""
 JOIN_S, SETTLE_S = 40.0, 10.0
 """People sign in one after the other over so long a time; their walk begins so long after the last."""
 LOOK_S, BEFORE_S = 5.0, 15.0
