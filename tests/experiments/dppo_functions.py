@@ -18,6 +18,25 @@ from tests.breaking import Breaking
 take_part = method._take_part
 
 
+class Spoiled(Board):
+    """A board on which no policy is left when its run is over."""
+
+    def stop(self) -> None:
+        self.weights.zero_()
+        super().stop()
+
+
+def balance(player: Player) -> None:
+    """Make a player's policy for CartPole one that holds the pole up: push to the side to which it leans and falls, and back to the middle."""
+    actor = player.policy.actor
+    with torch.no_grad():
+        for parameter in actor.parameters():
+            parameter.zero_()
+        actor[0].weight[0] = torch.tensor([0.05, 0.1, 1.0, 0.5])
+        actor[2].weight[0, 0] = 1.0
+        actor[4].weight[:, 0] = torch.tensor([-1.0, 1.0])
+
+
 def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None:
     """One rank publishes vectors of one number each until the other has taken so many, which counts those that are of two."""
     weights, state = Weights(board, rank.lock), torch.zeros(board.weights.shape[1])

@@ -11,15 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from engine.errors import ConfigError, RankFailed
 from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Board, Queue, Weights
+from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.evaluation import watch
 from engine.experiments.dppo.learner import Learner
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
+from engine.rl.pictures import PICTURE
 from engine.runtime import fork_server
+from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.processes import identity
 from engine.runtime.rank import FileLock
 from engine.runtime.ranks import Ranks, StopRequested
@@ -294,6 +299,36 @@ def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str,
         config_of(**changes)
     assert [problem.field for problem in error.value.problems] == [field]
     assert re.search(sentence, str(error.value))
+
+
+@pytest.mark.parametrize("asked", [{"evaluate_every_s": 0.1, "stop_when_solved": True, "evaluation_episodes": 1}, {}])
+def test_a_run_ends_with_the_policy_that_solved_its_environment(tmp_path: Path, asked: dict[str, Any]) -> None:
+    """Beside training the learner goes on while a policy is tested, and can have spoiled it by the time the run ends."""
+    config = config_of(render_every_s=0.001, **asked)
+    board, player = board_of(config), Player(config, kind_of(config.environment))
+    functions.balance(player)
+    board.weights[:] = player.state
+    if asked:
+        board = functions.Spoiled(**{name: getattr(board, name) for name in Board.__dataclass_fields__})
+    else:
+        board.stop()
+    ranks = LocalRanks(("main",), folder=tmp_path)
+    ranks.run(watch, board, config, kind_of(config.environment))
+    tested = ranks.recorders["main"].values("test/episodic_return")
+    assert tested[-1] >= 475
+    assert ranks.events == [("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")]
+    with Image.open(tmp_path / PICTURE) as picture:
+        assert picture.n_frames > 40  # frames that look alike are one; a pole that falls is ten
+
+
+def test_a_policy_that_solves_nothing_is_not_called_solved(tmp_path: Path) -> None:
+    config = config_of()
+    board = board_of(config)
+    board.stop()
+    ranks = LocalRanks(("main",), folder=tmp_path)
+    ranks.run(watch, board, config, kind_of(config.environment))
+    assert ranks.recorders["main"].values("test/episodic_return")[-1] < 12
+    assert ranks.events == []
 
 
 @pytest.mark.timeout(300)

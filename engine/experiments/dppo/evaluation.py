@@ -25,7 +25,7 @@ FRAMES = 250
 
 
 class Evaluation:
-    """The newest policy in environments of its own, where it always does what it thinks best."""
+    """The newest policy, or the one that solved the environment, in environments of its own, where it always does what it thinks best."""
 
     def __init__(self, rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
         self.rank = rank
@@ -36,11 +36,16 @@ class Evaluation:
         self.player = Player(config, kind)
         self.draws = config.render_every_s > 0
         """Whether episodes are drawn; no more where the environment turned out not to be drawable."""
+        self.steps = 0
+        """Env steps that all collectors had made when the policy was taken."""
+        self.solved: float | None = None
+        """The mean of the episodes by which the policy solved the environment. The learner may still go on for some updates, which can spoil it, so that
+        policy is kept then, and is what the run ends with."""
 
     @torch.inference_mode()
-    def returns(self, episodes: int, seed: int) -> list[float]:
-        """Return what so many whole episodes brought, played side by side with the policy as it is now."""
-        self.weights.take(self.player.state)
+    def mean_return(self, episodes: int, seed: int) -> float:
+        """Return what so many whole episodes brought on average, played side by side with the policy as it is now."""
+        self._take()
         environments = Environments(self.kind, episodes, seed, self.rank.index, self.rank.role)
         found: dict[int, float] = {}
         so_far = np.zeros(episodes)
@@ -51,7 +56,16 @@ class Evaluation:
             for place in step.last:
                 found.setdefault(place, float(so_far[place]))
         environments.close()
-        return [found[place] for place in range(episodes)]
+        return sum(found[place] for place in range(episodes)) / episodes
+
+    def solves(self, mean: float) -> bool:
+        """Tell whether so much, the mean of CONFIRM episodes, solves the environment; if so say it and keep the policy."""
+        goal = self.kind.solved_at
+        if goal is None or mean < goal:
+            return False
+        self.solved = mean
+        self.rank.say("solved", f"The mean of {CONFIRM} greedy episodes was {mean:.1f}, and {self.kind.name} is solved at {goal:g}.")
+        return True
 
     def draw(self, path: Path) -> None:
         """Play one episode and keep it as a moving picture. Where that can't be done the run says so once and goes on: training needs no picture."""
@@ -63,9 +77,15 @@ class Evaluation:
             self.draws = False
             self.rank.say("no picture", f"No episode of {self.kind.name} is drawn: {type(error).__name__}: {error}")
 
+    def _take(self) -> None:
+        """Take the newest policy, or stay with the one that solved the environment."""
+        if self.solved is None:
+            self.steps = int(self.board.counts[COLLECTED])
+            self.weights.take(self.player.state)
+
     @torch.inference_mode()
     def _draw(self, path: Path) -> None:
-        self.weights.take(self.player.state)
+        self._take()
         environment = make(self.kind.name, render=True)
         frames: list[NDArray[np.uint8]] = []
         played = Environments(self.kind, 1, self.config.seed, self.rank.index, self.rank.role, [environment])
@@ -99,8 +119,12 @@ def watch(rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
     beside.check()
     _report(rank, board, config, looks + 1)
     with rank.recorder.phase("evaluate"):
-        final = evaluation.returns(CONFIRM, config.seed + 2)
-        rank.recorder.log({"test/episodic_return": float(np.mean(final))}, step=int(board.counts[COLLECTED]))
+        if evaluation.solved is None:
+            final = evaluation.mean_return(CONFIRM, config.seed + 2)
+            evaluation.solves(final)
+        else:
+            final = evaluation.solved
+        rank.recorder.log({"test/episodic_return": final}, step=evaluation.steps)
         evaluation.draw(rank.folder / PICTURE)
 
 
@@ -153,11 +177,9 @@ class Beside(threading.Thread):
 
     def _test(self) -> None:
         evaluation, config, goal = self.evaluation, self.evaluation.config, self.evaluation.kind.solved_at
-        mean = float(np.mean(evaluation.returns(config.evaluation_episodes, config.seed)))
-        evaluation.rank.recorder.log({"test/episodic_return": mean}, step=int(evaluation.board.counts[COLLECTED]))
+        mean = evaluation.mean_return(config.evaluation_episodes, config.seed)
+        evaluation.rank.recorder.log({"test/episodic_return": mean}, step=evaluation.steps)
         if not config.stop_when_solved or goal is None or mean < goal:
             return
-        confirmed = float(np.mean(evaluation.returns(CONFIRM, config.seed + 1)))
-        if confirmed >= goal:
-            evaluation.rank.say("solved", f"The mean of {CONFIRM} greedy episodes was {confirmed:.1f}, and {evaluation.kind.name} is solved at {goal:g}.")
+        if evaluation.solves(evaluation.mean_return(CONFIRM, config.seed + 1)):
             evaluation.board.stop()
