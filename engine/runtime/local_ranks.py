@@ -1,5 +1,7 @@
 """The ranks' test double: every rank is a thread of this process and records to memory."""
 
+import atexit
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +17,13 @@ from engine.recorder import MemoryRecorder
 from engine.runtime.rank import Rank
 
 
+def _folder_for_now() -> Path:
+    """Return a new folder that goes when this process ends."""
+    folder = Path(mkdtemp(prefix="parallab-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @dataclass
 class LocalRanks:
     """Runs a method's ranks as threads; one rank runs in the caller's own thread, so that seeds give the same draws as in a process."""
@@ -23,7 +32,7 @@ class LocalRanks:
     device: str = "cpu"
     threads: int = 1
     seed: int = 0
-    folder: Path = field(default_factory=lambda: Path(mkdtemp(prefix="parallab-")))
+    folder: Path = field(default_factory=_folder_for_now)
     recorders: dict[str, MemoryRecorder] = field(default_factory=dict)
     resume_from: Path | None = None
     events: list[tuple[str, str]] = field(default_factory=list)

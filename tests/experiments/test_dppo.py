@@ -126,8 +126,9 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
         values = sink.values(name, 1)
         assert len(values) == counts[BATCHES] and np.isfinite(values).all()
     players = [1] if collectors_as == "threads" else [2, 3, 4]
-    assert all(8 <= reward <= 500 for rank in players for reward in sink.values("charts/episodic_return", rank))
-    assert all(sink.values("charts/episodic_return", rank) for rank in players)
+    rewards = [reward for rank in players for reward in sink.values("charts/episodic_return", rank)]
+    assert all(8 <= reward <= 500 for reward in rewards)
+    assert sum(rewards) > counts[COLLECTED] / 2, "a reward a step: most steps are of episodes that ended; how many were whose is for the machine to say"
     if mode != "unlocked":
         assert counts[MIXED] == 0
         assert counts[SYNCS] > 0
