@@ -5,6 +5,12 @@
 
 const AGAIN_MS = 3000; // a page with slots changes rarely: a rerun that was lost is asked for again
 
+// A link asks Streamlit for another page, a button may. A rerun of a fragment of the page that is being left, sent in the moment after, is carried out
+// behind the new page's and leaves an empty page (1.67). So from a press on none is asked for; when the new page comes, this pulse is gone.
+const LINK_MS = 10_000;
+const PRESS_MS = 3000;
+const PRESSES = ["pointerdown", "click"];
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const pulse = (parentElement.pulse ??= start(parentElement));
   pulse.seen = pulse.newest = data.token;
@@ -20,7 +26,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function start(element) {
   const born = Date.now();
-  const pulse = { timer: null, seen: null, newest: null, askedAt: 0, version: null, active: null, failures: 0, slower: 1, data: null, beat: () => {} };
+  const pulse = { timer: null, seen: null, newest: null, askedAt: 0, version: null, active: null, failures: 0, slower: 1, still: 0, data: null, beat: () => {} };
 
   pulse.delay = () => {
     if (pulse.failures) return Math.min(5000, 500 * 2 ** pulse.failures);
@@ -34,10 +40,20 @@ function start(element) {
     pulse.active = false;
     clearTimeout(pulse.timer);
     document.removeEventListener("visibilitychange", seen);
+    for (const press of PRESSES) document.removeEventListener(press, pressed, true);
+    window.removeEventListener("popstate", left);
     delete element.pulse;
   };
   const seen = () => pulse.schedule(0);
   document.addEventListener("visibilitychange", seen);
+  const hold = (duration) => (pulse.still = Math.max(pulse.still, Date.now() + duration));
+  const left = () => hold(LINK_MS);
+  const pressed = ({ target }) => {
+    if (target.closest("a[href]:not([target=_blank], [download])")) hold(LINK_MS);
+    else if (target.closest("button")) hold(PRESS_MS);
+  };
+  for (const press of PRESSES) document.addEventListener(press, pressed, true);
+  window.addEventListener("popstate", left);
 
   async function ask() {
     const asked = pulse.data;
@@ -66,7 +82,7 @@ function start(element) {
 
   function askForRerun() {
     const lost = pulse.data.version !== null && pulse.newest !== pulse.data.token && Date.now() - pulse.askedAt > AGAIN_MS;
-    if (pulse.newest === pulse.seen && !lost) return;
+    if ((pulse.newest === pulse.seen && !lost) || Date.now() < pulse.still) return;
     pulse.seen = pulse.newest;
     pulse.askedAt = Date.now();
     pulse.beat(pulse.newest);

@@ -1,0 +1,37 @@
+"""Leaving a page in the moment in which it learns of news: the page that was asked for comes, and is not empty."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Console, wait_until
+from tests.browser.places import settle
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
+HAS_PULSE = "[...document.querySelectorAll('*')].some((each) => each.pulse)"
+LEAVE = """([words, role]) => {
+  let token = 1_000_000;
+  const fetchReally = window.fetch;
+  window.asked = 0;
+  window.fetch = async (url, ...more) => {
+    if (!/[/]api[/](token|home)/.test(url)) return fetchReally(url, ...more);
+    window.asked += 1;
+    token += 1; // each time there is news
+    return new Response(JSON.stringify({ token, version: token }));
+  };
+  const { pulse } = [...document.querySelectorAll('*')].find((each) => each.pulse);
+  const pressed = [...document.querySelectorAll(role)].find((each) => each.textContent.trim() === words);
+  pressed.click();
+  pulse.schedule(0);
+}"""
+
+
+@pytest.mark.parametrize(("path", "words", "role", "seen"), [("/runs", "Machine", "a[href]", "Machine"), ("/", "Launch a run", "button", "Launch")])
+def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(page: Page, console: Console, path: str, words: str, role: str, seen: str) -> None:
+    for _ in range(3):
+        page.goto(console.address + path)
+        settle(page)
+        wait_until(lambda: page.evaluate(HAS_PULSE), 60, "the page looks for news")
+        page.evaluate(LEAVE, [words, role])
+        wait_until(lambda: page.evaluate("window.asked > 0"), 60, "the page asked")
+        page.wait_for_timeout(1_000)  # what the news would have set off
+        expect(page.get_by_role("heading", name=seen, exact=True, level=1)).to_be_visible()
