@@ -25,18 +25,18 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -> None:
     assert start(home)
-    wait_until(lambda: runner_process(home) is not None, 60, "the runner is alive")
+    wait_until(lambda: runner_process(home) is not None, 120, "the runner is alive")
     assert not start(home)
     assert not look(home)
     first = runner_process(home)
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
-    wait_until(lambda: not is_alive(first), 60, "the runner is dead")
+    wait_until(lambda: not is_alive(first), 120, "the runner is dead")
     assert look(home)
-    wait_until(lambda: runner_process(home) not in (None, first), 60, "the next runner is alive")
+    wait_until(lambda: runner_process(home) not in (None, first), 120, "the next runner is alive")
     with Store.open(home) as store:
         store.ask_runner_to_stop()
-    wait_until(lambda: runner_process(home) is None and not is_running(home), 60, "the runner has stopped")
+    wait_until(lambda: runner_process(home) is None and not is_running(home), 120, "the runner has stopped")
     assert not look(home)
 
 
@@ -50,10 +50,10 @@ def test_a_dead_runner_whose_lock_lingers_is_started_again_at_once(home: Home) -
     release.start()
     assert look(home)
     release.join()
-    wait_until(lambda: runner_process(home) is not None, 60, "the runner is alive")
+    wait_until(lambda: runner_process(home) is not None, 120, "the runner is alive")
     with Store.open(home) as store:
         store.ask_runner_to_stop()
-    wait_until(lambda: not is_running(home), 60, "the runner has stopped")
+    wait_until(lambda: not is_running(home), 120, "the runner has stopped")
 
 
 def test_a_store_of_an_older_version_is_brought_up_to_date(home: Home) -> None:

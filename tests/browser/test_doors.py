@@ -55,12 +55,12 @@ def test_a_foreign_origin_and_a_foreign_host_are_refused_by_the_real_server(cons
 
 
 def test_the_console_starts_its_runner_and_starts_it_again_when_it_was_killed(console: Console) -> None:
-    wait_until(lambda: console.health()["runner"] == "alive", 60, "a runner is alive")
+    wait_until(lambda: console.health()["runner"] == "alive", 120, "a runner is alive")
     runner = runner_process(console.home)
     assert runner
     os.kill(runner.pid, signal.SIGKILL)
-    wait_until(lambda: runner_process(console.home) not in (None, runner), 60, "another runner serves")
-    wait_until(lambda: console.health()["runner"] == "alive", 60, "another runner is alive")
+    wait_until(lambda: runner_process(console.home) not in (None, runner), 120, "another runner serves")
+    wait_until(lambda: console.health()["runner"] == "alive", 120, "another runner is alive")
 
 
 @pytest.mark.usefixtures("still")

@@ -38,7 +38,7 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/duel?duel=1")
     expect(page.get_by_role("heading", name="Duel 1: Small one")).to_be_visible(timeout=SOON_MS)
-    wait_until(lambda: any(run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs), 60, "it has begun")
+    wait_until(lambda: any(run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs), 120, "it has begun")
 
     first = runner_process(console.home)
     assert first is not None

@@ -17,7 +17,7 @@ from engine.recorder import Point, Span
 from engine.runtime.processes import me
 from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 UNSET = ("PARALLAB_OWNER", "COLUMNS")
 
 
@@ -140,7 +140,7 @@ def write_log(home: Home, run_id: int, source: str, text: str) -> Path:
     return path
 
 
-def wait(true: Callable[[], bool], timeout_s: float = 60.0) -> None:
+def wait(true: Callable[[], bool], timeout_s: float = 150.0) -> None:
     """Wait until something is true, and fail past the deadline."""
     deadline = time.monotonic() + timeout_s
     while not true():

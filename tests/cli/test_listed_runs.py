@@ -27,13 +27,13 @@ def test_a_run_writes_down_the_files_it_learns_from(home: Home, parallab_process
     monkeypatch.setenv("PARALLAB_DATA", str(home.path / "data"))
     lay(home.data / "LETTERS")
     assert parallab_process("catalogue", "add-dataset", "letters", "--folder", "LETTERS").returncode == 0
-    ended = json.loads(parallab_process(*RUN, timeout_s=100).stdout.splitlines()[-1])
+    ended = json.loads(parallab_process(*RUN, timeout_s=140).stdout.splitlines()[-1])
     assert (ended["status"], ended["config"]["dataset"]) == ("finished", "letters"), ended
     shown = json.loads(parallab_process("show", str(ended["id"]), "--json").stdout)
     first = home.data / "LETTERS" / FILES[0]
     assert shown["environment"]["data_files"][f"LETTERS/{FILES[0]}"] == f"{16 + 90 * 784} bytes, SHA-256 {checksum(first, home)}"
     assert len(shown["environment"]["data_files"]) == 4
     first.unlink()
-    gone = parallab_process(*RUN, timeout_s=100)
+    gone = parallab_process(*RUN, timeout_s=140)
     assert gone.returncode == 1
     assert "train-images-idx3-ubyte is not there. Put it back" in json.loads(gone.stdout.splitlines()[-1])["cause"]

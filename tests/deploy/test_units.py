@@ -79,7 +79,7 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
             time.sleep(moments.uniform(0.2, 1.2))
             starts = victim.starts
             victim.kill()
-            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, 60, "it is started again")
+            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, 120, "it is started again")
             wait_until(lab.serves, 100, "console and runner are there again")
             if all(status in ENDED for status in lab.statuses()):
                 runs.append(launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30))
@@ -88,7 +88,7 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
         )
         wait_until(lambda: all(status in ENDED for status in lab.statuses()), 180, "all runs have ended")
         assert lab.statuses() == ["finished"] * len(runs), "runs outlive the runner and the console"
-        wait_until(lambda: [each.sentence for each in examine(home)] == [], 60, "fsck finds nothing")
+        wait_until(lambda: [each.sentence for each in examine(home)] == [], 120, "fsck finds nothing")
         known = committed(tmp_path / "commits.jsonl")
         with Reader.open(home, timeout_s=30) as reader:
             assert [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)] == []

@@ -118,7 +118,7 @@ def empty_queue(lab: Lab) -> Iterator[None]:
     with Store.open(lab.home, timeout_s=30) as store:
         for run_id in lab.unended():
             store.request_cancel(run_id, by="the test's end", force=True)
-    wait(lambda: not lab.unended(), 60)
+    wait(lambda: not lab.unended(), 120)
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +175,8 @@ def test_a_process_dies_or_stops(lab: Lab, row: str, moment: str) -> None:
     ended = lab.run(run_id)
     assert ended.status in ENDED
     worker = ended.worker or worker
-    wait(lambda: worker is None or tree(worker) == [], 60)
-    wait(lambda: _unheld() <= shared, 60)  # other programs of this machine may share memory for a moment
+    wait(lambda: worker is None or tree(worker) == [], 120)
+    wait(lambda: _unheld() <= shared, 120)  # other programs of this machine may share memory for a moment
     assert lab.seen[row, moment].partition(":")[0] == expected, lab.seen[row, moment]
     if os.environ.get("PARALLAB_WRITE_DOCS"):
         PAGE.write_text(page((written() if PAGE.exists() else {}) | lab.seen))

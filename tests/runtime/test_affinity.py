@@ -60,7 +60,7 @@ def test_two_runs_are_on_at_once_each_rank_and_worker_on_the_cores_of_its_run(ho
         with Reader.open(home) as reader:
             return all(reader.run(run_id).status == "running" for run_id in ids)
 
-    wait(both_are_on, 90)
+    wait(both_are_on, 120)
     with Reader.open(home) as reader:
         runs = [reader.run(run_id) for run_id in ids]
         ranks = [reader.ranks(run_id)[0].pid for run_id in ids]
@@ -73,4 +73,4 @@ def test_two_runs_are_on_at_once_each_rank_and_worker_on_the_cores_of_its_run(ho
         for run_id in ids:
             store.request_cancel(run_id, by="ada")
         store.ask_runner_to_stop()
-    wait(lambda: not is_running(home), 60)
+    wait(lambda: not is_running(home), 120)
