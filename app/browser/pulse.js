@@ -49,8 +49,8 @@ function start(element) {
   const hold = (duration) => (pulse.still = Math.max(pulse.still, Date.now() + duration));
   const left = () => hold(LINK_MS);
   const pressed = ({ target }) => {
-    if (target.closest("a[href]:not([target=_blank], [download])")) hold(LINK_MS);
-    else if (target.closest("button")) hold(PRESS_MS);
+    if (target.closest?.("a[href]:not([target=_blank], [download])")) hold(LINK_MS);
+    else if (target.closest?.("button")) hold(PRESS_MS);
   };
   for (const press of PRESSES) document.addEventListener(press, pressed, true);
   window.addEventListener("popstate", left);

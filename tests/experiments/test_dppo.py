@@ -11,59 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from engine.errors import ConfigError, RankFailed
-from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Board, Queue, Weights
-from engine.experiments.dppo.collector import Player
-from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.evaluation import watch
+from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Queue, Weights
 from engine.experiments.dppo.learner import Learner
 from engine.recorder import MemoryRecorder
-from engine.registry import experiment, method
+from engine.registry import method
 from engine.rl.kinds import kind_of
-from engine.rl.pictures import PICTURE
 from engine.runtime import fork_server
-from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.processes import identity
 from engine.runtime.rank import FileLock
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 from tests.experiments import dppo_functions as functions
+from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 
 MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
-SMALL: dict[str, Any] = {
-    "collectors": 3,
-    "envs_per_collector": 2,
-    "batch_steps": 16,
-    "total_steps": 2000,
-    "epochs": 2,
-    "minibatches": 2,
-    "evaluate_every_s": 0,
-    "render_every_s": 0,
-    "stop_when_solved": False,
-    "threads_per_rank": 1,
-    "seed": 3,
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def preloaded() -> None:
     fork_server.start()
     torch.set_num_threads(1)
-
-
-def config_of(**changes: Any) -> DppoConfig:
-    return DppoConfig.check(SMALL | changes)
-
-
-def ranks_of(config: DppoConfig, folder: Path) -> tuple[Ranks, MemorySink]:
-    sink = MemorySink()
-    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
-
-
-def board_of(config: DppoConfig) -> Board:
-    return Board.create(config, kind_of(config.environment))
 
 
 # ---- what is shared ------------------------------------------------------------------------------------------------
@@ -300,44 +269,3 @@ def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str,
         config_of(**changes)
     assert [problem.field for problem in error.value.problems] == [field]
     assert re.search(sentence, str(error.value))
-
-
-@pytest.mark.parametrize("asked", [{"evaluate_every_s": 0.1, "stop_when_solved": True, "evaluation_episodes": 1}, {}])
-def test_a_run_ends_with_the_policy_that_solved_its_environment(tmp_path: Path, asked: dict[str, Any]) -> None:
-    """Beside training the learner goes on while a policy is tested, and can have spoiled it by the time the run ends."""
-    config = config_of(render_every_s=0.001, **asked)
-    board, player = board_of(config), Player(config, kind_of(config.environment))
-    functions.balance(player)
-    board.weights[:] = player.state
-    if asked:
-        board = functions.Spoiled(**{name: getattr(board, name) for name in Board.__dataclass_fields__})
-    else:
-        board.stop()
-    ranks = LocalRanks(("main",), folder=tmp_path)
-    ranks.run(watch, board, config, kind_of(config.environment))
-    tested = ranks.recorders["main"].values("test/episodic_return")
-    assert tested[-1] >= 475
-    assert ranks.events == [("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")]
-    with Image.open(tmp_path / PICTURE) as picture:
-        assert picture.n_frames > 40  # frames that look alike are one; a pole that falls is ten
-
-
-def test_a_policy_that_solves_nothing_is_not_called_solved(tmp_path: Path) -> None:
-    config = config_of()
-    board = board_of(config)
-    board.stop()
-    ranks = LocalRanks(("main",), folder=tmp_path)
-    ranks.run(watch, board, config, kind_of(config.environment))
-    assert ranks.recorders["main"].values("test/episodic_return")[-1] < 12
-    assert ranks.events == []
-
-
-@pytest.mark.timeout(300)
-def test_quick_reaches_what_it_promises(tmp_path: Path) -> None:
-    preset = experiment("dppo").preset("quick")
-    config = DppoConfig.check(dict(preset.settings))
-    ranks, sink = ranks_of(config, tmp_path)
-    method("dppo")(config, ranks)
-    assert sink.values("test/episodic_return", 0)[-1] >= preset.expects["test/episodic_return"]
-    assert [kind for kind, _ in sink.events] == ["solved"]
-    assert np.mean(sink.values("charts/episodic_return")[:20]) < 50

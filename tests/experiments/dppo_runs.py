@@ -1,0 +1,37 @@
+"""Small runs of DPPO for its tests."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.experiments.dppo.board import Board
+from engine.experiments.dppo.config import DppoConfig
+from engine.rl.kinds import kind_of
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+
+SMALL: dict[str, Any] = {
+    "collectors": 3,
+    "envs_per_collector": 2,
+    "batch_steps": 16,
+    "total_steps": 2000,
+    "epochs": 2,
+    "minibatches": 2,
+    "evaluate_every_s": 0,
+    "render_every_s": 0,
+    "stop_when_solved": False,
+    "threads_per_rank": 1,
+    "seed": 3,
+}
+
+
+def config_of(**changes: Any) -> DppoConfig:
+    return DppoConfig.check(SMALL | changes)
+
+
+def ranks_of(config: DppoConfig, folder: Path) -> tuple[Ranks, MemorySink]:
+    sink = MemorySink()
+    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
+
+
+def board_of(config: DppoConfig) -> Board:
+    return Board.create(config, kind_of(config.environment))
