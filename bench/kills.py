@@ -101,6 +101,7 @@ class Lab:
         with suppress(ProcessLookupError):  # it was cancelled just now, and has ended since
             os.kill(process.pid, signal.SIGKILL)
         self.kills[f"{victim}, {moment}"] += 1
+        wait_until(lambda: not is_alive(process), START_S, f"the {victim} to be dead")
         if victim == "console" and self.console:
             self.console.wait()
         if run:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 from filelock import FileLock, Timeout
 
@@ -11,8 +12,9 @@ from engine.runtime.processes import is_alive
 from engine.store import Reader
 from engine.store.records import ProcessIdentity
 
-LAST_BREATH_S = 2.0
-"""What a dead runner's threads, or a child between fork and exec, may still hold its lock."""
+SETTLE_S = 30.0
+"""So long a lock that no runner of the store explains may be that of one who starts, ends or has just died, on a machine that has other work."""
+LOOK_S = 0.05
 
 SEPARATE = "PARALLAB_RUNNER"
 """Set to `separate` where a service of the machine starts the runner and starts it again: then nothing of ours does."""
@@ -21,16 +23,30 @@ _started: list[subprocess.Popen[bytes]] = []
 """Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
 
 
-def is_running(home: Home, within_s: float = 0.0) -> bool:
-    """Say whether a runner serves this home; one that has just died holds its lock for another moment, which `within_s` waits out."""
+def is_running(home: Home) -> bool:
+    """Say whether a runner holds this home's lock at this moment."""
     if not home.runner_lock.exists():
         return False
     lock = FileLock(home.runner_lock)
     try:
-        with lock.acquire(timeout=within_s):
+        with lock.acquire(timeout=0):
             return False
     except Timeout:
         return True
+
+
+def is_served(home: Home) -> bool:
+    """Say whether a runner serves this home, once that is settled.
+
+    A lock says nothing yet while its holder is not the live runner that the store names. It may start, and is named in a moment; it may have signed
+    off, and still end what it had ready; or it was killed, and its threads, or a child between fork and exec, keep the lock for another moment.
+    """
+    deadline = time.monotonic() + SETTLE_S
+    while is_running(home):
+        if runner_process(home) or time.monotonic() > deadline:
+            return True
+        time.sleep(LOOK_S)
+    return False
 
 
 def ensure_running(home: Home) -> bool:
@@ -42,7 +58,7 @@ def ensure_running(home: Home) -> bool:
     if is_separate():
         return False
     _started[:] = [process for process in _started if process.poll() is None]
-    if is_running(home, within_s=LAST_BREATH_S if has_died(home) else 0.0):
+    if is_served(home):
         return False
     with home.runner_log.open("ab") as output:
         process = subprocess.Popen(

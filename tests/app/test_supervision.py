@@ -20,7 +20,7 @@ from tests.browser.conftest import wait_until
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a dead runner's lock all the time that a busy machine may take to let go of it."""
-    monkeypatch.setattr("engine.runtime.running.LAST_BREATH_S", 60.0)
+    monkeypatch.setattr("engine.runtime.running.SETTLE_S", 60.0)
 
 
 def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -> None:

@@ -1,0 +1,97 @@
+"""Whether a runner serves a home while its lock and the store don't agree; a thread holds the lock here, and no runner is started really."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from filelock import FileLock
+
+from engine.home import Home
+from engine.runtime.processes import me
+from engine.runtime.running import ensure_running, is_running
+from engine.store import Store
+
+KILLED = replace(me(), started_ticks=1)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Have no runner started, and return the commands that would start one."""
+    commands: list[list[str]] = []
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    def note(command: list[str], **others: object) -> "subprocess.Popen[bytes]":
+        commands.append(command)
+        return ended
+
+    monkeypatch.setattr("engine.runtime.running.subprocess.Popen", note)
+    return commands
+
+
+@contextmanager
+def held(home: Home, then: Callable[[], object] | None = None) -> Iterator[None]:
+    """Hold the runner's lock in the block; `then` happens after half a second, without one the lock is let go of."""
+    lock = FileLock(home.runner_lock, thread_local=False)
+    lock.acquire()
+    later = threading.Timer(0.5, then or lock.release)
+    later.start()
+    try:
+        yield
+    finally:
+        later.join()
+        lock.release()
+
+
+def register(home: Home) -> None:
+    with Store.open(home) as store:
+        store.register_runner(me(), cores=1, gpus=0)
+
+
+@pytest.fixture(autouse=True)
+def patient(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.running.SETTLE_S", 60.0)
+    with Store.open(home):
+        pass
+
+
+def test_a_runner_that_serves_is_left_alone(home: Home, started: list[list[str]]) -> None:
+    register(home)
+    with held(home):
+        assert not ensure_running(home)
+    assert not started
+
+
+def test_one_that_has_signed_off_and_still_ends_is_followed_by_another(home: Home, started: list[list[str]]) -> None:
+    with held(home):
+        assert ensure_running(home)
+    assert len(started) == 1
+
+
+def test_one_that_was_killed_and_whose_lock_lingers_is_followed_by_another(home: Home, started: list[list[str]]) -> None:
+    with Store.open(home) as store:
+        store.register_runner(KILLED, cores=1, gpus=0)
+    with held(home):
+        assert ensure_running(home)
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("last", [None, KILLED], ids=["after none", "after a killed one"])
+def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(home: Home, started: list[list[str]], last: object) -> None:
+    if last:
+        with Store.open(home) as store:
+            store.register_runner(KILLED, cores=1, gpus=0)
+    with held(home, then=lambda: register(home)):
+        assert not ensure_running(home)
+    assert not started
+
+
+def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(home: Home, started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.running.SETTLE_S", 0.2)
+    with held(home, then=lambda: None):
+        assert not ensure_running(home)
+        assert is_running(home)
+    assert not started
