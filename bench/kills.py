@@ -152,11 +152,11 @@ class Lab:
                 if run.worker:
                     self.workers[run.id] = run.worker
                 store.request_cancel(run.id, by="the bench's end")
-        wait_until(lambda: not self.runs("queued", *ALIVE), 60, "all runs to end")
+        wait_until(lambda: not self.runs("queued", *ALIVE), START_S, "all runs to end")
         runner = runner_process(self.home)
         with Store.open(self.home, timeout_s=30) as store:
             store.ask_runner_to_stop()
-        wait_until(lambda: runner is None or not is_alive(runner), 60, "the runner to end")
+        wait_until(lambda: runner is None or not is_alive(runner), START_S, "the runner to end")
         if self.console:
             self.console.kill()
             self.console.wait()

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -24,6 +25,7 @@ from engine.runtime.machine import Machine, machine
 from engine.runtime.placement import Placement
 from engine.runtime.processes import me
 from engine.runtime.referee import Referee
+from engine.runtime.running import is_served
 from engine.runtime.sampling import Sampler
 from engine.runtime.slots import free_cores
 from engine.runtime.usage import Usage
@@ -39,25 +41,32 @@ SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
 TAKE_S = 2.0
-"""So long a new runner tries to take the lock, which a mere look (`is_running`) holds for a moment, longer where the looker gets no turn."""
+"""So long a new runner tries to take the lock before it asks who holds it: a mere look (`is_running`) does so for a moment."""
 
 
 def serve(home: Home) -> None:
     """Serve `home` until asked to stop; raises RunnerError where another runner does already."""
     home.create()
     log_to_stdout()
-    try:
-        with FileLock(home.runner_lock).acquire(timeout=TAKE_S), Store.open(home) as store, Delivering(home, me()):
-            launcher = LocalLauncher(home)
-            try:
-                Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()
-            finally:
-                launcher.close()
-    except Timeout:
-        held = _holder(home)
-        raise RunnerError(
-            f"A runner already serves {home.path}{held}. One is enough: launch runs and it will take them, or end it with the stop command."
-        ) from None
+    with taken(home), Store.open(home) as store, Delivering(home, me()):
+        launcher = LocalLauncher(home)
+        try:
+            Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()
+        finally:
+            launcher.close()
+
+
+def taken(home: Home) -> AbstractContextManager[object]:
+    """Return the runner's lock, held; raises RunnerError where another runner serves `home`."""
+    lock = FileLock(home.runner_lock)
+    while True:
+        try:
+            return lock.acquire(timeout=TAKE_S)
+        except Timeout:
+            if is_served(home):
+                raise RunnerError(
+                    f"A runner already serves {home.path}{_holder(home)}. One is enough: launch runs and it will take them, or end it with the stop command."
+                ) from None
 
 
 def _holder(home: Home) -> str:

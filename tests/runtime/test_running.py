@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
+from engine.errors import RunnerError
 from engine.home import Home
 from engine.runtime.processes import me
+from engine.runtime.runner import taken
 from engine.runtime.running import ensure_running, is_running
 from engine.store import Store
 
@@ -95,3 +97,15 @@ def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(home: Home, star
         assert not ensure_running(home)
         assert is_running(home)
     assert not started
+
+
+def test_a_new_runner_outlasts_who_merely_looks_and_got_no_turn(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.1)
+    with held(home), taken(home):
+        assert is_running(home)
+
+
+def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.1)
+    with held(home, then=lambda: register(home)), pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"), taken(home):
+        pass
