@@ -1,6 +1,7 @@
 """What trainers of synchronous SGD do in tests; here because a rank's process must be able to import its function."""
 
 import os
+import signal
 from typing import Any
 
 from engine.data.nets import MnistNet
@@ -9,6 +10,7 @@ from engine.experiments.sync_sgd import method
 from engine.experiments.sync_sgd.method import _Common
 from engine.runtime.collective import Circle
 from engine.runtime.ranks import Rank
+from engine.training.faults import Faults
 
 
 def sober_net(seed: int) -> MnistNet:
@@ -40,4 +42,15 @@ def train_and_write_pids(rank: Rank, common: _Common) -> None:
         return average(circle, *given)
 
     Circle.average = write_and_average  # type: ignore[method-assign]
+    method._train(rank, common)
+
+
+def train_and_stop_before_the_second_step(rank: Rank, common: _Common) -> None:
+    """Train; trainer2 stops itself for good when its second step is to begin."""
+
+    def strike(faults: Faults, step: int) -> None:
+        if rank.role == "trainer2" and step == 2:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    Faults.strike = strike  # type: ignore[method-assign]
     method._train(rank, common)

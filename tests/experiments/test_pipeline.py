@@ -186,6 +186,15 @@ def test_the_loss_is_that_of_the_whole_batch_in_every_mode(mode: str, tmp_path: 
         optimizer.step()
         expected.append(loss.item())
     assert sink.values("train/loss") == pytest.approx(expected, rel=1e-4)
+    for stage in (0, 1):
+        records_every_micro_batch_and_no_moment_twice(sink, stage, 3 * 4)
+
+
+def records_every_micro_batch_and_no_moment_twice(sink: MemorySink, stage: int, micro_batches: int) -> None:
+    mine = sorted((span for batch in sink.batches for span in batch.spans if span.stage == stage), key=lambda span: span.t0_ns)
+    assert all(one.t1_ns <= after.t0_ns for one, after in pairwise(mine))
+    for name in ("forward", "backward"):
+        assert {span.micro_batch for span in mine if span.name == name} == set(range(micro_batches))
 
 
 def run(config: PipelineConfig, folder: Path) -> MemorySink:

@@ -326,6 +326,11 @@ def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
         method("sync_sgd")(config, ranks[0])
 
 
+def test_a_trainer_that_is_stopped_while_torch_agrees_on_what_to_send_together_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RankFailed, match=r"^trainer2 did not come to the average of step 2 of round 1 within 4 s, while others waited\. It is stopped\.$"):
+        in_processes(tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=4)
+
+
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\) or momentum"):
         in_threads(tmp_path, trainers=1, learning_rate=10.0, momentum=0.99, average_every=1, rounds=50)

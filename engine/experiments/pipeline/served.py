@@ -2,7 +2,8 @@
 
 import threading
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -52,8 +53,9 @@ class Served:
         self.turn = threading.Lock()
         self.failure: BaseException | None = None
         self.done = threading.Event()
-        self.open: list[tuple[int, AbstractContextManager[None]]] = []
-        """The backwards under way: autograd may leave one for another, which then lies above it."""
+        self.backwards = Backwards(lambda micro_batch: self._at_work("backward", micro_batch))
+        self.books = threading.Lock()
+        """Held by who counts busy seconds, or takes them away to report them."""
         self.busy_s = 0.0
         self.since = 0.0
         self.at_work = ""
@@ -74,17 +76,21 @@ class Served:
         if self.at_work and time.perf_counter() - self.since > limit:
             raise RunFailed(f"{self.stage.role} has been in {self.at_work} for {limit:g} s (timeout_s). Raise timeout_s where it takes that long.")
 
-    def _begin_work(self, what: str, micro_batch: int) -> None:
-        self.timing.first()
-        self.since, self.at_work = time.perf_counter(), f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}"
-
-    def _end_work(self) -> None:
-        self.at_work = ""
-        self.busy_s += (spent := time.perf_counter() - self.since)
-        self.timing.busy_s += spent
+    @contextmanager
+    def _at_work(self, what: str, micro_batch: int) -> Iterator[None]:
+        """Count the block as work of the stage, and record it as a span."""
+        with self.timing.span(what, micro_batch):
+            self.timing.first()
+            self.since, self.at_work = time.perf_counter(), f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}"
+            yield
+            self.at_work = ""
+            with self.books:
+                self.busy_s += (spent := time.perf_counter() - self.since)
+                self.timing.busy_s += spent
 
     def _report(self) -> None:
-        busy, self.busy_s = self.busy_s, 0.0
+        with self.books:
+            busy, self.busy_s = self.busy_s, 0.0
         self.rank.recorder.spend("compute", busy)
 
     def parameters(self) -> list[Any]:
@@ -95,14 +101,12 @@ class Served:
         """Return the activations of a micro-batch, whose inputs are fetched from where they are."""
         arrived: Tensor = inputs.to_here()
         arrived = arrived.to(self.rank.device)
-        with self.turn, self._kept(), self._span("forward", micro_batch):
-            self._begin_work("forward", micro_batch)
-            stage = self.stage
+        stage = self.stage
+        with self.turn, self._kept(), self._at_work("forward", micro_batch):
             with named(stage.role, "forward", stage.batch, micro_batch), stage.memory.kept(micro_batch):
                 outputs: Tensor = stage.net(arrived)
             self._watch_backward(arrived, outputs, micro_batch)
             self._count(arrived, outputs)
-            self._end_work()
         return self._given(outputs)
 
     def _count(self, arrived: Tensor, outputs: Tensor) -> None:
@@ -119,29 +123,13 @@ class Served:
             _deepest(outputs.grad_fn).register_hook(lambda *gradients: self._end(micro_batch))
 
     def _begin(self, micro_batch: int) -> None:
-        if self.open:
-            self._close(self.open[-1])
-        self._open(micro_batch)
+        self.backwards.begin(micro_batch)
         with self._kept(), named(self.stage.role, "backward", self.stage.batch, micro_batch):
             self.stage.fault.strike(self.stage.batch, micro_batch, self.stage.weights)
 
     def _end(self, micro_batch: int) -> None:
-        self._close(self.open.pop())
+        self.backwards.end(micro_batch)
         self.stage.memory.freed(micro_batch)
-        if self.open:
-            self._open(self.open.pop()[0])
-
-    def _open(self, micro_batch: int) -> None:
-        self.open.append((micro_batch, self._span("backward", micro_batch)))
-        self.open[-1][1].__enter__()
-        self._begin_work("backward", micro_batch)
-
-    def _close(self, piece: tuple[int, AbstractContextManager[None]]) -> None:
-        piece[1].__exit__(None, None, None)
-        self._end_work()
-
-    def _span(self, name: str, micro_batch: int) -> AbstractContextManager[None]:
-        return self.timing.span(name, micro_batch)
 
     def _kept(self) -> "_Kept":
         return _Kept(self)
@@ -173,6 +161,46 @@ class Served:
     def end(self) -> None:
         """Let the stage's own thread end."""
         self.done.set()
+
+
+class Backwards:
+    """The backwards under way in a stage; of several the one that began last is the stage's work, so that no moment counts twice.
+
+    Distributed autograd may leave one for another within a thread, and has two threads carry out two at a time.
+    """
+
+    def __init__(self, work: Callable[[int], AbstractContextManager[None]]) -> None:
+        self._work = work
+        self._turn = threading.Lock()
+        self._open: list[int] = []
+        self._now: AbstractContextManager[None] | None = None
+
+    def begin(self, micro_batch: int) -> None:
+        """Have the backward of this micro-batch be the work."""
+        with self._turn:
+            self._leave()
+            self._open.append(micro_batch)
+            self._enter()
+
+    def end(self, micro_batch: int) -> None:
+        """Have it no longer be under way; where it was the work, the one that began last before it is again."""
+        with self._turn:
+            if self._open[-1] != micro_batch:
+                self._open.remove(micro_batch)
+                return
+            self._leave()
+            self._open.pop()
+            self._enter()
+
+    def _enter(self) -> None:
+        if self._open:
+            self._now = self._work(self._open[-1])
+            self._now.__enter__()
+
+    def _leave(self) -> None:
+        if self._now:
+            now, self._now = self._now, None
+            now.__exit__(None, None, None)
 
 
 class _Kept:

@@ -8,6 +8,7 @@ N trainers i with weights x_i, gradients g_i of their own mini-batches, and glob
     ddp         as gradients, by torch
 """
 
+from contextlib import nullcontext
 from typing import Protocol
 
 import torch
@@ -130,17 +131,22 @@ class TorchDdp(GradientAverage):
         super().__init__(trainer)
         self._net = DistributedDataParallel(trainer.learner.net)
         self._before: Batch | None = None
+        self._made = 0
+        """Steps made by this process."""
 
     def step(self, number: int, batch: Batch | None) -> float:
         trainer = self.trainer
         share = trainer.config.trainers / trainer.part.contributors(number) if batch else 0.0  # torch divides by N, whoever contributes
         images, labels = self._before = batch or self._before or trainer.part.take()
-        with trainer.record.phase("compute"):
+        what = f"step {number + 1} of round {self.round}"
+        # In the second forward torch has all trainers agree on the order in which gradients came to be, and send them so from then on.
+        with trainer.record.phase("compute"), trainer.circle.meeting(what) if self._made == 1 else nullcontext():
             trainer.learner.gradient.zero_()
             loss = nll_loss(self._net(images), labels)
+        self._made += 1
         if number == self.steps - 1:
             trainer.lay_down()
-        with trainer.record.phase("compute"), trainer.circle.meeting(f"step {number + 1} of round {self.round}"):
+        with trainer.record.phase("compute"), trainer.circle.meeting(what):
             (loss * share).backward()  # type: ignore[no-untyped-call]
             value = loss.item()
         trainer.record.exchanged(gone_round(trainer.learner.gradient.nbytes, trainer.config.trainers))
