@@ -173,7 +173,8 @@ def test_a_run_whose_environment_cannot_be_drawn_says_so_once_and_goes_on(tmp_pa
     config = config_of(render_every_s=0.1, total_steps=4_000)
     ranks, sink = ranks_of(config, tmp_path)
     ranks.run(functions.take_part_undrawn, config, board_of(config))
-    assert sink.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
+    told = [sentence for kind, sentence in sink.events if kind != "solved"]  # even so short a run may solve its environment
+    assert told == ["No episode of CartPole-v1 is drawn: ImportError: no pygame here"]
     assert not (tmp_path / "episode.gif").exists()
     assert len(sink.values("test/episodic_return", 0)) == 1
 
