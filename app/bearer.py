@@ -40,7 +40,8 @@ def token_of(scope: Scope) -> str | None:
 
 
 def visitor(reader: Reader, token: str) -> Visitor:
-    """Return whom a token stands for at this moment; in a lab without accounts everyone is welcome."""
+    """Return whom a token stands for at this moment; in a lab without accounts everyone is welcome. Raises StoreError where it has lost them."""
+    reader.require_accounts()
     asked = reader.has_people()
     return Visitor(asked, reader.token_holder(token) if asked and token else None, key_of(token))
 

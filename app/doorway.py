@@ -37,7 +37,8 @@ class Visitor:
 
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
-    """Return whom cookies stand for at this moment."""
+    """Return whom cookies stand for at this moment; raises StoreError where the lab has lost its accounts."""
+    reader.require_accounts()
     key = key_in(cookies)
     return Visitor(bool(configured().found) or reader.has_people(), reader.signed_in(key) if key else None, key)
 

@@ -19,6 +19,7 @@ from app.open_reader import OpenReader
 from app.refusals import refusal, wants_page
 from app.uses import Uses
 from engine.access.providers import CALLBACK
+from engine.access.rules import LOST
 from engine.errors import EngineError, StoreError
 from engine.home import Home
 
@@ -32,7 +33,6 @@ FAR = (
     "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m engine users add NAME --role admin)"
     " or an OpenID provider (docs/signing-in.md), or open it from its own machine."
 )
-GONE = "The store with this lab's accounts is not there any more, so nobody is let in. Put it back (python -m engine restore), then start the console again."
 CLOSED = "The lab's store can't be read at this moment, so nobody is let in. Try again in a moment; the console's log says why."
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 """What a proxy adds: it stands on this machine, those who come through it need not."""
@@ -85,7 +85,7 @@ class Gate:
         if found.asked:
             self._had_accounts.add(home.path)
         elif home.path in self._had_accounts:
-            raise StoreError(GONE)
+            raise StoreError(LOST)
         if found.who:
             self.uses.note(home, found.key)
         return found

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.bodies import NEVER_STORE
-from app.doorway import Visitor
+from app.doorway import Visitor, visitor_now
 from app.gate import VISITOR
 from engine import __version__
 from engine.errors import EngineError
@@ -23,6 +23,7 @@ def health(request: Request) -> Response:
     body: dict[str, object] = {"console": "parallab", "version": __version__, "store": "ok", "schema": newest(), "runner": "absent"}
     status = 200
     try:
+        visitor_now({})
         body["runner"] = "alive" if runner_process(home) else "absent"
     except EngineError as error:
         found: Visitor = request.scope[VISITOR]

@@ -28,6 +28,11 @@ class Home:
         return self.path / "parallab.db"
 
     @property
+    def accounts(self) -> Path:
+        """The mark of a lab that has accounts (`engine.store.accounts`)."""
+        return self.path / "accounts"
+
+    @property
     def runner_lock(self) -> Path:
         return self.path / "runner.lock"
 

@@ -96,6 +96,13 @@ COMMANDS: dict[str, Rule] = {
 }
 """Every command by name. A command that is not here can't be given: the store refuses to load."""
 
+LOST = (
+    "Account database missing: access denied. This lab has accounts, but its store holds none. Restore a backup (python -m engine restore FILE),"
+    " or create an admin (python -m engine users add NAME --role admin)."
+)
+RECOVERY = frozenset({"add person", "restore", "stop runner", "cancel"})
+"""Commands that a lab without its accounts still takes, all of them from its own command line: the gate lets nobody in."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -106,12 +113,14 @@ class Standing:
     """None for someone who has no account, or is shut out."""
     open: bool = False
     """Whether the lab has no accounts at all, so that everyone may do everything."""
+    lost: bool = False
+    """Whether the lab has accounts and its store holds none: only the commands of RECOVERY pass."""
 
     def may(self, command: str, owners: Collection[str] = ()) -> bool:
         """Say whether this person may give a command to what belongs to `owners`; to nobody's where there are none. Raises KeyError for no command."""
         rule = COMMANDS[command]
-        if self.open:
-            return True
+        if self.open or self.lost:
+            return self.open or command in RECOVERY
         needed = rule.own if all(owner == self.name for owner in owners) else rule.others
         return self.role is not None and ROLES.index(self.role) >= ROLES.index(needed)
 
@@ -120,6 +129,8 @@ class Standing:
         if self.may(command, owners):
             return ""
         rule = COMMANDS[command]
+        if self.lost:
+            return LOST
         if self.role is None:
             who = self.name or "Someone without a name"
             return f"{who} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change that; a command takes your name by --owner."

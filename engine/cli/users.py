@@ -48,6 +48,7 @@ def add_command(name: str, role: Role, email: str, password_stdin: bool, no_pass
 def list_command(as_json: bool) -> None:
     """List who has an account, with roles."""
     with Reader.open(Home.find()) as reader:
+        reader.require_accounts()
         people = reader.people()
     if as_json:
         print_json([vars(person) for person in people])

@@ -93,10 +93,11 @@ def store(home: Home) -> Finding:
     """Open the store as a page would."""
     from engine.store import Reader
 
-    if not home.database.exists():
-        return Finding("store", "ok", "No run was launched here yet; the first one makes the store.")
     try:
         with Reader.open(home) as reader:
+            reader.require_accounts()
+            if not home.database.exists():
+                return Finding("store", "ok", "No run was launched here yet; the first one makes the store.")
             return Finding("store", "ok", f"{reader.count():,} runs in {home.database}.")
     except EngineError as error:
         return Finding("store", "fail", str(error), "Follow the sentence; a copy of the folder made while nothing ran is a backup.")

@@ -7,10 +7,12 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from engine.access.rules import COMMANDS, Program, Standing
-from engine.errors import Forbidden
+from engine.access.rules import COMMANDS, LOST, Program, Standing
+from engine.errors import Forbidden, StoreError
+from engine.home import Home
+from engine.store.accounts import is_marked, mark
 from engine.store.clock import now
 from engine.store.connection import Connected, Writing
 
@@ -36,8 +38,10 @@ class Standings(Connected):
 
     def standing(self, name: str) -> Standing:
         """Return what a person may do at this moment; in a lab without accounts that is everything, as it is for a part of Parallab."""
-        if isinstance(name, Program) or not self.has_people():
+        if isinstance(name, Program):
             return Standing(name, "admin", open=True)
+        if not self.has_people():
+            return Standing(name, None, lost=True) if is_marked(self.home) else Standing(name, "admin", open=True)
         row = self.row("SELECT name, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
         return Standing(name, row["role"] if row and row["name"] == name else None)
 
@@ -45,9 +49,26 @@ class Standings(Connected):
         """Say whether the lab has accounts, so that rules hold and the console asks for a sign-in."""
         return self.row("SELECT 1 FROM people LIMIT 1") is not None
 
+    def require_accounts(self) -> None:
+        """Raise StoreError where the lab has accounts and this store holds none: it was emptied, deleted or replaced."""
+        if not self.has_people() and is_marked(self.home):
+            raise StoreError(LOST)
+
 
 class Guarded(Standings, Writing):
     """A writer that knows who may do what."""
+
+    @classmethod
+    def open(cls, home: Home, timeout_s: float = 30.0) -> Self:
+        """Open the store, made and brought up to date where needed, and mark the lab where it came with accounts; raises StoreError and its kinds."""
+        opened = super().open(home, timeout_s)
+        try:
+            if not is_marked(home) and opened.has_people():
+                mark(home)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def permit(self, name: str, *, by: str, detail: str = "") -> None:
         """Let a command pass that is carried out elsewhere than in this store's tables, and keep that in the audit log; raises Forbidden."""

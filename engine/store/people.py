@@ -8,6 +8,7 @@ from engine.access.lookalikes import is_shown, looks, plain
 from engine.access.passwords import hashed
 from engine.access.rules import ROLES, Role
 from engine.errors import ConfigError, Problem, UnknownName
+from engine.store.accounts import mark
 from engine.store.clock import now
 from engine.store.connection import Connected, Row
 from engine.store.guarding import Guarded, command
@@ -82,6 +83,7 @@ class PeopleCommands(Guarded):
         stored = None if password is None else hashed(password, name)
         sql = "INSERT INTO people (name, role, password, email, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)"
         self.connection.execute(sql, [name, role, stored, email, now(), by])
+        mark(self.home)  # before the commit: a crash closes the lab rather than leave it open
         return name
 
     @command("set role", "person")
@@ -125,6 +127,7 @@ class PeopleCommands(Guarded):
         with self.change() as connection:
             for account in accounts:
                 connection.execute(f"{kept} ON CONFLICT (name) DO UPDATE SET {changed} ON CONFLICT DO NOTHING", [account[name] for name in ACCOUNT])
+                mark(self.home)
             connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE ended_at IS NULL", [now(), by])
             connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [now()])
             self._audit("restore", by, "", "", [], f"from {backup}; everyone has to sign in again")

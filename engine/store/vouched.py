@@ -3,8 +3,9 @@
 from itertools import count
 
 from engine.access.lookalikes import looks
-from engine.access.rules import Role
+from engine.access.rules import LOST, Role
 from engine.errors import SignInRefused
+from engine.store.accounts import mark
 from engine.store.clock import now
 from engine.store.guarding import command
 from engine.store.people import NAME_LENGTH, PERSON, RESERVED, PeopleCommands, Person, as_person
@@ -26,6 +27,8 @@ class VouchedCommands(PeopleCommands):
         """
         refusal = ""
         with self.change():
+            if self.standing("").lost:
+                raise SignInRefused(LOST)
             if role != "admin" and not self._has_admin():
                 raise SignInRefused("This lab has no admin yet. Whoever runs it adds one: python -m engine users add NAME --role admin --email ADDRESS")
             found = self.row("SELECT id FROM people WHERE issuer = ? AND subject = ?", [issuer, subject])
@@ -84,6 +87,7 @@ class VouchedCommands(PeopleCommands):
         sql = "INSERT INTO people (name, role, role_from, email, issuer, subject, created_at, created_by) VALUES (?, ?, 'provider', ?, ?, ?, ?, ?)"
         made = self.connection.execute(sql, [kept, role, email, issuer, subject, now(), issuer]).lastrowid
         self._audit("add person", issuer, _AS, "person", [kept], f"role={role}")
+        mark(self.home)
         return self._with_id(made)
 
     def _free_name(self, name: str, email: str) -> str:

@@ -13,6 +13,7 @@ from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.runtime.processes import is_alive
 from engine.store import ALIVE, Reader, Store
+from engine.store.accounts import is_marked, mark
 from engine.store.clock import now
 from engine.store.copying import examine_copy, run_ids
 from engine.store.people import Account
@@ -51,6 +52,8 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
         made = Home(home.restoring)
         try:
             _prepare(made, backup, by, accounts)
+            if is_marked(made):
+                mark(home)  # before its accounts are here
             _swap(home, made.database, aside)
         finally:
             shutil.rmtree(made.path, ignore_errors=True)

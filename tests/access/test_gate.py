@@ -14,9 +14,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app import gate
 from app.doorway import COOKIE
-from app.gate import CLOSED, FAR, GONE, Gate
+from app.gate import CLOSED, FAR, Gate
 from app.guard import Guard
 from app.routes import routes
+from engine.access.rules import LOST
 from engine.home import Home
 from engine.store import Store
 from engine.store.schema import steps
@@ -94,7 +95,7 @@ def test_a_store_that_breaks_lets_nobody_in_and_ends_open_sockets(browser: Brows
         answer = browser.get("/", headers=headers)
         assert answer.status_code == 503
         assert browser.post("/signin", data={"name": "ada", "password": "x"}, headers=headers | {"origin": BASE}).status_code == 503
-    assert how == "damaged" or GONE in unescape(answer.text)
+    assert how == "damaged" or LOST in unescape(answer.text)
     with pytest.raises(Ended), browser.socket(cookie):
         pass
 
