@@ -89,10 +89,10 @@ def die(rank: Rank, role: str, number: int = signal.SIGKILL) -> None:
     time.sleep(600)
 
 
-def leave(rank: Rank, role: str) -> None:
+def leave(rank: Rank, role: str, code: int = 0) -> None:
     rank.ready()
     if rank.role == role:
-        os._exit(0)
+        os._exit(code)
     time.sleep(600)
 
 
@@ -119,3 +119,11 @@ def flood(rank: Rank, points: int) -> None:
     rank.ready()
     for step in range(points):
         rank.recorder.log({"a": step, "b": -step}, step=step)
+
+
+def kill_the_fork_server(rank: Rank, number: int) -> None:
+    """Kill the process that all ranks were forked from; the kernel kills them with it."""
+    rank.ready()
+    if rank.index == 0:
+        os.kill(os.getppid(), number)
+    time.sleep(60)

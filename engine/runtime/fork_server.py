@@ -2,15 +2,21 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver, get_context, set_forkserver_preload
 from multiprocessing.connection import Connection
 
 from engine.home import ROOT
-from engine.runtime.processes import MARK, mark, me
+from engine.runtime.processes import MARK, describe_exit, mark, me
 
 PRELOAD = "engine.runtime.preload"
+NAME = "fork server"
+EXIT_UNKNOWN = 255
+"""The exit code that multiprocessing gives a rank whose fork server died: only that server could have known the real one."""
+EXIT_S = 2.0
+"""How long to wait for the end of a fork server whose pipes have closed: they close a moment before the process has exited."""
 
 
 def start(hurry: bool = False) -> None:
@@ -33,6 +39,27 @@ def start(hurry: bool = False) -> None:
     set_forkserver_preload([PRELOAD])
     with _huge_pages():
         forkserver.ensure_running()
+
+
+def end_of_server(within_s: float = EXIT_S) -> str:
+    """Return how this process's fork server ended, as a sentence; empty where it still runs after `within_s`, or never ran.
+
+    The server is not reaped: multiprocessing does that when it starts the next one.
+    """
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    deadline = time.monotonic() + within_s
+    while pid is not None:
+        try:
+            found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # another process's server
+            return ""
+        if found:
+            code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            return f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before their work was done; the ranks were killed with it."
+        if time.monotonic() >= deadline:
+            return ""
+        time.sleep(0.01)
+    return ""
 
 
 @contextmanager

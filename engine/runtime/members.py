@@ -31,6 +31,8 @@ class Member:
     failed_at: float = 0.0
     echo: bool = False
     """Whether its failure is only that it lost another rank."""
+    exit_is_known: bool = True
+    """False where the fork server, which alone could tell, died first."""
     memory_mb: float | None = None
     cpu_percent: float | None = None
 
@@ -52,7 +54,7 @@ class Member:
             self.state,
             self.latest.last_step,
             self.heard_at,
-            self.process.exitcode,
+            self.process.exitcode if self.exit_is_known else None,
             self.memory_mb,
             self.cpu_percent,
         )

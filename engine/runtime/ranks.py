@@ -14,6 +14,8 @@ import torch
 import torch.multiprocessing as mp
 
 from engine.config import SERVERS
+from engine.errors import RankFailed
+from engine.runtime import fork_server
 from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.members import Member
 from engine.runtime.processes import end_processes
@@ -93,13 +95,18 @@ class Ranks:
     def _start(self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...]) -> Member:
         ours, theirs = context.Pipe()
         process = context.Process(target=rank_main, args=(plan, theirs, function, shared), name=plan.role)
-        process.start()
+        try:
+            process.start()
+        except (OSError, EOFError) as error:
+            if sentence := "" if plan.parent_pid else fork_server.end_of_server():
+                raise RankFailed(fork_server.NAME, sentence) from error
+            raise
         theirs.close()  # so that our end reads end-of-file when the rank has gone
         return Member(plan, process, ours)
 
     def _end_all(self, watch: Watch | None) -> None:
         """End whoever still lives and say so in the store; runs on every way out."""
-        left = end_processes([member.pid for member in self.members if member.process.exitcode is None], GRACE_S)
+        left = end_processes([member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known], GRACE_S)
         if watch:
             watch.take_last_words()
         for member in self.members:

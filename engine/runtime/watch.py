@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.errors import EngineError, RankFailed, StoreBusy, StoreFull
 from engine.recorder import Point
+from engine.runtime import fork_server
 from engine.runtime.members import Member
 from engine.runtime.patience import PATIENCE_S, patiently
 from engine.runtime.processes import describe_exit
@@ -150,6 +151,9 @@ class Watch:
         if member.done_at is not None or member.failure is not None:
             return
         code = member.process.exitcode
+        if code == fork_server.EXIT_UNKNOWN and not member.plan.parent_pid and (sentence := fork_server.end_of_server()):
+            self._lose_all(member, sentence)
+            return
         how = "closed its channel but did not exit" if code is None else describe_exit(code)
         sentence = f"{member.role} (rank {member.plan.index}, pid {member.pid}) {how} before its work was done."
         if self._can_do_without(member):
@@ -159,6 +163,12 @@ class Watch:
             return
         member.failure = RankFailed(member.role, sentence, _tail(self.folder / "logs" / f"{member.role}.log"))
         member.failed_at, member.state = time.monotonic(), "failed"
+
+    def _lose_all(self, first: Member, sentence: str) -> None:
+        """The fork server died, and the kernel killed its ranks: none of them is to blame, and how each ended is not known."""
+        first.failure, first.failed_at = RankFailed(fork_server.NAME, sentence), time.monotonic()
+        for member in self.members:
+            member.exit_is_known = member.process.exitcode not in (None, fork_server.EXIT_UNKNOWN)
 
     def _can_do_without(self, member: Member) -> bool:
         """Say whether the others go on: the rank is expendable, training has begun, and another of its kind is left."""

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from engine.errors import RankFailed
+from engine.errors import RankFailed, RunFailed
 from engine.home import ROOT
 from engine.runtime import fork_server
 from engine.runtime.processes import identity
@@ -120,6 +120,23 @@ def test_a_killed_rank_is_named_with_its_signal_and_last_words(team: Start) -> N
     with pytest.raises(RankFailed, match=r"trainer1 \(rank 0, pid \d+\) was killed by signal 9 \(SIGKILL") as caught:
         team(2).run(functions.die, "trainer1")
     assert "last words" in caught.value.traceback
+
+
+@pytest.mark.parametrize(("number", "name", "expendable"), [(signal.SIGKILL, "SIGKILL", ()), (signal.SIGABRT, "SIGABRT", ("trainer1", "trainer2", "trainer3"))])
+def test_a_fork_server_that_dies_is_named_with_its_signal_and_no_rank_is_blamed(
+    team: Start, number: signal.Signals, name: str, expendable: tuple[str, ...]
+) -> None:
+    ranks = team(3)
+    with pytest.raises(RunFailed, match=rf"^The fork server \(pid \d+\), .* was killed by signal {number} \({name}") as caught:
+        ranks.run(functions.kill_the_fork_server, int(number), expendable=expendable)
+    assert "trainer" not in str(caught.value)
+    assert {(row.state, row.exit_code) for row in sink_of(ranks).rows.values()} == {("ended", None)}, "how the ranks themselves ended is not known"
+    assert not [kind for kind, _ in sink_of(ranks).events if kind == "rank lost"]
+
+
+def test_a_rank_that_exits_with_the_code_of_a_lost_fork_server_is_named_itself(team: Start) -> None:
+    with pytest.raises(RankFailed, match=r"trainer2 .* exited with code 255 before its work was done"):
+        team(2).run(functions.leave, "trainer2", 255)
 
 
 def test_a_rank_that_leaves_early_is_a_failure_although_its_code_is_0(team: Start) -> None:
