@@ -25,13 +25,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from engine.runtime.goodbyes import Goodbyes
 from engine.runtime.rank import Rank
 
 Transport = Literal["rpc", "gloo", "shared_memory"]
 Wire = Literal["float32", "bf16"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-GOODBYE_S = 2.0
-"""So long a server that has ended waits for clients to close their lines; one that is stopped never does."""
 START_S = 60.0
 """So long ranks wait for each other when lines are opened."""
 
@@ -114,8 +113,7 @@ class Exchange:
     wire: Wire = "float32"
     server_device: str = "cpu"
     """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU."""
-    closed: Tensor = field(default_factory=lambda: torch.zeros(0))
-    """uint8 [clients] in shared memory: which lines are closed."""
+    goodbyes: Goodbyes = field(default_factory=lambda: Goodbyes(()))
     boards: Tensor | None = None
     """For shared memory: [clients, 2, size], a pair of vectors for each client."""
 
@@ -133,14 +131,13 @@ class Exchange:
         server_device: str = "cpu",
     ) -> "Exchange":
         """Return an exchange ready to be handed to ranks; raises DataError where shared memory is too small for its vectors."""
-        closed = torch.zeros(len(clients), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
         boards = None
         if transport == "shared_memory":
             from engine.data.sharing import check_room, shared_zeros
 
             check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
             boards = shared_zeros(len(clients), 2, size, dtype=TYPES[wire])
-        return cls(transport, size, server, server_role, clients, patience_s, wire, server_device, closed, boards)
+        return cls(transport, size, server, server_role, clients, patience_s, wire, server_device, Goodbyes.create(clients), boards)
 
     @property
     def client_device(self) -> torch.device:
@@ -170,24 +167,13 @@ class Exchange:
         service = Service(handler)
         with self._carrier().serve(self, rank, service):
             yield service
-            self._wait_for_clients(rank)
-
-    def _wait_for_clients(self, rank: Rank) -> None:
-        deadline = time.monotonic() + GOODBYE_S
-        while time.monotonic() < deadline:
-            closed, gone = self.closed.tolist(), rank.gone()
-            if all(closed[place] or client in gone for place, client in enumerate(self.clients)):
-                return
-            time.sleep(0.002)
+            self.goodbyes.wait(rank)
 
     @contextmanager
     def connect(self, rank: Rank) -> Iterator[Line]:
         """Open this rank's line to the server for the block."""
-        try:
-            with self._carrier().connect(self, rank) as line:
-                yield line
-        finally:
-            self.closed[self.clients.index(rank.index)] = 1
+        with self.goodbyes.at_exit(rank), self._carrier().connect(self, rank) as line:
+            yield line
 
     def _carrier(self) -> Any:
         """Return the module that carries this transport: rpc, gloo or shared_memory."""

@@ -3,49 +3,31 @@
 What happens to a gradient is the method's own: it overrides `push`, and `shrunk` for what to do when a member has left.
 """
 
-import threading
 import time
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from engine.data.weights import FlatSgd
-from engine.errors import RunFailed
 from engine.runtime.exchange import Answer, Request, Respond
 from engine.runtime.ranks import Rank
 from engine.training.learner import flat_state
+from engine.training.membership import Member, Membership
 from engine.training.settings import ServerConfig
 from engine.training.workload import Workload
 
 FETCH, PUSH, LEAVE = range(3)
 
 
-@dataclass
-class Member:
-    """One trainer as the server knows it."""
-
-    index: int
-    role: str
-    step: int = 0
-    """The last step of its own that has arrived."""
-    heard_at: float = field(default_factory=time.monotonic)
-    here: bool = True
-    waits: bool = False
-    """Whether it waits for an answer: then its silence is the server's doing."""
-    respond: Respond | None = None
-
-
-class WeightServer:
+class WeightServer(Membership):
     """Weights and running statistics in one vector `state` [P + B], a version that counts updates, and the trainers.
 
     It is the handler of an exchange: called from several threads, every change of it happens under `lock`, and no call waits.
     """
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
+        super().__init__(rank, config)
         net = workload.net(config.seed)
-        self.config = config
-        self.rank = rank
         self.workload = workload
         self.state = flat_state(net).to(rank.device)
         self.parameters = sum(parameter.numel() for parameter in net.parameters())
@@ -54,22 +36,14 @@ class WeightServer:
         self.total = sum(workload.samples(number) for number in range(1, config.trainers + 1))
         self.version = 0
         self.samples = 0
-        self.members = {number: Member(number, role) for number, role in enumerate(config.trainer_roles, start=1)}
         self.staleness: list[int] = []
         """Of the gradients applied since they were last reported."""
-        self.serve_s = 0.0
-        self.lock = threading.Lock()
-        self.stirred = threading.Event()
-        """Set when a member leaves: the driving thread may have something to do."""
 
     # ---- what the method decides
 
     def push(self, member: Member, request: Request, vector: Tensor, respond: Respond) -> None:
         """Take a gradient (with running statistics, [P + B]) and respond to it, now or later."""
         raise NotImplementedError
-
-    def shrunk(self) -> None:
-        """Do what is due now that a member has left."""
 
     # ---- the exchange's side
 
@@ -83,7 +57,7 @@ class WeightServer:
     def _take(self, member: Member, request: Request, vector: Tensor | None, respond: Respond) -> None:
         member.heard_at = time.monotonic()
         if request.kind == LEAVE:
-            self._leave(member)
+            self.leave(member)
             respond(Answer(self.version), None)
         elif request.kind == FETCH:
             self.send(member, respond, note=member.step)
@@ -91,7 +65,7 @@ class WeightServer:
             self._once_more(member, respond)
         else:
             assert vector is not None
-            self._rejoin(member)
+            self.rejoin(member)
             member.step = request.step
             member.waits = True
             self.samples += request.samples
@@ -126,47 +100,6 @@ class WeightServer:
     def mix_statistics(self, mean: Tensor, share: float) -> None:
         """Move the running statistics to those that trainers sent, by the share of the trainers that they come from."""
         self.state[self.parameters :].lerp_(mean, share)
-
-    # ---- members
-
-    def begin(self) -> None:
-        """Count silence from now on: until here trainers were starting."""
-        with self.lock:
-            for member in self.members.values():
-                member.heard_at = time.monotonic()
-
-    @property
-    def active(self) -> list[Member]:
-        """The members that have not left."""
-        return [member for member in self.members.values() if member.here]
-
-    def _leave(self, member: Member) -> None:
-        if member.here:
-            member.here = False
-            self.shrunk()
-            self.stirred.set()
-
-    def _rejoin(self, member: Member) -> None:
-        if not member.here:
-            member.here = True
-            self.rank.say("trainer back", f"{member.role} was silent for longer than timeout_s and is heard again; its gradients count from here on.")
-
-    def look_after_members(self) -> None:
-        """Part with trainers that died, and with those that are silent for too long; raises RunFailed where the method needs them."""
-        with self.lock:
-            for index in self.rank.gone():
-                self._leave(self.members[index])
-            for member in self.active:
-                silent_s = time.monotonic() - member.heard_at
-                if not member.waits and silent_s > self.config.timeout_s:
-                    self._part_with(member)
-
-    def _part_with(self, member: Member) -> None:
-        sentence = f"{member.role} sent nothing for {self.config.timeout_s:g} s (timeout_s) after its step {member.step}"
-        if self.config.needs_all:
-            raise RunFailed(f"{sentence}, and no update can be made without it. Look at its log, or raise timeout_s where its steps take that long.")
-        self.rank.say("trainer silent", f"{sentence}. The others go on.")
-        self._leave(member)
 
     # ---- checkpoints
 

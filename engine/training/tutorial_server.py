@@ -2,11 +2,12 @@
 
 Kept for its cost, which the engine variant is compared with. Mended: gradients are added under the lock, to buffers of their own
 (zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the module, since RPC sends from
-its memory after the handler has returned; each trainer has its data by itself. Batch-norm's statistics stay the server's first ones, as published.
+its memory after the handler has returned; each trainer has its data by itself; a trainer says when it has no mini-batch left, dead and silent
+ones are missed after timeout_s, and a batch never waits for more gradients than there are trainers. Batch-norm's statistics stay the
+server's first ones, as published.
 """
 
 import copy
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,10 +23,13 @@ from engine.data.datasets import read
 from engine.data.images import PixelSet
 from engine.data.nets import Score
 from engine.data.pil_images import PilImages, timed
+from engine.runtime.goodbyes import Goodbyes
 from engine.runtime.ranks import Rank, Ranks
 from engine.runtime.rpc import answered_later, call, joined
 from engine.training.faults import Faults
+from engine.training.membership import Membership
 from engine.training.parts import parts
+from engine.training.serving import LOOK_S
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, Workload
 
@@ -33,90 +37,124 @@ _server: list["ModuleServer"] = []
 """The server of this process, where it is one."""
 
 
-class ModuleServer:
+class ModuleServer(Membership):
     """A module, its optimizer, and the future that everyone in the present batch waits for."""
 
-    def __init__(self, config: ServerConfig, net: nn.Module, batch: int) -> None:
+    def __init__(self, rank: Rank, config: ServerConfig, net: nn.Module, batch: int) -> None:
+        super().__init__(rank, config)
         self.model = net
         self.batch = batch
         self.copies = batch < config.trainers
         self.optimizer = SGD(net.parameters(), lr=config.learning_rate, momentum=config.momentum)
-        self.lock = threading.Lock()
         self.future: Future[Any] = Future()
         self.arrived = 0
         self.version = 0
-        self.serve_s = 0.0
         for parameter in net.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    def take(self, gradients: list[Tensor]) -> Future[Any]:
-        """Add the gradients; the call that completes the batch steps and answers all."""
+    def give(self, number: int) -> tuple[int, nn.Module]:
+        """Return the module to trainer `number`, with the count of updates in it."""
+        with self.lock:
+            self.members[number].heard_at = time.monotonic()
+            return self._reply()
+
+    def take(self, number: int, gradients: list[Tensor]) -> Future[Any]:
+        """Add the gradients of trainer `number`; the call that completes the batch steps and answers all."""
         with self.lock:
             began = time.thread_time()
+            member = self.members[number]
+            self.rejoin(member)
+            member.step, member.waits = member.step + 1, True
             for parameter, gradient in zip(self.model.parameters(), gradients, strict=True):
                 assert parameter.grad is not None
                 parameter.grad += gradient
             self.arrived += 1
             future = self.future
-            if self.arrived == self.batch:
-                self._step(future)
+            self.shrunk()
             self.serve_s += time.thread_time() - began
             return future
 
-    def _step(self, future: Future[Any]) -> None:
+    def miss(self, number: int) -> None:
+        """Do without trainer `number`, which has no mini-batch left."""
+        with self.lock:
+            self.leave(self.members[number])
+
+    def shrunk(self) -> None:
+        """Step where the batch is complete: it never waits for more trainers than there are."""
+        if self.arrived and self.arrived >= min(self.batch, len(self.active)):
+            self._step()
+
+    def _step(self) -> None:
         for parameter in self.model.parameters():
             assert parameter.grad is not None
-            parameter.grad /= self.batch
+            parameter.grad /= self.arrived
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
-        self.arrived, self.future = 0, Future()
         self.version += 1
-        future.set_result((self.version, copy.deepcopy(self.model) if self.copies else self.model))
+        for member in self.members.values():
+            member.waits, member.heard_at = False, time.monotonic() if member.waits else member.heard_at
+        future, self.future, self.arrived = self.future, Future(), 0
+        future.set_result(self._reply())
+
+    def _reply(self) -> tuple[int, nn.Module]:
+        return self.version, copy.deepcopy(self.model) if self.copies else self.model
 
 
-def fetch() -> tuple[int, nn.Module]:
+def fetch(number: int) -> tuple[int, nn.Module]:
     """Return the server's module; the call pickles all of it."""
-    server = _server[0]
-    with server.lock:
-        return server.version, copy.deepcopy(server.model) if server.copies else server.model
+    return _server[0].give(number)
 
 
 @answered_later
-def push(gradients: list[Tensor]) -> Future[Any]:
+def push(number: int, gradients: list[Tensor]) -> Future[Any]:
     """Hand gradients to the server; answered with the updated module when the batch is complete."""
-    return _server[0].take(gradients)
+    return _server[0].take(number, gradients)
+
+
+def leave(number: int) -> None:
+    """Tell the server that this trainer has no mini-batch left."""
+    _server[0].miss(number)
 
 
 def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
     """Serve `workload` from one rank to all others; return when all have ended."""
     pixels = read(config.dataset) if isinstance(workload, Digits) else None
-    ranks.run(_take_part, config, workload, pixels, batch)
+    goodbyes = Goodbyes.create(tuple(range(1, config.trainers + 1)))
+    ranks.run(_take_part, config, workload, pixels, batch, goodbyes, expendable=config.expendable)
 
 
-def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int) -> None:
+def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Goodbyes) -> None:
     if rank.index == 0:
-        server = ModuleServer(config, workload.net(config.seed), batch)
-        _server[:] = [server]
-        with joined(rank, config.patience_s):
-            rank.ready()
-            with rank.recorder.phase("wait"):
-                rank.barrier("trained")
-            rank.recorder.spend("serve", server.serve_s)
-        if pixels is not None:
-            _test(server, config, pixels, rank)
+        _serve(rank, config, ModuleServer(rank, config, workload.net(config.seed), batch), pixels, goodbyes)
         return
-    with joined(rank, config.patience_s):
+    with goodbyes.at_exit(rank), joined(rank, config.patience_s):
         rank.ready()
         _train(rank, config, workload, pixels)
-        with rank.recorder.phase("wait"):
-            rank.barrier("trained")
+        call("ps", leave, rank.index)
+
+
+def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: PixelSet | None, goodbyes: Goodbyes) -> None:
+    """Be the server until every trainer has left; then test the weights."""
+    _server[:] = [server]
+    with joined(rank, config.patience_s):
+        rank.ready()
+        server.begin()
+        while server.active:
+            with rank.recorder.phase("wait"):
+                server.stirred.wait(LOOK_S)
+                server.stirred.clear()
+            server.look_after_members()
+        goodbyes.wait(rank)
+        rank.recorder.spend("serve", server.serve_s)
+    if pixels is not None:
+        _test(server, config, pixels, rank)
 
 
 def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> None:
     record, faults = rank.recorder, Faults(rank, config, rank.index)
     torch.manual_seed(rank.seed - 1)
     with record.phase("communicate"):
-        version, model = call("ps", fetch)
+        version, model = call("ps", fetch, rank.index)
     record.exchanged(_bytes(model))
     done, total = 0, workload.samples(rank.index)
     for step, (inputs, targets) in enumerate(timed(_batches(rank, config, workload, pixels), record), start=1):
@@ -128,7 +166,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
             value = loss.item()
         with record.phase("communicate"):
             before = version
-            version, model = call("ps", push, [parameter.grad for parameter in model.parameters()])
+            version, model = call("ps", push, rank.index, [parameter.grad for parameter in model.parameters()])
         record.exchanged(_bytes(model) + sum(parameter.nbytes for parameter in model.parameters()))
         done += len(targets)
         values = {"train/loss": value}

@@ -230,16 +230,28 @@ def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
 
 
-@pytest.mark.parametrize(("trainers", "batch"), [(2, 2), (2, 1)])
-def test_the_tutorial_variant_trains_the_same_method(tmp_path: Path, trainers: int, batch: int) -> None:
-    name = "parameter_server" if batch == trainers else "async_sgd"
-    config = config_of(name, trainers, variant="tutorial", start_method="spawn", batch_size=256)
+@pytest.mark.parametrize(("trainers", "batch", "batch_size", "steps"), [(2, 2, 718, [1, 2]), (2, 1, 256, [3, 3]), (4, 3, 32, [12, 12, 12, 12])])
+def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_that_is_done(
+    tmp_path: Path, trainers: int, batch: int, batch_size: int, steps: list[int]
+) -> None:
+    name = "parameter_server" if batch > 1 else "async_sgd"
+    whole = {"batch_update_size": batch} if batch > 1 else {}
+    config = config_of(name, trainers, variant="tutorial", start_method="spawn", batch_size=batch_size, **whole)
     ranks, sink = ranks_of(config, tmp_path)
     ranks.start_method = "forkserver"  # spawn is the same, four times as slow to start
-    workload = Digits(load("digits"), trainers, 256, 1)
-    tutorial_server.run(config, ranks, workload, batch)
-    assert [len(sink.values("train/loss", index)) for index in (1, 2)] == [3, 3]
+    tutorial_server.run(config, ranks, Digits(load("digits"), trainers, batch_size, 1), batch)
+    assert [len(sink.values("train/loss", index)) for index in range(1, trainers + 1)] == steps
     assert all(0 < loss < 3 for loss in sink.values("train/loss"))
+    assert len(sink.values("test/accuracy", 0)) == 1
+
+
+def test_a_tutorial_run_goes_on_without_a_killed_trainer_where_an_update_does_not_need_it(tmp_path: Path) -> None:
+    config = config_of("async_sgd", 2, variant="tutorial", start_method="spawn", batch_size=256, kill_trainer=1, kill_at_step=2)
+    ranks, sink = ranks_of(config, tmp_path)
+    ranks.start_method = "forkserver"
+    method("async_sgd")(config, ranks)
+    assert [kind for kind, _ in sink.events] == ["trainer killed", "rank lost"]
+    assert len(sink.values("train/loss", 2)) == 3
     assert len(sink.values("test/accuracy", 0)) == 1
 
 

@@ -6,7 +6,8 @@ from torch import Tensor
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.runtime.exchange import Request, Respond
 from engine.runtime.ranks import Rank
-from engine.training.server import Member, WeightServer
+from engine.training.membership import Member
+from engine.training.server import WeightServer
 from engine.training.workload import Workload
 
 

@@ -1,0 +1,83 @@
+"""The trainers as their server knows them: who is here, who waits for an answer, and who has been silent for longer than timeout_s."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from engine.errors import RunFailed
+from engine.runtime.exchange import Respond
+from engine.runtime.ranks import Rank
+from engine.training.settings import ServerConfig
+
+
+@dataclass
+class Member:
+    """One trainer as the server knows it."""
+
+    index: int
+    role: str
+    step: int = 0
+    """The last step of its own that has arrived."""
+    heard_at: float = field(default_factory=time.monotonic)
+    here: bool = True
+    waits: bool = False
+    """Whether it waits for an answer: then its silence is the server's doing."""
+    respond: Respond | None = None
+
+
+class Membership:
+    """The members of one server. All but `begin` and `look_after_members` are called under `lock`."""
+
+    def __init__(self, rank: Rank, config: ServerConfig) -> None:
+        self.rank = rank
+        self.config = config
+        self.members = {number: Member(number, role) for number, role in enumerate(config.trainer_roles, start=1)}
+        self.serve_s = 0.0
+        """CPU seconds of the threads that answer."""
+        self.lock = threading.Lock()
+        self.stirred = threading.Event()
+        """Set when a member leaves: the driving thread may have something to do."""
+
+    def shrunk(self) -> None:
+        """Do what is due now that a member has left."""
+
+    def begin(self) -> None:
+        """Count silence from now on: until here trainers were starting."""
+        with self.lock:
+            for member in self.members.values():
+                member.heard_at = time.monotonic()
+
+    @property
+    def active(self) -> list[Member]:
+        """The members that have not left."""
+        return [member for member in self.members.values() if member.here]
+
+    def leave(self, member: Member) -> None:
+        """Do without a member from now on."""
+        if member.here:
+            member.here = False
+            self.shrunk()
+            self.stirred.set()
+
+    def rejoin(self, member: Member) -> None:
+        """Count on a member again that was thought to be gone."""
+        if not member.here:
+            member.here = True
+            self.rank.say("trainer back", f"{member.role} was silent for longer than timeout_s and is heard again; its gradients count from here on.")
+
+    def look_after_members(self) -> None:
+        """Part with trainers that died, and with those that are silent for too long; raises RunFailed where the method needs them."""
+        with self.lock:
+            for index in self.rank.gone():
+                self.leave(self.members[index])
+            for member in self.active:
+                silent_s = time.monotonic() - member.heard_at
+                if not member.waits and silent_s > self.config.timeout_s:
+                    self._part_with(member)
+
+    def _part_with(self, member: Member) -> None:
+        sentence = f"{member.role} sent nothing for {self.config.timeout_s:g} s (timeout_s) after its step {member.step}"
+        if self.config.needs_all:
+            raise RunFailed(f"{sentence}, and no update can be made without it. Look at its log, or raise timeout_s where its steps take that long.")
+        self.rank.say("trainer silent", f"{sentence}. The others go on.")
+        self.leave(member)
