@@ -1,12 +1,10 @@
 """Charts of scaling: time, throughput, speed-up and efficiency against a count, with fitted laws; time to a target. Pure; the theme gives colours."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
-from typing import Any
 
 import plotly.graph_objects as go
 
-from app.sweep_figures import SYMBOLS, scale
+from app.sweep_figures import SYMBOLS, error_bars, scale
 from engine.analysis.intervals import Interval
 from engine.analysis.laws import Fit
 from engine.analysis.speedup import Size
@@ -68,11 +66,10 @@ def picture(
 
 def _line(drawn: go.Figure, name: str, points: Sequence[tuple[Size, Interval]], symbol: str) -> None:
     """Add means with their 95 % intervals; sizes whose ranks were in each other's way are hollow."""
-    reach: list[Any] = [found.high - found.mean if isfinite(found.high) else 0.0 for _, found in points]
     drawn.add_scatter(
         x=[size.count for size, _ in points],
         y=[found.mean for _, found in points],
-        error_y={"type": "data", "array": reach, "thickness": 1.2, "width": 4, "visible": any(reach)},
+        error_y=error_bars([found for _, found in points]),
         customdata=[[size.runs, size.crowded or "a core or GPU for each"] for size, _ in points],
         name=name,
         mode="lines+markers",

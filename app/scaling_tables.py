@@ -19,7 +19,7 @@ SHARES = {"work": ("compute", "update", "data", "evaluate"), "communication": ("
 
 
 def sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> Table:
-    """Return a row for each line and size; a ± is half the width of the 95 % interval."""
+    """Return a row for each line and size; low and high are the ends of the 95 % interval."""
     unit = found.unit or "runs"
     columns = (LINE, found.field, "runs", *named("time_s", f"{unit}_per_second", "speed_up", "efficiency"), "oversubscribed")
     rows = [
@@ -66,13 +66,13 @@ def of_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def named(*names: str) -> Iterator[str]:
-    """Yield the columns of intervals: of each its mean, and half its width."""
+    """Yield the columns of intervals: of each its mean, and its ends."""
     for name in names:
-        yield from (name, f"{name} ±")
+        yield from (name, f"{name} low", f"{name} high")
 
 
 def intervals(*found: Interval | None) -> Iterator[float | None]:
     """Yield the cells of intervals; nothing where none could be told."""
     for each in found:
         yield each.mean if each else None
-        yield each.high - each.mean if each and isfinite(each.high) else None
+        yield from (each.low, each.high) if each and isfinite(each.high) else (None, None)

@@ -124,9 +124,11 @@ def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
 
 
 def with_interval(found: Interval | None) -> str:
-    """Return a mean with half the width of its interval, a dash where there is none."""
+    """Return a mean with half the width of its interval, or the ends of one that is not even on both sides; a dash where there is no mean."""
     if found is None:
         return "–"
-    half = found.high - found.mean
-    half = 0.0 if half < 1e-9 * abs(found.mean) else half  # what sums of equal numbers leave behind
-    return f"{number(found.mean)} ± {number(half, 2)}" if isfinite(found.high) else number(found.mean)
+    if not isfinite(found.high):
+        return number(found.mean)
+    up, down = (0.0 if half < 1e-9 * abs(found.mean) else half for half in (found.high - found.mean, found.mean - found.low))  # what rounding leaves
+    even = abs(up - down) <= 0.01 * up
+    return f"{number(found.mean)} ± {number(up, 2)}" if even else f"{number(found.mean)} ({number(found.low, 2)} to {number(found.high, 2)})"

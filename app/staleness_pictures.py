@@ -1,12 +1,10 @@
 """Charts of staleness: its mean against what the number of trainers lets expect, how it is spread, and a result along it. Pure; the theme gives colours."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Any
 
 import plotly.graph_objects as go
 
-from app.sweep_figures import SYMBOLS
+from app.sweep_figures import SYMBOLS, error_bars
 from engine.analysis.counts import Counts, percentile
 from engine.analysis.staleness import Price, Size, Stale
 
@@ -22,11 +20,10 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
     figure, colours = go.Figure(), list[int]()
     for colour, (name, of_line) in enumerate(sizes.items()):
         symbol = SYMBOLS[colour % len(SYMBOLS)]
-        reach: list[Any] = [size.mean.high - size.mean.mean if isfinite(size.mean.high) else 0.0 for size in of_line]
         figure.add_scatter(
             x=[size.expected for size in of_line],
             y=[size.mean.mean for size in of_line],
-            error_y={"type": "data", "array": reach, "thickness": 1.2, "width": 4, "visible": any(reach)},
+            error_y=error_bars([size.mean for size in of_line]),
             customdata=[[size.runs, size.trainers] for size in of_line],
             name=name or "measured",
             mode="lines+markers",

@@ -9,7 +9,7 @@ from engine.transfer.tables import Table
 
 
 def sizes_frame(by_line: Mapping[str, Sequence[Size]], result: str) -> Table:
-    """Return a row for each line and number of trainers; a ± is half the width of the 95 % interval, `result` the metric beside it."""
+    """Return a row for each line and number of trainers; low and high are the ends of the 95 % interval, `result` the metric beside it."""
     columns = (LINE, "trainers", "runs", "expected", *named("mean_staleness"), "p99", "highest", *(named(result) if result else ()))
     rows = [
         (

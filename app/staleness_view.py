@@ -42,7 +42,7 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     lines: Lines = {}
     for run in found:
         lines.setdefault(_title(told, run.line), []).append(run)
-    by_line = {name: sizes(own) for name, own in lines.items()}
+    by_line = {name: sizes(own, metric(result).bounds) for name, own in lines.items()}
     _mean_section(lines, by_line, key)
     if result:
         _result_section(lines, by_line, result, key)

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import log10
+from math import isfinite, log10
+from typing import Any
 
 import plotly.graph_objects as go
 
 from app.sweep_numbers import Lines, axis, is_numeric, line_name
 from engine.analysis.groups import Group
+from engine.analysis.intervals import Interval
 from engine.metrics import metric
 from engine.store import Sweep
 from engine.sweep_values import value_in_words
@@ -99,6 +101,13 @@ def measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, 
             marker={"symbol": symbol, "size": 8},
             hovertemplate=f"%{{y:.4g}} {unit}, mean of %{{customdata}}<extra>{title}</extra>",
         )
+
+
+def error_bars(found: Sequence[Interval]) -> dict[str, Any]:
+    """Return plotly's error bars of means: from the lower to the upper end of each interval, none where there is no interval."""
+    reach: list[Any] = [each.high - each.mean if isfinite(each.high) else 0.0 for each in found]
+    down: list[Any] = [each.mean - each.low if isfinite(each.high) else 0.0 for each in found]
+    return {"type": "data", "symmetric": False, "array": reach, "arrayminus": down, "thickness": 1.2, "width": 4, "visible": any(reach)}
 
 
 def scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:

@@ -1,12 +1,10 @@
 """Charts of time to a target: its two factors and their product, each against a count. Pure; the theme gives colours."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
-from typing import Any
 
 import plotly.graph_objects as go
 
-from app.sweep_figures import SYMBOLS, scale
+from app.sweep_figures import SYMBOLS, error_bars, scale
 from engine.analysis.intervals import Interval
 from engine.analysis.targets import Reached
 
@@ -23,11 +21,10 @@ def part(name: str, lines: Mapping[str, Sequence[Reached]], x_title: str, unit: 
     figure, colours = go.Figure(), list[int]()
     for colour, (line, sizes) in enumerate(lines.items()):
         points = [(each, found) for each in sizes if (found := PARTS[name](each))]
-        reach: list[Any] = [found.high - found.mean if isfinite(found.high) else 0.0 for _, found in points]
         figure.add_scatter(
             x=[each.count for each, _ in points],
             y=[found.mean for _, found in points],
-            error_y={"type": "data", "array": reach, "thickness": 1.2, "width": 4, "visible": any(reach)},
+            error_y=error_bars([found for _, found in points]),
             customdata=[[each.reached, each.runs] for each, _ in points],
             name=line or "measured",
             mode="lines+markers",

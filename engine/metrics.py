@@ -1,6 +1,7 @@
 """Every metric and histogram by name: its label, its unit and which way is better. Torch-free."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 
@@ -17,6 +18,15 @@ class Metric:
     """Whether it is a curve over steps (else one number per run or rank)."""
     band: bool = False
     """Whether its values scatter so much that they are drawn as a mean with a band over all ranks, not as a line a rank."""
+    smooth: bool = True
+    """Whether a long curve may be smoothed; not where its values are sums so far, or means of many."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest possible value."""
+        if self.unit == "%":
+            return 0.0, 100.0
+        return (0.0 if self.name in METRICS and self.name.startswith("perf/") else -inf), inf
 
 
 METRICS = {
@@ -40,6 +50,7 @@ METRICS = {
             "steps",
             None,
             "Half the length of the newest round's first episode, half what it was before: a smoothed curve.",
+            smooth=False,
         ),
         Metric("perf/samples_per_second", "Throughput", "samples/s", "max", "Samples trained on per second, over all ranks."),
         Metric("perf/env_steps_per_second", "Throughput", "env steps/s", "max", "Environment steps per second, over all ranks."),
@@ -53,8 +64,8 @@ METRICS = {
             "min",
             "Updates that others made between a trainer's fetch (or read) of the weights and its push (or write).",
         ),
-        Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied."),
-        Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied."),
+        Metric("perf/staleness_mean", "Mean staleness", "updates", "min", "Mean over the last hundred gradients that the server applied.", smooth=False),
+        Metric("perf/staleness_p99", "Staleness, 99th percentile", "updates", "min", "Over the last hundred gradients that the server applied.", smooth=False),
         Metric(
             "perf/exchanged",
             "Data exchanged",
@@ -62,14 +73,22 @@ METRICS = {
             None,
             "Vectors between a rank and others so far, both ways, each counted once; in shared memory what one lays down for another. Heads of messages count "
             "nothing.",
+            smooth=False,
         ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches that wait to be learned from."),
         Metric("perf/policy_age", "Policy age", "updates", "min", "Updates made between the start of a batch and learning from it."),
-        Metric("perf/steps_used", "Steps used", "%", "max", "Of the env steps that were learned from or thrown away so far, the share learned from."),
         Metric(
-            "perf/synchronizations", "Synchronizations", "per 1000 steps", "min", "Times that players and learner waited for each other, per 1000 env steps."
+            "perf/steps_used", "Steps used", "%", "max", "Of the env steps that were learned from or thrown away so far, the share learned from.", smooth=False
         ),
-        Metric("perf/mixed_rollouts", "Mixed rollouts", "%", "min", "Share of batches during which the policy changed."),
+        Metric(
+            "perf/synchronizations",
+            "Synchronizations",
+            "per 1000 steps",
+            "min",
+            "Times that players and learner waited for each other, per 1000 env steps.",
+            smooth=False,
+        ),
+        Metric("perf/mixed_rollouts", "Mixed rollouts", "%", "min", "Share of batches during which the policy changed.", smooth=False),
         Metric("perf/first_micro_batch_s", "Time to first micro-batch", "s", "min", "From all ranks ready to the first stage's first forward.", live=False),
         Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
         Metric("perf/activations_held", "Activations held", "MB", "min", "The most that a stage held for backwards at one time.", live=False),

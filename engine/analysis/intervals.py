@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, isfinite, sqrt
 from typing import Literal
 
 Equivalence = Literal["within", "outside", "undecided"]
@@ -16,6 +16,12 @@ class Interval:
     low: float
     high: float
     count: int
+
+    def within(self, least: float, most: float = inf) -> "Interval":
+        """Return the interval cut at the least and the greatest possible value: it covers the true one as often as before. One of no width known stays so."""
+        if not isfinite(self.high - self.low):
+            return self
+        return Interval(self.mean, max(self.low, least), min(self.high, most), self.count)
 
 
 def mean_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor, inf, sqrt
+from math import floor, inf, isfinite, sqrt
 from typing import Any
 
 from engine.analysis.intervals import student
@@ -10,6 +10,8 @@ from engine.analysis.study import Timing
 
 POOR = 0.15
 """The error of a fit from which its sentence says so."""
+WIDEST = 0.5
+"""The largest interval of a share (0 to 1) that still states it; with a wider one the law is not fitted."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,14 @@ class Law:
     name: str
     source: str
     parameters: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+    """The least and the greatest possible value of each parameter."""
     speed_up: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A fitted number with its 95 % interval."""
+    """A fitted number with its 95 % interval, all within the law's bounds."""
 
     name: str
     value: float
@@ -63,16 +67,18 @@ def _scalability(count: Any, contention: Any, coherency: Any) -> Any:
     return count / (1 + contention * (count - 1) + coherency * count * (count - 1))
 
 
-AMDAHL = Law("Amdahl", "Amdahl 1967", ("serial share",), _amdahl)
-GUSTAFSON = Law("Gustafson", "Gustafson 1988", ("serial share",), _gustafson)
-SCALABILITY = Law("Universal Scalability Law", "Gunther 1993", ("contention", "coherency"), _scalability)
+SHARE = (0.0, 1.0)
+AMDAHL = Law("Amdahl", "Amdahl 1967", ("serial share",), (SHARE,), _amdahl)
+GUSTAFSON = Law("Gustafson", "Gustafson 1988", ("serial share",), (SHARE,), _gustafson)
+SCALABILITY = Law("Universal Scalability Law", "Gunther 1993", ("contention", "coherency"), (SHARE, (0.0, inf)), _scalability)
 LAWS = (AMDAHL, GUSTAFSON, SCALABILITY)
 
 
 def fit(law: Law, timings: Sequence[Timing]) -> Fit | str:
     """Return a law fitted to the runs of one line by least squares of relative differences; or why it can't be, in words.
 
-    Work a second at 1 is fitted too, so that the reference point's own error counts. Intervals are Student's, from the fit's covariance.
+    Work a second at 1 is fitted too, so that the reference point's own error counts. Intervals are Student's, from the covariance of the fit without
+    bounds, cut at the law's bounds: the true value lies within these, so they cover it as often. A law whose interval lies beyond a bound is refused.
     """
     freedom = len(timings) - len(law.parameters) - 1
     if freedom < 1:
@@ -85,25 +91,55 @@ def fit(law: Law, timings: Sequence[Timing]) -> Fit | str:
 
     counts, rates = (np.array([getattr(timing, name) for timing in timings], dtype=float) for name in ("count", "per_second"))
     base = float(rates[counts == counts.min()].mean())
+
+    def rate(count: Any, first: Any, *parameters: Any) -> Any:
+        return first * law.speed_up(count, *parameters)
+
+    def fitted(**options: Any) -> tuple[Any, Any]:
+        start = [1.0, *([0.05, 0.005][: len(law.parameters)])]
+        found: tuple[Any, Any] = curve_fit(rate, counts, rates / base, p0=start, sigma=rates / base, maxfev=5_000, **options)
+        return found
+
     try:
-        found, covariance = curve_fit(
-            lambda count, rate, *parameters: rate * law.speed_up(count, *parameters),
-            counts,
-            rates / base,
-            p0=[1.0, *([0.05, 0.005][: len(law.parameters)])],
-            sigma=rates / base,
-            maxfev=5_000,
-        )
+        found, covariance = fitted()
+        if not np.all(np.isfinite(covariance)):
+            return "These sizes don't tell its parameters apart. Add sizes."
+        reach = student(0.95, freedom) * np.sqrt(np.diag(covariance))
+        intervals = list(zip((found - reach)[1:].tolist(), (found + reach)[1:].tolist(), strict=True))
+        if why := _beyond(law, intervals):
+            return why
+        least, most = zip(*law.bounds, strict=True)
+        if np.any(found[1:] < least) or np.any(found[1:] > most):
+            found, _ = fitted(bounds=([0.0, *least], [inf, *most]), method="dogbox")  # which reaches a bound, not only its neighbourhood
     except (RuntimeError, OptimizeWarning):
         return "No parameters bring it near these runs."
-    if not np.all(np.isfinite(covariance)):
-        return "These sizes don't tell its parameters apart. Add sizes."
-    reach = student(0.95, freedom) * np.sqrt(np.diag(covariance))
     parameters = tuple(
-        Parameter(name, float(value), float(value - half), float(value + half)) for name, value, half in zip(law.parameters, found[1:], reach[1:], strict=True)
+        _within(name, value, interval, bounds) for name, value, interval, bounds in zip(law.parameters, found[1:].tolist(), intervals, law.bounds, strict=True)
     )
-    expected = found[0] * law.speed_up(counts, *found[1:])
+    expected = rate(counts, *found)
     return Fit(law, float(found[0] * base), parameters, float(np.sqrt(np.mean((expected * base / rates - 1) ** 2))))
+
+
+def _beyond(law: Law, intervals: Sequence[tuple[float, float]]) -> str:
+    """Return why these intervals state no possible law, in words; empty where they do."""
+    for name, (low, high), (least, most) in zip(law.parameters, intervals, law.bounds, strict=True):
+        if low > most:
+            return f"Its {name} would be above {most:g}: these runs slow down more than this law allows."
+        if high < least:
+            return f"Its {name} would be below {least:g}: these runs speed up more than this law allows."
+        known = min(high, most) - max(low, least)
+        if isfinite(most) and known > WIDEST * (most - least):
+            return (
+                f"The 95 % interval of its {name} reaches from {max(low, least):.2g} to {min(high, most):.2g}, more than half of what is possible: "
+                "too few runs to state it. Add seeds or sizes."
+            )
+    return ""
+
+
+def _within(name: str, value: float, interval: tuple[float, float], bounds: tuple[float, float]) -> Parameter:
+    """Return a parameter with its interval cut at the bounds; one that lies on a bound is put there."""
+    low, high = (min(max(end, bounds[0]), bounds[1]) for end in interval)
+    return Parameter(name, min(max(value, low), high), low, high)
 
 
 def best_count(found: Fit) -> float:

@@ -58,9 +58,9 @@ def _size(count: int, timings: Sequence[Timing], reference: dict[int, float], ba
     return Size(
         count,
         len(timings),
-        mean_interval([timing.execution_time_s for timing in timings]),
-        mean_interval([timing.per_second for timing in timings]),
-        mean_interval(ratios) if ratios else None,
-        mean_interval([ratio / at_once for ratio in ratios]) if ratios else None,
+        mean_interval([timing.execution_time_s for timing in timings]).within(0.0),
+        mean_interval([timing.per_second for timing in timings]).within(0.0),
+        mean_interval(ratios).within(0.0) if ratios else None,
+        mean_interval([ratio / at_once for ratio in ratios]).within(0.0) if ratios else None,
         next((timing.crowded for timing in timings if timing.crowded), ""),
     )

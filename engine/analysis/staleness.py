@@ -8,7 +8,7 @@ others, or is held back by a bound, and gradients that are dropped, make it less
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, Literal
 
 from engine.analysis.counts import Counts, mean, percentile, together
@@ -98,19 +98,19 @@ def stale_runs(runs: Sequence[RunRow], counts: Mapping[int, Mapping[str, Counts]
     ]
 
 
-def sizes(runs: Sequence[Stale]) -> list[Size]:
-    """Return the runs by line and expected mean, in the order of lines and sizes."""
+def sizes(runs: Sequence[Stale], bounds: tuple[float, float] = (-inf, inf)) -> list[Size]:
+    """Return the runs by line and expected mean, in the order of lines and sizes; `bounds` are those of a result."""
     groups: dict[tuple[tuple[Any, ...], float, int], list[Stale]] = {}
     for run in runs:
         groups.setdefault((run.line, run.expected, run.trainers), []).append(run)
     lines = list(dict.fromkeys(run.line for run in runs))
-    return [_size(groups[key]) for key in sorted(groups, key=lambda key: (lines.index(key[0]), key[1:]))]
+    return [_size(groups[key], bounds) for key in sorted(groups, key=lambda key: (lines.index(key[0]), key[1:]))]
 
 
-def _size(runs: Sequence[Stale]) -> Size:
+def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> Size:
     whole, results = together(run.counts for run in runs), [run.result for run in runs if run.result is not None]
-    first, of_runs = runs[0], mean_interval([run.mean for run in runs])
-    result = mean_interval(results) if results else None
+    first, of_runs = runs[0], mean_interval([run.mean for run in runs]).within(0.0)
+    result = mean_interval(results).within(*bounds) if results else None
     return Size(first.line, first.trainers, first.expected, len(runs), of_runs, percentile(whole, 99), max(whole), result)
 
 

@@ -59,8 +59,8 @@ def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequenc
     if not found:
         return Reached(line, count, len(ids), 0)
     seconds = [time_s / updates for updates, time_s in found if updates]
-    updates, times = mean_interval([updates for updates, _ in found]), mean_interval([time_s for _, time_s in found])
-    return Reached(line, count, len(ids), len(found), updates, mean_interval(seconds) if seconds else None, times)
+    updates, times = (mean_interval(values).within(0.0) for values in zip(*found, strict=True))
+    return Reached(line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times)
 
 
 def split_in_words(reached: Sequence[Reached], plural: str, unit: str) -> str:

@@ -72,6 +72,14 @@ def test_time_to_a_target_is_steps_times_seconds_a_step() -> None:
     assert to_target(timings, {})[0].updates is None
 
 
+def test_no_interval_of_a_time_to_a_target_reaches_below_0() -> None:
+    timings = made(lambda count: count, (1,), seeds=2)
+    (found,) = to_target(timings, {timings[0].run_id: (100, 20.0), timings[1].run_id: (900, 300.0)})
+    assert found.updates and found.update_s and found.time_s
+    assert (found.updates.low, found.update_s.low, found.time_s.low) == (0, 0, 0)
+    assert found.time_s.high > found.time_s.mean == 160.0
+
+
 @pytest.mark.parametrize(("values", "name", "wanted"), [((98.27, 98.9), "test/accuracy", 98.2), ((-1400.3, -200.0), "test/episodic_return", -1410.0)])
 def test_the_target_offered_is_one_that_every_run_reached(values: tuple[float, ...], name: str, wanted: float) -> None:
     runs = [run(number, best={name: value}, last={name: value}) for number, value in enumerate(values)]

@@ -25,6 +25,13 @@ def test_one_value_says_nothing_of_its_spread() -> None:
     assert sign([3.0]) == 0
 
 
+def test_an_interval_is_cut_where_no_value_is_possible() -> None:
+    found = mean_interval([1.0, 3.0]).within(0.0)
+    assert (found.low, found.mean, found.high) == (0.0, 2.0, mean_interval([1.0, 3.0]).high)
+    assert mean_interval([99.0, 99.9]).within(0.0, 100.0).high == 100.0
+    assert mean_interval([3.0]).within(0.0, 100.0) == mean_interval([3.0]), "one value has no interval"
+
+
 @pytest.mark.parametrize("shift", [-2.0, -1.0, -0.85, -0.5, 0.0, 0.5, 0.85, 1.0, 2.0])
 def test_equivalence_is_two_one_sided_tests(shift: float) -> None:
     values, value, tolerance = [shift - 0.2, shift, shift + 0.2, shift + 0.05], 0.0, 0.9

@@ -7,7 +7,7 @@ import pytest
 
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.speedup import sizes, why_no_fit
-from engine.analysis.study import axis_of, differing, study
+from engine.analysis.study import Timing, axis_of, differing, study
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from tests.analysis.timings import WORK, made, of_time
@@ -51,6 +51,13 @@ def test_intervals_pair_seeds_and_one_seed_has_none() -> None:
     single = sizes(of_time([(1, 10.0), (2, 5.0)]))[1].speed_up
     assert single is not None
     assert single.high == float("inf")
+
+
+def test_no_interval_of_a_time_or_a_speed_up_reaches_below_0() -> None:
+    timings = [Timing(place, (), count, place % 2, time_s, WORK, "") for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])]
+    for size in sizes(timings):
+        for each in (size.time_s, size.per_second, size.speed_up, size.efficiency):
+            assert each is not None and 0 <= each.low <= each.mean <= each.high
 
 
 @pytest.mark.parametrize(

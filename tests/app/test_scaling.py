@@ -10,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 from app.breakdown_view import stacked
 from app.numbers_of_runs import read_run_ids
 from app.scaling_pictures import MEASURES, picture
+from app.scaling_tables import intervals, named
 from app.scaling_view import with_interval
 from app.studying import of_sweep
+from app.sweep_figures import error_bars
 from engine.analysis.breakdown import bars
 from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.laws import SCALABILITY
@@ -231,6 +233,16 @@ def test_equal_numbers_have_an_interval_of_zero_not_of_what_rounding_left() -> N
     assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 ± 0"
     assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 ± 0"
     assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 ± 0.25"
+
+
+def test_an_interval_cut_at_what_is_possible_is_told_by_its_ends() -> None:
+    cut = mean_interval([1.0, 3.0]).within(0.0)
+    assert with_interval(cut) == "2 (0 to 15)"
+    bars = error_bars([cut, mean_interval([2.0, 2.2, 2.1]), mean_interval([5.0])])
+    assert bars["array"] == pytest.approx([12.706, 0.2484, 0.0], rel=1e-3)
+    assert bars["arrayminus"] == pytest.approx([2.0, 0.2484, 0.0], rel=1e-3)
+    assert dict(zip(named("time_s"), intervals(cut), strict=True)) == {"time_s": 2.0, "time_s low": 0.0, "time_s high": cut.high}
+    assert list(intervals(mean_interval([5.0]).within(0.0), None)) == [5.0, None, None, None, None, None]
 
 
 def test_a_target_in_the_address_is_taken(home: Home) -> None:
