@@ -107,7 +107,7 @@ def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
-    picture = compare_curves.of_runs(drawn, found.names, found.looks, view.smooth)
+    picture = compare_curves.of_runs(drawn, found.names, found.looks, compare_curves.weight(name, view.smooth))
     return _Chart(picture, {curve.run_id for curve in drawn}, (thinned,), lambda: curves_frame(drawn, found.names, view.x), total > shown)
 
 
@@ -129,7 +129,7 @@ def _axes(view: View, metrics: Sequence[str]) -> View:
     view = log_toggle(log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards")
     if view.group:
         return view
-    help_text = "Of curves with many points; the raw line stays visible behind it."
+    help_text = "Exponential moving average of noisy curves with many points; the raw line stays visible behind it. Sums and constants are never smoothed."
     return replace(view, smooth=st.slider("Smoothing", 0.0, 0.98, key=key_of("smooth", view.smooth), step=0.02, width=180, help=help_text))
 
 

@@ -1,7 +1,7 @@
 """The curves of compared runs as a plotly figure: single runs with their raw line behind the smoothed one, or groups with bands. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -123,23 +123,41 @@ def compact(values: Floats) -> Any:
     return values.astype(np.int32) if finite.size == values.size and (finite % 1 == 0).all() else values.astype(np.float32)
 
 
+def weight(name: str, asked: float) -> float:
+    """Return by how much (0 to 1) the curves of a metric are smoothed where so much is asked for."""
+    return asked if metric(name).smooth else 0.0
+
+
 def smoothed(values: Floats, weight: float) -> Floats:
-    """Return the exponential moving average, corrected for its start, as the live curves have it; a gap stays a gap."""
+    """Return the exponential moving average, corrected for its start, as smooth.js has it: within the values so far; a gap stays a gap."""
     found = np.empty(values.shape)
-    total = norm = 0.0
+    mean, norm = np.nan, 0.0
     for place, value in enumerate(values.tolist()):
         if value != value:
             found[place] = np.nan
             continue
-        total, norm = total * weight + value * (1 - weight), norm * weight + (1 - weight)
-        found[place] = total / norm
+        norm = norm * weight + (1 - weight)
+        mean = value if mean != mean else mean + (value - mean) * ((1 - weight) / norm)
+        found[place] = mean
     return found
+
+
+def is_monotone(values: Floats) -> bool:
+    """Say whether a curve only rises, only falls, or never changes: it has no noise, and an average would lag behind it."""
+    steps = np.diff(values[np.isfinite(values)])
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def above_zero(low: Floats, values: Floats) -> Floats:
     """Return the lower end of a band with what a logarithmic axis can't show put at the least positive of the values (where there is one)."""
     positive = values[values > 0]
     return np.where(low > 0, low, positive.min()) if positive.size else low
+
+
+def possible(found: Line, name: str) -> Line:
+    """Return a line with its band cut at the least and the greatest possible value of its metric: no accuracy is above 100 %."""
+    least, most = metric(name).bounds
+    return replace(found, low=np.maximum(found.low, least), high=np.minimum(found.high, most))
 
 
 def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -159,7 +177,7 @@ def _add(picture: Picture, curve: Curve, name: str, whole: str, look: Look, smoo
     of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]
     base["meta"] = {"as": ", ".join(of_rank)}
     few = curve.y.size <= FEW
-    if few or not smooth:
+    if few or not smooth or is_monotone(curve.y):
         mark = {"symbol": look.symbol, "size": 6}
         line = {"dash": look.dash, "width": 2 if few else 1.4}
         picture.add(look.colour, **base, **told, y=curve.y, mode="lines+markers" if few else "lines", line=line, marker=mark, showlegend=in_legend)

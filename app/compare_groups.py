@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.compare_curves import GroupLine
+from app.compare_curves import GroupLine, possible
 from app.compare_points import Within, group_line
 from engine.analysis.bands import Spread, Statistic
 from engine.analysis.numbers import field
@@ -42,7 +42,8 @@ def lines_of(
     """Return each group's line, None where none of its runs has a value of the metric along the axis."""
     found: list[GroupLine | None] = []
     for group in groups:
-        values, of_group = group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
+        values, raw = group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
+        of_group = possible(raw, metric)
         there = [run.id for run, row in zip(group.runs, values.values, strict=True) if np.isfinite(row).any()]
         found.append(GroupLine(group.name, there, values, of_group) if there else None)
     return found

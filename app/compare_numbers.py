@@ -9,8 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.compare_colours import Look
+from app.compare_curves import possible
 from engine.analysis.bands import Spread, Statistic, line
-from engine.analysis.numbers import Value, label
+from engine.analysis.numbers import Value, label, split
 from engine.sweep_values import value_in_words
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
@@ -43,7 +44,7 @@ def bars(found: Sequence[Bar], number: str, statistic: Statistic, spread: Spread
     """Return a bar for each, its colours and height in pixels; a group's has its statistic, its band, and a mark for each member."""
     figure, colours = go.Figure(), list[int]()
     for bar in found:
-        of_group = line(np.array([[value] for value in bar.values.values()]), statistic, spread)
+        of_group = possible(line(np.array([[value] for value in bar.values.values()]), statistic, spread), (split(number) or ("",))[0])
         centre, low, high = (float(part[0]) for part in (of_group.centre, of_group.low, of_group.high))
         words, several = escape(bar.name), len(bar.values) > 1
         has_band = several and np.isfinite(low)

@@ -44,7 +44,8 @@ def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -
 def _runs(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
     whole = [curve for curve in compare_points.curves(reader, found.runs, metric, view.x) if curve.x.size]
     fine = {(curve.run_id, curve.rank): curve for curve in compare_points.curves(reader, found.runs, metric, view.x, within)}
-    return compare_curves.of_runs([spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole], found.names, found.looks, view.smooth)
+    drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
+    return compare_curves.of_runs(drawn, found.names, found.looks, compare_curves.weight(metric, view.smooth))
 
 
 def spliced(whole: Curve, fine: Curve | None) -> Curve:

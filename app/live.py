@@ -28,7 +28,7 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "chart.js"),
+    js=_text("plotly.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(

@@ -124,11 +124,7 @@ def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
 
 
 def with_interval(found: Interval | None) -> str:
-    """Return a mean with half the width of its interval, or the ends of one that is not even on both sides; a dash where there is no mean."""
+    """Return a mean with the ends of its interval, a dash where there is none."""
     if found is None:
         return "–"
-    if not isfinite(found.high):
-        return number(found.mean)
-    up, down = (0.0 if half < 1e-9 * abs(found.mean) else half for half in (found.high - found.mean, found.mean - found.low))  # what rounding leaves
-    even = abs(up - down) <= 0.01 * up
-    return f"{number(found.mean)} ± {number(up, 2)}" if even else f"{number(found.mean)} ({number(found.low, 2)} to {number(found.high, 2)})"
+    return f"{number(found.mean)} ({number(found.low)} to {number(found.high)})" if isfinite(found.high) else number(found.mean)

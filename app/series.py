@@ -53,9 +53,9 @@ def live_metrics(names: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 4), better[metric(name).better], name))
 
 
-def _label(name: str) -> dict[str, str]:
+def _label(name: str) -> dict[str, str | bool]:
     known = metric(name)
-    return {"name": name, "label": known.label, "unit": known.unit, "better": known.better or "", "help": known.help}
+    return {"name": name, "label": known.label, "unit": known.unit, "better": known.better or "", "help": known.help, "smooth": known.smooth}
 
 
 def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:

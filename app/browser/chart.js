@@ -200,7 +200,7 @@ function axisOf(curves, x) {
 function picture(metric, curves, goal, data, theme) {
   const axis = AXES[axisOf(curves, data.x)];
   const whole = curves.every((curve) => curve.rank < 0);
-  const traces = curves.flatMap((curve, index) => lines(curve, index, axis, data.smoothing, theme));
+  const traces = curves.flatMap((curve, index) => lines(curve, index, axis, metric.smooth ? data.smoothing : 0, theme));
   const longest = curves.reduce((best, curve) => (curve[axis.key].length > best.length ? curve[axis.key] : best), []);
   traces.push(...goalLine(goal, longest, theme));
   const layout = {
@@ -220,23 +220,11 @@ function lines(curve, index, axis, smoothing, theme) {
   const line = { color: colour, width: 2, dash: DASHES[index % DASHES.length] };
   const base = { type: "scatter", x: curve[axis.key], y: curve.values, name: curve.role, legendgroup: curve.role, hovertemplate: `%{y:.5g}<extra>${curve.role}</extra>` };
   const few = curve.values.length <= 60;
-  if (few || !(smoothing > 0)) {
+  if (few || !(smoothing > 0) || isMonotone(curve.values)) {
     return [{ ...base, mode: few ? "lines+markers" : "lines", line: { ...line, width: few ? 2 : 1.4 }, marker: { color: colour, size: 6, symbol: MARKERS[index % MARKERS.length] } }];
   }
   return [
     { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, meta: { as: "raw" }, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
-    { ...base, y: smooth(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
+    { ...base, y: smoothed(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
   ];
-}
-
-// Exponential moving average, corrected for its start; a gap stays a gap.
-function smooth(values, weight) {
-  let sum = 0;
-  let norm = 0;
-  return values.map((value) => {
-    if (value === null) return null;
-    sum = sum * weight + value * (1 - weight);
-    norm = norm * weight + (1 - weight);
-    return sum / norm;
-  });
 }

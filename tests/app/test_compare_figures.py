@@ -2,7 +2,8 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,16 @@ def test_a_moving_average_starts_at_the_first_value_and_keeps_gaps() -> None:
     found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
     assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
     assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
+
+
+def test_sums_and_constants_are_drawn_as_they_were_recorded() -> None:
+    for values in (np.cumsum(np.abs(curve(4, 200).y)), np.full(200, 0.1), -np.arange(200.0)):
+        (trace,) = go.Figure(compare_curves.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure).data
+        assert trace.y == pytest.approx(values) and trace.opacity is None
+
+
+def test_a_metric_that_is_a_sum_or_a_mean_of_many_is_not_smoothed() -> None:
+    assert [compare_curves.weight(name, 0.9) for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")] == [0.9, 0.9, 0, 0]
 
 
 def test_a_band_is_one_closed_shape_for_each_stretch() -> None:
@@ -169,6 +180,20 @@ def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(values: 
     found, written = compare_numbers.scale(values)
     assert found == heights
     assert sorted(text for _, text in written) == ticks
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "ends"),
+    [
+        ("test/accuracy.last", (99.9, 94.0, 99.9), (94.527, 100.0)),
+        ("perf/staleness.mean", (0.0, 3.0, 0.0), (0.0, 2.732)),
+        ("x.last", (0.0, 3.0, 0.0), (-0.732, 2.732)),
+    ],
+)
+def test_a_band_ends_where_no_value_is_possible(number: str, values: Sequence[float], ends: tuple[float, float]) -> None:
+    figure, _, _ = compare_numbers.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
+    (centre,), error = figure.data[0].x, figure.data[0].error_x
+    assert (centre - error.arrayminus[0], centre + error.array[0]) == pytest.approx(ends, abs=1e-3)
 
 
 def test_parallel_lines_are_shaded_by_the_last_number() -> None:
