@@ -1,17 +1,19 @@
 """The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken in then."""
 
 import re
+import shutil
 import tempfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import streamlit as st
 
 from app import allowed, dialogs, person
-from app.asking import command
 from app.markup import as_text, run_link, sweep_link
-from engine.store import Store
+from engine.errors import EngineError
+from engine.home import Home
 from engine.transfer.bundle import Arrived
-from engine.transfer.incoming import import_path
+from engine.transfer.child import import_in_child
 
 MOST_MB = 200
 _ARRIVED = "import.arrived"
@@ -33,22 +35,23 @@ def ask_import() -> None:
     )
     file = st.file_uploader("File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE")
     if st.button("Import its runs", type="primary", disabled=file is None) and file is not None:
-        st.session_state[_ARRIVED] = _take_in(file.name, file.getvalue())
+        st.session_state[_ARRIVED] = _take_in(file.name, file)
     if (arrived := st.session_state.get(_ARRIVED)) is not None:
         _tell(arrived)
 
 
-def _take_in(name: str, data: bytes) -> Arrived | None:
+def _take_in(name: str, file: IO[bytes]) -> Arrived | None:
     """Import an uploaded file; None where it can't be, and the dialog says why."""
     called = re.sub(r"[^\w. -]", "_", PurePosixPath(name.replace("\\", "/")).name)[:100].lstrip(".") or "file"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, st.spinner("Importing"):
         path = Path(folder) / called
-        path.write_bytes(data)
-
-        def take_in(store: Store) -> Arrived:
-            return import_path(store, path, by=person.whoever())
-
-        return command(take_in)
+        with path.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+        try:
+            return import_in_child(Home.find(), path, by=person.whoever())
+        except EngineError as error:
+            st.error(as_text(str(error)))
+            return None
 
 
 def _tell(arrived: Arrived) -> None:

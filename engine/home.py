@@ -50,6 +50,11 @@ class Home:
         return self.path / "schema.lock"
 
     @property
+    def import_lock(self) -> Path:
+        """Held while runs are imported."""
+        return self.path / "import.lock"
+
+    @property
     def backups(self) -> Path:
         """Where copies of the store lie, each with its checksum beside it."""
         return self.path / "backups"

@@ -12,6 +12,7 @@ from typing import Any
 from engine.errors import ImportRefused
 from engine.store.buckets import rebuild
 from engine.store.clock import now
+from engine.store.connection import Connected
 from engine.store.origins import Origin
 from engine.store.parcels import NO_LONGER, Part, columns_of
 from engine.store.sweep_arrivals import ArrivingSweeps
@@ -59,6 +60,18 @@ def reserve(store: Store, count: int) -> range:
             connection.execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'runs'", [count])
     first = int(row[0] if row else 0) + 1
     return range(first, first + count)
+
+
+def last_id(reader: Connected) -> int:
+    """Return the highest id that was given to a run so far, or kept for one."""
+    row = reader.row("SELECT seq FROM sqlite_sequence WHERE name = 'runs'")
+    return int(row["seq"]) if row else 0
+
+
+def without_run(reader: Connected, after: int) -> list[int]:
+    """Return the ids above `after` that were given out and that no run has."""
+    here = {row["id"] for row in reader.rows("SELECT id FROM runs WHERE id > ?", [after])}
+    return [run_id for run_id in range(after + 1, last_id(reader) + 1) if run_id not in here]
 
 
 @contextmanager

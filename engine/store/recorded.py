@@ -1,8 +1,9 @@
 """How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one transaction."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from engine.recorder import Point
@@ -17,6 +18,8 @@ from engine.store.writing import Store
 IMPORTED_EXPERIMENT = "imported"
 """The experiment of runs whose own program named none; it is in no registry."""
 
+BATCH = 50_000
+"""Points that are held in memory at a time while a run is written."""
 _RUN = (
     "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, threads_per_rank, created_at, started_at,"
     " ended_at, execution_time_s, place, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?,"
@@ -31,7 +34,8 @@ class Recorded:
     kind: Kind
     original_id: str
     fingerprint: str
-    points: Sequence[Point]
+    points: Iterable[Point]
+    """Gone through once."""
     created_at: str
     ended_at: str
     seconds: float
@@ -58,7 +62,9 @@ def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> li
             owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
             texts = [storable(text) for text in (run.experiment, run.name, owner, run.status, run.cause, config, environment)]
             connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
-            write_points(connection, run_id, [(None, run.points)])
+            points = iter(run.points)
+            while batch := list(islice(points, BATCH)):
+                write_points(connection, run_id, [(None, batch)])
             connection.executemany("INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags])
             if run.note:
                 connection.execute("INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)", [run_id, storable(run.note), storable(run.owner), now()])

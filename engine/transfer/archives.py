@@ -3,6 +3,7 @@
 Nothing is ever unpacked to the disk by the name it has inside, and nothing is read past what a member says its size is.
 """
 
+import io
 import os
 import struct
 import zipfile
@@ -18,9 +19,10 @@ from engine.errors import ImportRefused
 MOST_MEMBERS = 200_000
 MOST_BYTES = 2 << 30
 """Of all members together, unpacked."""
-DENSEST = 400
-"""So many times its packed size a zip of more than a few megabytes may unpack to; what training records stays far below."""
-SMALL = 8 << 20
+DENSEST = 100
+"""So many times its packed size a member, or a zip, may unpack to where that is more than `SMALL`; what training records stays below 20."""
+SMALL = 16 << 20
+LONGEST_NAME = 1_000
 
 
 class Members(Protocol):
@@ -112,6 +114,18 @@ def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
             raise ImportRefused(f"Its member '{shown(name)}' is damaged ({_why(error)}). Copy or download the file again.") from error
 
 
+def lines(source: Members, name: str, most: int) -> Iterator[bytes]:
+    """Yield the lines of a member; raises ImportRefused at one of more than `most` bytes, of which no more is read."""
+    with opened(source, name) as file:
+        buffered = io.BufferedReader(file)  # type: ignore[type-var]  # a member's own readline takes a time that grows with the square of the line
+        number = 0
+        while line := buffered.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise ImportRefused(f"'{shown(name)}', line {number:,}, is longer than {most:,} bytes, which no line of such a file is. Export it again.")
+            yield line
+
+
 def shown(name: str, most: int = 80) -> str:
     """Return a name out of a file so that a sentence can hold it, in no more than so many characters."""
     text = name.encode("utf-8", "backslashreplace").decode()
@@ -147,6 +161,8 @@ def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
     if len(names) > MOST_MEMBERS:
         raise ImportRefused(f"It holds {len(names):,} files; at most {MOST_MEMBERS:,} can be imported at once.")
     for name in names:
+        if len(name) > LONGEST_NAME:
+            raise ImportRefused(f"Its member '{shown(name)}' has a name of {len(name):,} characters; at most {LONGEST_NAME:,} can be read. Pack it again.")
         if name.startswith("/") or "\\" in name or ":" in name.split("/")[0] or ".." in PurePosixPath(name).parts or "\0" in name:
             raise ImportRefused(f"Its member '{shown(name)}' has a name that leads out of the file. No program that we import from writes such names.")
     if len(set(names)) < len(names):
@@ -154,6 +170,10 @@ def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
     total, packed = sum(info.file_size for info in infos), sum(info.compress_size for info in infos)
     if total > MOST_BYTES:
         raise ImportRefused(f"It unpacks to {total / 1e9:,.1f} GB; at most {MOST_BYTES / 1e9:,.1f} GB can be imported at once. Export fewer runs at a time.")
-    if total > SMALL and total > DENSEST * max(1, packed):
-        raise ImportRefused(f"It unpacks to {total // max(1, packed):,} times its size, as files do that are made to fill a disk. It is not read.")
+    for what, unpacked, size in (("It", total, packed), *((f"Its member '{shown(info.filename)}'", info.file_size, info.compress_size) for info in infos)):
+        if unpacked > SMALL and unpacked > DENSEST * max(1, size):
+            raise ImportRefused(
+                f"{what} unpacks to {unpacked // max(1, size):,} times its size; at most {DENSEST:,} times can be imported, since files that are made to "
+                "fill a disk unpack to more. It was not read."
+            )
     return tuple(sorted(names))

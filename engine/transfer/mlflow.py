@@ -4,22 +4,24 @@ Source: the file store of MLflow. Its meta.yaml is one name and one value a line
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from engine.errors import ImportRefused
-from engine.recorder import Point
 from engine.registry import EXPERIMENTS
 from engine.store.origins import fingerprint
 from engine.store.recorded import IMPORTED_EXPERIMENT, Recorded
 from engine.store.records import Status
-from engine.transfer.archives import Members, opened, read, shown
-from engine.transfer.tensorboard import LATEST_S, MOST_POINTS, moment
+from engine.transfer.archives import Members, lines, read, shown
+from engine.transfer.bounds import Room, Values
+from engine.transfer.tensorboard import LATEST_S, moment
 
 META = "meta.yaml"
 MOST_SMALL = 1 << 20
 MOST_TEXT = 20_000
+LONGEST_LINE = 1_000
+"""Bytes of a line of a metric, which has three numbers."""
 _LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
 _STATUS: dict[str, tuple[Status, str]] = {
     "1": ("lost", "It was still running when it was exported from MLflow."),
@@ -57,28 +59,31 @@ def recorded_by_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[
     """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood, with its line."""
     runs: list[Recorded] = []
     notes: list[str] = []
+    room = Room()
     for folder, files in sorted(folders.items()):
         about = _meta(source, f"{folder}/{META}" if folder != "." else META)
         if about.get("lifecycle_stage") == "deleted":
             notes.append(f"'{shown(folder)}' was deleted in MLflow and is left out.")
             continue
-        runs.append(_run(source, folder, files, about))
+        runs.append(_run(source, folder, files, about, room))
     return runs, notes
 
 
-def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str]) -> Recorded:
+def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: Room) -> Recorded:
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
         raise ImportRefused(f"{where} names no run_id, so the folder is no run of MLflow, or only a part of one. Export it again.")
+    for kind, members in (("parameters", files.params), ("tags", files.tags)):
+        room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
     tags = {name: _text(source, member) for name, member in files.tags.items()}
-    points = list(_points(source, files.metrics))
+    values = _values(source, folder, files.metrics, room)
     begin = _seconds(about.get("start_time"), where)
     if begin is None:
-        begin = min((at for _, at, _, _ in points), default=0.0)
+        begin = min(values.moments, default=0.0)
     end = _seconds(about.get("end_time"), where)
     if end is None:
-        end = max((at for _, at, _, _ in points), default=begin)
+        end = max(values.moments, default=begin)
     status, cause = _STATUS.get(_NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow does not say how it ended."))
     environment = {
         "git_commit": tags.get("mlflow.source.git.commit", ""),
@@ -89,7 +94,7 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str]) 
         "mlflow",
         original_id=run_id[:200],
         fingerprint=fingerprint("mlflow", run_id),
-        points=[Point(name[:200], step, value, max(0.0, at - begin)) for name, at, step, value in points],
+        points=values.points(begin),
         created_at=moment(begin),
         ended_at=moment(max(begin, end)),
         seconds=max(0.0, end - begin),
@@ -113,29 +118,27 @@ def _experiment(source: Members, folder: str) -> str:
     return IMPORTED_EXPERIMENT if name in ("", "Default", *EXPERIMENTS) else name[:200]
 
 
-def _points(source: Members, files: Mapping[str, str]) -> Iterator[tuple[str, float, int, float]]:
-    """Yield name, seconds since 1970, step and value of each line `timestamp value step` (the oldest MLflow wrote no step)."""
-    total = 0
+def _values(source: Members, folder: str, files: Mapping[str, str], room: Room) -> Values:
+    """Return what the lines `timestamp value step` hold (the oldest MLflow wrote no step)."""
+    found = Values(f"'{shown(folder)}'", room)
     for name, member in files.items():
-        with opened(source, member) as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                total += 1
-                if total > MOST_POINTS:
-                    raise ImportRefused(f"'{shown(member)}' and its neighbours hold more than {MOST_POINTS:,} values. Export fewer runs at a time.")
-                yield _point(name, member, number, number - 1, line)
+        for number, line in enumerate(lines(source, member, LONGEST_LINE), 1):
+            if line.strip():
+                found.add(name, *_value(member, number, line))
+    found.done()
+    return found
 
 
-def _point(name: str, member: str, number: int, otherwise: int, line: bytes) -> tuple[str, float, int, float]:
-    words = line[:200].split()
+def _value(member: str, number: int, line: bytes) -> tuple[float, int, float]:
+    """Return seconds since 1970, step and value of a line."""
+    words = line.split()
     try:
-        at, value, step = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else otherwise
+        at, value, step = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else number - 1
         if len(words) not in (2, 3) or not 0 <= at < LATEST_S or abs(step) >= 2**62:
             raise ValueError(line)
     except (ValueError, IndexError, OverflowError) as error:
         raise ImportRefused(f"'{shown(member)}', line {number:,}, is not 'timestamp value step' as MLflow writes a metric. Export the run again.") from error
-    return name, at, step, value
+    return at, step, value
 
 
 def _meta(source: Members, member: str) -> dict[str, str]:
@@ -170,4 +173,4 @@ def _seconds(milliseconds: str | None, where: str) -> float | None:
 
 
 def _text(source: Members, member: str) -> str:
-    return read(source, member, MOST_SMALL).decode("utf-8", "backslashreplace").strip()[:MOST_TEXT]
+    return read(source, member, MOST_SMALL).decode("utf-8", "backslashreplace").strip()

@@ -13,6 +13,7 @@ from engine.errors import ImportRefused
 from engine.store.parcels import Part
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened
+from engine.transfer.bounds import MOST_CONFIG_BYTES, MOST_SETTINGS
 from engine.transfer.manifest import Sheet
 
 LONGEST_LINE = 8 << 20
@@ -28,6 +29,8 @@ LONGEST: dict[str, int] = {
     "role": 200,
 }
 """The most characters of what people see in lists, by column."""
+LONGEST_TEXT = 20_000
+"""Of any other text, but for JSON objects and what stands behind a failure (`error`)."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _JSON_OBJECTS = ("config", "environment", "grid")
 
@@ -79,6 +82,8 @@ def _rows(source: Members, table: str, sheet: Sheet) -> Iterator[Sequence[Any]]:
         while line := lines.readline(LONGEST_LINE + 1):
             number += 1
             row = _row(line, table, number, len(sheet.columns))
+            if len(line) > LONGEST_TEXT and (wrong := _too_long(sheet.columns, row)):
+                raise refusal(table, number, wrong)
             for place, check in checks:
                 if row[place] is not None and (wrong := check(row[place])):
                     raise refusal(table, number, f"{sheet.columns[place]} {wrong}")
@@ -102,12 +107,21 @@ def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:
     return row
 
 
+def _too_long(columns: Sequence[str], row: Sequence[Any]) -> str:
+    """Return which text of a row is longer than any that is imported, empty where none is."""
+    for column, value in zip(columns, row, strict=True):
+        most = MOST_CONFIG_BYTES if column in (*_JSON_OBJECTS, "error") else LONGEST_TEXT
+        if isinstance(value, str) and len(value) > most:
+            return f"{column} has {len(value):,} characters; at most {most:,} can be imported"
+    return ""
+
+
 def _check_of(column: str) -> Callable[[Any], str] | None:
     """Return what says how a column's value is wrong, empty where it is not."""
     if column == "at" or column.endswith("_at"):
         return lambda value: "" if _is_moment(value) else "is no moment such as 2026-01-31T12:00:00.000Z"
     if column in _JSON_OBJECTS:
-        return lambda value: "" if isinstance(_parsed(value), dict) else "is no JSON object"
+        return _wrong_object
     if column == "core_ids":
         return lambda value: "" if isinstance(found := _parsed(value), list) and all(type(each) is int for each in found) else "is no list of numbers"
     if column == "status":
@@ -115,6 +129,13 @@ def _check_of(column: str) -> Callable[[Any], str] | None:
     if column in LONGEST:
         return lambda value: "" if isinstance(value, str) and len(value) <= LONGEST[column] else f"is no text of at most {LONGEST[column]:,} characters"
     return None
+
+
+def _wrong_object(value: object) -> str:
+    found = _parsed(value)
+    if not isinstance(found, dict):
+        return "is no JSON object"
+    return f"has {len(found):,} entries; at most {MOST_SETTINGS:,} can be imported with a run" if len(found) > MOST_SETTINGS else ""
 
 
 def _is_moment(value: object) -> bool:

@@ -11,15 +11,14 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from engine.errors import ImportRefused
-from engine.recorder import Point
 from engine.store.origins import fingerprint
 from engine.store.recorded import Recorded
 from engine.transfer.archives import Members, opened, shown
+from engine.transfer.bounds import LONGEST_NAME, Room, Values
 from engine.transfer.event_messages import message
 from engine.transfer.tfrecord import Records
 
 MARK = "tfevents"
-MOST_POINTS = 5_000_000
 LATEST_S = 4e9
 """Wall times lie between 1970 and 2096; others are no times."""
 _DTYPES = {1: "f", 2: "d"}
@@ -37,12 +36,13 @@ def recorded_by_tensorboard(source: Members, names: Sequence[str], *, top: str =
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
     runs: list[Recorded] = []
     notes: list[str] = []
+    room = Room()
     for folder, files in folders.items():
-        found = _Folder()
+        found = _Folder(top if folder == "." else folder, room)
         for name in sorted(files):
             notes += found.take(source, name)
-        if found.points:
-            runs.append(found.run(top if folder == "." else folder))
+        if found.values:
+            runs.append(found.run())
         else:
             notes.append(f"'{shown(folder)}' holds no scalars, so there is no run of it.")
     return runs, notes
@@ -51,8 +51,9 @@ def recorded_by_tensorboard(source: Members, names: Sequence[str], *, top: str =
 class _Folder:
     """What the event files of one folder hold."""
 
-    def __init__(self) -> None:
-        self.points: list[tuple[float, str, int, float]] = []
+    def __init__(self, name: str, room: Room) -> None:
+        self.name, self.room = name, room
+        self.values = Values(f"'{shown(name)}'", room)
         self.config: dict[str, Any] = {}
         self.digest = sha256()
 
@@ -63,8 +64,6 @@ class _Folder:
             for data in records:
                 self.digest.update(data)
                 self._event(data, name)
-                if len(self.points) > MOST_POINTS:
-                    raise ImportRefused(f"'{shown(name)}' and its neighbours hold more than {MOST_POINTS:,} values. Import them in parts.")
         said = [f"'{shown(name)}' ends within a record, as a program that was killed leaves it; all before that was read."] if records.cut_off else []
         return said + ([f"'{shown(name)}' holds {records.passed_over:,} pictures or graphs, which were passed over."] if records.passed_over else [])
 
@@ -79,19 +78,25 @@ class _Folder:
                     raise ImportRefused(
                         f"'{shown(name)}' holds an event at no possible time ({event.wall_time:g} s since 1970). It was not written by TensorBoard."
                     )
-                self.points.append((event.wall_time, _text(value.tag)[:200] or "value", event.step, number))
+                self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
             elif value.metadata.plugin_data.plugin_name == b"hparams":
                 self.config |= _config(value.metadata.plugin_data.content)
+                Room().take_config(f"'{shown(self.name)}'", self._sizes())  # as it grows
 
-    def run(self, folder: str) -> Recorded:
+    def _sizes(self) -> dict[str, int]:
+        return {name: len(str(value)) for name, value in self.config.items()}
+
+    def run(self) -> Recorded:
         """Return the run of the folder."""
-        begin, end = min(point[0] for point in self.points), max(point[0] for point in self.points)
-        name = folder[:200] or "events"
+        begin, end = min(self.values.moments), max(self.values.moments)
+        name = self.name[:LONGEST_NAME] or "events"
+        self.values.done()
+        self.room.take_config(f"'{shown(self.name)}'", self._sizes())
         return Recorded(
             "tensorboard",
             original_id=name,
             fingerprint=fingerprint("tensorboard", self.digest.hexdigest()),
-            points=[Point(tag, step, value, at - begin) for at, tag, step, value in self.points],
+            points=self.values.points(begin),
             created_at=moment(begin),
             ended_at=moment(end),
             seconds=end - begin,
@@ -123,7 +128,7 @@ def _config(content: bytes) -> dict[str, Any]:
         entries = message("HParams").FromString(content).session_start_info.hparams
     except DecodeError:
         return {}
-    return {_text(entry.key)[:200]: value for entry in entries if (value := _setting(entry.value)) is not None}
+    return {_text(entry.key)[:LONGEST_NAME]: value for entry in entries if (value := _setting(entry.value)) is not None}
 
 
 def _setting(value: Any) -> str | float | bool | None:

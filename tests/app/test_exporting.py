@@ -1,5 +1,6 @@
 """Downloads and imports on the pages, and runs of an experiment that is in no registry on every page."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -68,15 +69,17 @@ def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error
 
 
 def test_an_upload_comes_in_by_its_own_name(home: Home, tmp_path: Path) -> None:
-    arrived = _take_in("../../events.out.tfevents.1", events.write(tmp_path / "a.tfevents").read_bytes())
+    arrived = _take_in("../../events.out.tfevents.1", io.BytesIO(events.write(tmp_path / "a.tfevents").read_bytes()))
     with Reader.open(home) as reader:
         assert arrived and (origin := reader.origin(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
 
 
 def _import_nonsense() -> None:
+    import io
+
     from app.importing import _take_in
 
-    _take_in("runs.zip", b"PK nonsense")
+    _take_in("runs.zip", io.BytesIO(b"PK nonsense"))
 
 
 def test_a_broken_upload_is_a_sentence(home: Home) -> None:

@@ -1,0 +1,123 @@
+"""Imports a file of runs in a process of its own with limits of memory and time, one at a time in a lab: how the console and the command line do it."""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from engine import errors
+from engine.errors import EngineError, ImportRefused
+from engine.home import ROOT, Home
+from engine.runtime.processes import describe_exit
+from engine.store import Reader
+from engine.store.arrivals import last_id, without_run
+from engine.transfer.bundle import Arrived
+
+log = logging.getLogger(__name__)
+WAIT_S = 60.0
+"""How long an import waits for another one to end."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one import may take."""
+
+    memory_bytes: int = 1 << 30
+    """Beyond what the program itself takes."""
+    time_s: float = 300.0
+
+
+def import_in_child(home: Home, path: Path, *, by: str, name: str = "", allowance: Allowance | None = None) -> Arrived:
+    """Import all runs at a path that are not here yet; `name` is what people call the file.
+
+    Raises ImportRefused, Forbidden, LimitReached or StoreError, and nothing is imported.
+    """
+    called = name or path.resolve().name
+    allowed = allowance or Allowance()
+    with _alone(home.create()), _tidy(home):
+        answer = _answer(home, path, by, called, allowed)
+    if "error" in answer:
+        raise _error(answer["error"], answer["sentence"])
+    return Arrived(tuple(answer["ids"]), answer["known"], tuple(answer["notes"]), tuple(answer["sweeps"]))
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    try:
+        with FileLock(home.import_lock, timeout=WAIT_S, mode=0o600):
+            yield
+    except Timeout as error:
+        raise ImportRefused(f"Another import into this lab has been running for more than {WAIT_S:g} s. Try again when it has ended.") from error
+
+
+@contextmanager
+def _tidy(home: Home) -> Iterator[None]:
+    """Remove the folders of runs that a failed import had begun to bring; only one import goes on, so no other's are among them."""
+    with Reader.open(home) as reader:
+        before = last_id(reader)
+    try:
+        yield
+    finally:
+        with suppress(EngineError), Reader.open(home) as reader:
+            for run_id in without_run(reader, before):
+                shutil.rmtree(home.run_folder(run_id), ignore_errors=True)
+
+
+def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) -> dict[str, Any]:
+    asked = {"parent": os.getpid(), "home": str(home.path), "path": str(path.absolute()), "by": str(by), "name": called, **vars(allowed)}
+    surroundings = os.environ | {"PARALLAB_HOME": str(home.path), "OPENBLAS_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine.transfer.importer"],
+            cwd=ROOT,
+            env=surroundings,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+        try:
+            answer, _ = process.communicate(json.dumps(asked).encode(), timeout=allowed.time_s)
+        except subprocess.TimeoutExpired as error:
+            raise ImportRefused(f"Importing {called} took longer than {allowed.time_s:g} s. Nothing was imported. Import fewer runs at a time.") from error
+        finally:
+            _end(process)
+        if process.returncode == 0:
+            return dict(json.loads(answer))
+        raise _broken(called, process.returncode, said)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process with all of its session, where it has not ended."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for channel in (process.stdin, process.stdout):
+        if channel:
+            channel.close()
+
+
+def _broken(called: str, code: int, said: IO[bytes]) -> ImportRefused:
+    said.seek(0)
+    log.error("an import ended without an answer: %s", said.read()[-4_000:].decode(errors="replace"))
+    return ImportRefused(f"The process that imported {called} {describe_exit(code)}. Nothing was imported. Import fewer runs at a time.")
+
+
+def _error(kind: str, sentence: str) -> EngineError:
+    """Return the error that the other process raised."""
+    found = getattr(errors, kind, None)
+    if not isinstance(found, type) or not issubclass(found, EngineError) or issubclass(found, errors.ConfigError | errors.FilterError | errors.RankFailed):
+        return EngineError(sentence)
+    return found(sentence)

@@ -1,0 +1,145 @@
+"""How much a file of runs may hold: each bound is found out before anything large is built, and named with its number."""
+
+import json
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ImportRefused
+from engine.store import Store
+from engine.transfer import archives
+from engine.transfer.bounds import MOST_SETTINGS, Room
+from engine.transfer.incoming import import_path
+from tests.transfer import events
+from tests.transfer.test_bundles import changed, counts, row
+from tests.transfer.test_other_programs import mlruns
+
+MB = 1 << 20
+
+
+def zipped(folder: Path, more: dict[str, bytes]) -> Path:
+    """Zip MLflow's folder of one run with more files in the run's folder."""
+    path = folder / "mlruns.zip"
+    top = mlruns(folder)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        for each in sorted(top.rglob("*")):
+            if each.is_file():
+                file.write(each, each.relative_to(top).as_posix())
+        for name, data in more.items():
+            file.writestr(f"42/0a1b2c/{name}", data)
+    return path
+
+
+def refused(store: Store, path: Path) -> tuple[str, float]:
+    """Return why a file is refused, and the most memory (MB) that Python held meanwhile."""
+    before = counts(store)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ImportRefused) as told:
+            import_path(store, path, by="Lin")
+        return str(told.value), tracemalloc.get_traced_memory()[1] / MB
+    finally:
+        tracemalloc.stop()
+        assert counts(store) == before
+
+
+def test_parameters_are_bounded_in_number(ours: Store, tmp_path: Path) -> None:
+    sentence, _ = refused(ours, zipped(tmp_path, {f"params/p{number}": b"1" for number in range(MOST_SETTINGS)}))
+    assert "'42/0a1b2c' has 1,001 parameters; at most 1,000 can be imported with a run" in sentence
+
+
+def test_parameters_are_bounded_together_and_none_is_read_before_that_is_known(ours: Store, tmp_path: Path) -> None:
+    padding = {f"artifacts/{number}": archives_noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
+    sentence, held = refused(ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding))
+    assert "parameters of '42/0a1b2c' have 20,000,706 bytes" in sentence and "at most 1,048,576" in sentence
+    assert held < 5
+
+
+def test_tags_are_bounded_like_parameters(ours: Store, tmp_path: Path) -> None:
+    sentence, _ = refused(ours, zipped(tmp_path, {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}))
+    assert "tags; at most 1,000" in sentence
+
+
+def archives_noise(size: int) -> bytes:
+    return zipfile.os.urandom(size)  # type: ignore[attr-defined]
+
+
+def test_a_line_without_an_end_is_read_no_further_than_a_line_may_be_long(ours: Store, tmp_path: Path) -> None:
+    digits = archives_noise(6 * MB).translate(bytes(48 + value % 10 for value in range(256)))
+    sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": digits}))
+    assert "'42/0a1b2c/metrics/long', line 1, is longer than 1,000 bytes" in sentence
+    assert held < 3
+
+
+def test_what_unpacks_to_a_hundred_times_its_size_is_refused_whatever_lies_beside_it(ours: Store, tmp_path: Path) -> None:
+    sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": archives_noise(2 * MB)}))
+    assert "Its member '42/0a1b2c/metrics/long' unpacks to" in sentence and "not read" in sentence
+    assert held < 3
+
+
+def test_a_member_with_a_name_of_thousands_of_characters_is_refused(ours: Store, tmp_path: Path) -> None:
+    sentence, _ = refused(ours, zipped(tmp_path, {"/".join("a" * 600): b""}))
+    assert "has a name of 1,209 characters; at most 1,000" in sentence
+
+
+def test_hyperparameters_of_tensorboard_are_bounded_too(ours: Store, tmp_path: Path) -> None:
+    path = events.write(tmp_path / "events.out.tfevents.1")
+    more = b"".join(events.record(events.event(1.7e9, 0, events.hparams(f"p{number}", 0.5))) for number in range(MOST_SETTINGS))
+    path.write_bytes(path.read_bytes() + more)
+    assert "has 1,001 parameters; at most 1,000" in refused(ours, path)[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("config", json.dumps({str(number): 1 for number in range(MOST_SETTINGS + 1)}), "config has 1,001 entries; at most 1,000"),
+        ("config", json.dumps({"a": "x" * MB}), "config has 1,048,585 characters; at most 1,048,576"),
+        ("environment", json.dumps({"a": "x" * MB}), "environment has 1,048,585 characters; at most"),
+        ("cause", "x" * 20_001, "cause has 20,001 characters; at most 20,000"),
+    ],
+)
+def test_texts_of_a_bundle_are_bounded(bundle: Path, ours: Store, column: str, value: str, sentence: str) -> None:
+    assert sentence in refused(ours, changed(bundle, row("runs", column, value)))[0]
+
+
+def few_points(room: Room) -> None:
+    room.points = 3
+
+
+def few_metrics(room: Room) -> None:
+    room.metrics = 1
+
+
+def little_config(room: Room) -> None:
+    room.config_bytes = 5
+
+
+@pytest.mark.parametrize(
+    ("narrow", "sentence"), [(few_points, "more than 3 values"), (few_metrics, "more than 1 metrics"), (little_config, "more than 5 bytes of parameters")]
+)
+@pytest.mark.parametrize("kind", ["mlflow", "tensorboard"])
+def test_an_import_has_one_measure_for_all_of_its_runs(
+    ours: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrow: Callable[[Room], None], sentence: str, kind: str
+) -> None:
+    whole = Room.__init__
+
+    def narrowed(room: Room) -> None:
+        whole(room)
+        narrow(room)
+
+    monkeypatch.setattr(Room, "__init__", narrowed)
+    events.write(tmp_path / "board" / "a" / "events.out.tfevents.1", steps=2)
+    events.write(tmp_path / "board" / "b" / "events.out.tfevents.1", steps=1)
+    path = mlruns(tmp_path) if kind == "mlflow" else tmp_path / "board"
+    assert sentence in refused(ours, path)[0]
+
+
+def test_a_run_as_training_records_it_is_far_from_any_bound(ours: Store, tmp_path: Path) -> None:
+    params = {f"params/group/p{number}": b"0.001" for number in range(300)}
+    curve = "".join(f"{1_700_000_000_000 + step} {1 / (step + 1):.6f} {step}\n" for step in range(20_000)).encode()
+    (run_id,) = import_path(ours, zipped(tmp_path, params | {"metrics/curve": curve}), by="Lin").ids
+    assert len(ours.run(run_id).config) == 301
+    assert archives.DENSEST >= 100

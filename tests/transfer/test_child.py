@@ -1,0 +1,173 @@
+"""An import goes on in a process of its own, with limits of memory and time; however that ends, the lab is as it was, or has all of the runs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from filelock import FileLock
+
+from engine.errors import EngineError, Forbidden, ImportRefused
+from engine.home import ROOT, Home
+from engine.store import Store
+from engine.transfer import child
+from engine.transfer.child import Allowance, import_in_child
+from engine.transfer.incoming import import_path
+from tests.test_architecture import imports, modules
+from tests.transfer.test_bounds import archives_noise, zipped
+from tests.transfer.test_bundles import changed, counts, told
+
+MB = 1 << 20
+
+
+def refusal(home: Home, path: Path, **allowed: float) -> str:
+    """Return why an import is refused; the store has to be as it was, and no process left."""
+    with Store.open(home) as store:
+        before = counts(store)
+        with pytest.raises(ImportRefused) as refused:
+            import_in_child(home, path, by="Lin", allowance=Allowance(**allowed))  # type: ignore[arg-type]
+        assert counts(store) == before
+    assert not importers()
+    assert not list(home.path.glob("runs/*"))
+    return str(refused.value)
+
+
+def importers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children(recursive=True) if "engine.transfer.importer" in each.cmdline()]
+
+
+def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp_path: Path) -> None:
+    with Store.open(Home(tmp_path / "another")) as another:
+        wanted = import_path(another, bundle, by="Lin")
+        found = import_in_child(ours.home, bundle, by="Lin")
+        assert (len(found.ids), found.notes, found.sweeps) == (len(wanted.ids), wanted.notes, wanted.sweeps)
+        for here, there in zip(found.ids, wanted.ids, strict=True):
+            assert told(ours.home, here) == told(another.home, there)
+    with pytest.raises(ImportRefused, match=f"All 5 runs in bundle are here already, as runs {found.ids[0]}, "):
+        import_in_child(ours.home, bundle, by="Lin", name="bundle")
+
+
+def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
+    assert {name for name in modules() if "engine.transfer.incoming" in imports(name)} == {"engine.transfer.importer"}
+    assert all("engine.transfer.child" in imports(name) for name in ("app.importing", "engine.cli.importing"))
+
+
+def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
+    ours.add_person("ada", "admin", by="ada")
+    ours.add_person("vi", "viewer", by="ada")
+    with pytest.raises(Forbidden, match="vi"):
+        import_in_child(ours.home, bundle, by="vi")
+
+
+def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
+    path = zipped(tmp_path, {f"tags/{number}": archives_noise(MB - 2_000) for number in range(1)})
+    assert re.fullmatch(
+        r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import fewer runs at a time\.",
+        refusal(ours.home, path, memory_bytes=200_000),
+    )
+
+
+@contextmanager
+def held(store: Store) -> Iterator[None]:
+    """Hold the store's write lock."""
+    with store.change():
+        yield
+
+
+def test_an_import_that_takes_too_long_is_killed_and_leaves_nothing(bundle: Path, ours: Store) -> None:
+    before = counts(ours)
+    with Store.open(ours.home) as other, held(other), pytest.raises(ImportRefused) as refused:  # it waits for the lock
+        import_in_child(ours.home, bundle, by="Lin", allowance=Allowance(time_s=3))
+    assert str(refused.value) == "Importing runs.zip took longer than 3 s. Nothing was imported. Import fewer runs at a time."
+    assert (counts(ours), importers(), list(ours.home.path.glob("runs/*"))) == (before, [], [])
+
+
+def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folder(bundle: Path, ours: Store) -> None:
+    """It is stopped when the first folder is there, then killed."""
+    long = changed(bundle, lambda members: members.update({"logs/0.txt": archives_noise(48 * MB)}), resigned=False)
+    resign_logs(long)
+    seen: list[list[Path]] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not seen:
+            if found := list(ours.home.path.glob("runs/*")):
+                for process in importers():
+                    process.send_signal(signal.SIGKILL)
+                seen.append(found)
+
+    killing = threading.Thread(target=kill)
+    before = counts(ours)
+    killing.start()
+    with pytest.raises(ImportRefused, match=r"runs\.zip was killed by signal 9 .* Nothing was imported"):
+        import_in_child(ours.home, long, by="Lin", name="runs.zip")
+    killing.join()
+    assert seen
+    assert (counts(ours), list(ours.home.path.glob("runs/*"))) == (before, [])
+
+
+def resign_logs(path: Path) -> None:
+    """Write the checksums of a bundle's logs anew."""
+    import hashlib
+
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    about = json.loads(members["parallab.json"])
+    for log in about["logs"]:
+        log["sha256"] = hashlib.sha256(members[log["member"]]).hexdigest()
+    members["parallab.json"] = json.dumps(about).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+
+
+def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "WAIT_S", 0.2)
+    with FileLock(ours.home.import_lock):
+        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.home, bundle)
+
+
+def test_a_process_that_ends_without_an_answer_is_a_sentence(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no interpreter starts
+    with pytest.raises(EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"):
+        import_in_child(ours.home, bundle, by="Lin")
+
+
+COST = """
+import resource, sys
+from pathlib import Path
+from engine.errors import ImportRefused
+from engine.home import Home
+from engine.transfer.child import import_in_child
+for path in sys.argv[1:]:
+    try: import_in_child(Home.find(), Path(path), by="Lin")
+    except ImportRefused: pass
+    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+
+
+def test_a_small_file_that_unpacks_to_much_costs_no_more_than_its_program(home: Home, tmp_path: Path) -> None:
+    """4 MB of parameters became a row of 300 MB and 2.2 GB of memory; 7 MB of one line took 4 GB."""
+    attacks: list[dict[str, bytes]] = [
+        {},
+        {f"params/p{number}": b"x" * 20_000 for number in range(1_500)},
+        {"metrics/long": b"1" * (30 * MB)},
+    ]
+    paths = []
+    for number, members in enumerate(attacks):
+        (tmp_path / str(number)).mkdir()
+        paths.append(zipped(tmp_path / str(number), members))
+    assert max(path.stat().st_size for path in paths) < 2 * MB
+    ended = subprocess.run([sys.executable, "-c", COST, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ)
+    nothing, parameters, line = map(float, ended.stdout.split())
+    assert max(parameters, line) < nothing + 40, (nothing, parameters, line)
