@@ -68,9 +68,18 @@ def test_a_sign_names_a_test_of_ours_and_the_code_of_both_ways(found: Sign) -> N
     assert not metric(found.metric_of(found.numbers[0])).live
 
 
-def test_code_shows_what_only_that_way_uses() -> None:
-    from_both, only = "class Server", "def _meet"
+def test_adds_outside_the_lock_are_lost_by_the_published_statement_and_at_large_tensors() -> None:
+    """The published handler has no look before its change: what loses adds is the change itself, where it lasts."""
     found = sign("adds_outside_lock")
+    assert "server.sum += gradient" in code_of(found, "wrong")
+    short = shown(found, "wrong").series
+    assert min(short) <= 20_000 and max(short) >= 4_000_000, "from the published net's tensors to ResNet-50's"
+    assert short[min(short)] < short[max(short)]
+
+
+def test_code_shows_what_only_that_way_uses() -> None:
+    from_both, only = "def _sent", "def _tensors"
+    found = sign("module_as_reply")
     assert only in code_of(found, "wrong")
     assert only not in code_of(found, "right")
     assert from_both not in code_of(found, "wrong")
