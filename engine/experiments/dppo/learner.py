@@ -69,7 +69,7 @@ class Learner:
     def _update(self, batch: Batch) -> dict[str, float]:
         """Go through the batch as the config says; return what is recorded of the update."""
         config, policy = self.config, self.player.policy
-        left = max(0.0, 1 - int(self.board.counts[COLLECTED]) / config.total_steps) if config.schedule == "linear" else 1.0
+        left = 1 - self.mode.progress() if config.schedule == "linear" else 1.0
         for optimizer, rate in zip(self.optimizers, self.rates, strict=True):
             optimizer.learning_rate = rate * left
         advantages = advantages_of(batch.rewards, batch.values, batch.after, batch.ends, config.gamma, config.gae_lambda)

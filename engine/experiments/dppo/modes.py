@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from engine.experiments.dppo.board import COLLECTED, ROUND, ROUND_STEPS, SYNCS, Board, Lock, Queue
+from engine.experiments.dppo.board import COLLECTED, ROUND, ROUND_STEPS, SYNCS, USED, Board, Lock, Queue
 from engine.experiments.dppo.config import DppoConfig
 from engine.recorder import Recorder
 
@@ -24,6 +24,8 @@ class Mode(ABC):
         self.queue = Queue(board, locks)
         self.record = record
         self.place = place
+        self._behind = 0
+        """Env steps that had been collected when the learner last looked whether they are enough."""
 
     # ---- a collector's side
 
@@ -49,6 +51,10 @@ class Mode(ABC):
     def updates(self) -> Iterator[int]:
         """Yield slots to learn from until the run is over; between two yields others may play, as the mode has it."""
 
+    def progress(self) -> float:
+        """Return the share of the run that was behind when the batch to learn from was begun: 0 for the first one, below 1 for the last."""
+        return self._behind / self.config.total_steps
+
     def _put(self, slot: int, length: int) -> int:
         """Queue a filled slot; return the depth."""
         self.record.exchanged(self.board.bytes_of(slot, length))
@@ -56,7 +62,9 @@ class Mode(ABC):
 
     def _enough(self) -> bool:
         """End the run, and say so, where all its steps were collected."""
-        if int(self.board.counts[COLLECTED]) < self.config.total_steps:
+        collected = int(self.board.counts[COLLECTED])
+        if collected < self.config.total_steps:
+            self._behind = collected
             return False
         self.board.stop()
         return True
@@ -88,6 +96,11 @@ class BoundedQueue(Mode):
             if self._enough():
                 return
             self._permit(self.config.bound)
+
+    def progress(self) -> float:
+        """Return the share of the run's batches that were learned from: it ends with a full queue, so their number is known."""
+        queueful = self.config.bound * self.config.batch_steps * self.config.envs_per_collector
+        return int(self.board.counts[USED]) / (-(-self.config.total_steps // queueful) * queueful)
 
     def _full(self) -> bool:
         with self.record.phase("wait"):
