@@ -17,7 +17,14 @@ from engine.metrics import metric
 from engine.store.duels import Stage
 from engine.transfer.tables import Table
 
-_WORDS = {"ahead": "{} is ahead", "behind": "{} is ahead", "level": "level", "open": "open", "too few seeds": "too few seeds"}
+_WORDS = {
+    "ahead": "{} is ahead",
+    "behind": "{} is ahead",
+    "level": "level",
+    "open": "open",
+    "too few seeds": "too few seeds",
+    "failed runs": "not decided: failed runs",
+}
 
 
 def runs_table(found: Outcome, stage: Stage) -> str:

@@ -4,8 +4,8 @@ Intervals are the bootstrap's by percentiles (engine/analysis/bands.py). Those o
 the same side too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -15,7 +15,7 @@ from engine.analysis.bands import band
 from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.tuning import Better, Spent
 
-Outcome = Literal["ahead", "behind", "level", "open", "too few seeds"]
+Outcome = Literal["ahead", "behind", "level", "open", "too few seeds", "failed runs"]
 FEWEST = 5
 """Pairs below which nothing is said: of 4 differences without a cause all have the same sign in 1 of 8 duels."""
 DIGITS = 3
@@ -74,6 +74,12 @@ def bootstrap(values: Sequence[float]) -> Interval:
         return Interval(mean, mean, mean, len(values))
     low, high = band(column, "mean", "boot")
     return Interval(mean, float(low[0]), float(high[0]), len(values))
+
+
+def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Difference]:
+    """Return the differences without the leads, and the levels, of strategies some of whose runs failed: the seeds that are left would speak for them."""
+    flattered: Mapping[Outcome, slice] = {"ahead": slice(0, 1), "behind": slice(1, 2), "level": slice(0, 2)}
+    return [replace(each, outcome="failed runs") if {*(each.first, each.second)[flattered.get(each.outcome, slice(0))]} & {*failed} else each for each in found]
 
 
 def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, unit: str) -> str:
@@ -153,6 +159,9 @@ def _partly(names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], fou
     level = [f"{each.first} and {each.second}" for each in found if each.outcome == "level"]
     if level:
         yield f"Level: {'; '.join(level)}."
+    broken = [f"{each.first} and {each.second}" for each in found if each.outcome == "failed runs"]
+    if broken:
+        yield f"Not decided: {'; '.join(broken)}; runs of one that would be ahead or level failed."
     still = [f"{each.first} and {each.second}" for each in found if each.outcome == "open"]
     if still:
         yield f"Open: {'; '.join(still)}; their difference may be 0. More seeds would tell."

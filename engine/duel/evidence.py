@@ -44,6 +44,11 @@ class Tried:
         return self.at.value if self.complete and self.at else None
 
     @property
+    def failed(self) -> bool:
+        """Whether it failed before it had spent the budget."""
+        return self.run is not None and self.run.status == "failed" and not self.complete
+
+    @property
     def done(self) -> bool:
         """Whether it has ended, well or not, or has nothing more to say."""
         return self.run is not None and not self.on

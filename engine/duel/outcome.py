@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from engine.analysis.duel import Difference, Reached, differences, joined, reached, usual_target, verdict
+from engine.analysis.duel import Difference, Reached, differences, joined, reached, unflattered, usual_target, verdict
 from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import Evidence, Tried
 from engine.duel.tuned import Tuned, is_missing, tuned
@@ -47,9 +47,10 @@ def outcome(found: Evidence) -> Outcome:
     judged = {one.name: found.of("judging", place) for place, one in enumerate(duel.strategies)}
     values = {name: {each.seed: each.value for each in own if each.value is not None} for name, own in judged.items()}
     known = any(values.values())
-    pairs = differences(values, better, duel.margin) if known else []
+    pairs = unflattered(differences(values, better, duel.margin), [name for name, own in judged.items() if any(each.failed for each in own)]) if known else []
     tests: dict[str, dict[int, Sequence[Spent]]] = {name: {each.seed: each.tests for each in own if each.value is not None} for name, own in judged.items()}
     target = duel.target if duel.target is not None else usual_target(tests, duel.budget.amount, better)
+    with_failed = {name: tests[name] | {each.seed: each.tests for each in own if each.failed} for name, own in judged.items()}
     return Outcome(
         found,
         tuned(found),
@@ -57,7 +58,7 @@ def outcome(found: Evidence) -> Outcome:
         tuple(pairs),
         verdict(list(values), pairs, duel.margin, unit_of(duel.metric)) if known else "",
         target,
-        tuple(reached(tests, target, duel.budget.amount, better)) if target is not None and known else (),
+        tuple(reached(with_failed, target, duel.budget.amount, better)) if target is not None and known else (),
         tuple(_cautions(found, judged)),
     )
 
@@ -81,9 +82,9 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
     duel = found.duel
     yield from _of_tuning(found)
     for name, own in judged.items():
-        if failed := [each for each in own if each.run and each.run.status == "failed" and not each.complete]:
+        if failed := [each for each in own if each.failed]:
             cause = f" (run {failed[0].run.id}: {failed[0].run.cause})" if failed[0].run else ""
-            yield f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. Their pairs are left out, which flatters it."
+            yield f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. Its other seeds make it neither ahead of another strategy nor level with it."
         if missing := [each for each in own if is_missing(each)]:
             yield f"{len(missing)} of {len(own)} judged runs of {name} said nothing (lost, cancelled or deleted); their pairs are left out. Try them again."
         stood = [each.at.spent for each in own if each.complete and each.at]
@@ -111,7 +112,7 @@ def _of_tuning(found: Evidence) -> Iterator[str]:
             yield f"{name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} while tuning; the least was taken."
     for place, one in enumerate(found.duel.strategies):
         own = found.of("tuning", place)
-        if failed := _rates(each for each in own if each.run and each.run.status == "failed" and not each.complete):
+        if failed := _rates(each for each in own if each.failed):
             yield f"{one.name} failed at learning rate {failed} while tuning, which is out of the running."
         if untested := _rates(each for each in own if each.complete and each.at is None):
             yield f"{one.name} was not tested within the budget at learning rate {untested} while tuning, which is out of the running. Give a larger budget."

@@ -58,7 +58,7 @@ def _obstacles(found: Evidence, cells: Sequence[Sequence[Tried]], choices: Seque
         return
     for one, own, choice in zip(found.duel.strategies, cells, choices, strict=True):
         if choice is None:
-            failed = [each for each in own if each.run and each.run.status == "failed" and not each.complete]
+            failed = [each for each in own if each.failed]
             why = (
                 f"{len(failed)} of {len(own)} runs failed (run {failed[0].run.id}: {failed[0].run.cause})"
                 if failed and failed[0].run

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.duel.evidence import Evidence
 from engine.duel.launching import cancel_duel, launch_duel, retry_missing
 from engine.duel.outcome import outcome
 from engine.duel.tuned import tuned
@@ -108,16 +109,26 @@ def test_a_cancelled_duel_goes_no_further(home: Home) -> None:
     assert cancel_duel(home, duel_id, owner="Grace") == []
 
 
-def test_a_judged_run_that_failed_is_told_and_its_pair_left_out(home: Home) -> None:
+def test_a_judged_run_that_failed_never_speaks_for_its_strategy(home: Home) -> None:
+    told = outcome(_with_a_failed_seed(home, strategy=1))
+    assert [len(each.by_seed) for each in told.found] == [5]
+    assert told.verdict.startswith("Hogwild! is ahead of Parameter server"), "the other one may still be ahead"
+    assert any("Parameter server failed with 1 of 6 seeds" in each for each in told.cautions)
+    flattered = outcome(_with_a_failed_seed(home, strategy=0))
+    assert [each.outcome for each in flattered.found] == ["failed runs"]
+    assert "Hogwild! is ahead" not in flattered.verdict
+    assert "Not decided: Hogwild! and Parameter server; runs of one that would be ahead or level failed." in flattered.verdict
+    assert [(each.name, len(each.spent), each.runs) for each in flattered.reached] == [("Hogwild!", 5, 6), ("Parameter server", 6, 6)]
+
+
+def _with_a_failed_seed(home: Home, strategy: int) -> Evidence:
+    """Return a duel that Hogwild! would win, all done, in which a strategy failed with one of 6 judged seeds."""
     duel_id = labs.launched(home, seeds=6)
     labs.drive(home, duel_id, "tuning")
     labs.continued(home, duel_id)
-    first = labs.gathered(home, duel_id).of("judging", 1)[2]
-    assert first.run
-    told = outcome(labs.drive(home, duel_id, "judging", ends={first.run.id: "failed"}))
-    assert [len(each.by_seed) for each in told.found] == [5]
-    assert told.verdict.startswith("Hogwild! is ahead of Parameter server")
-    assert any("Parameter server failed with 1 of 6 seeds" in each and "flatters it" in each for each in told.cautions)
+    one = labs.gathered(home, duel_id).of("judging", strategy)[2]
+    assert one.run
+    return labs.drive(home, duel_id, "judging", ends={one.run.id: "failed"})
 
 
 def test_tests_that_stand_far_before_the_budget_are_told(home: Home) -> None:
