@@ -173,6 +173,14 @@ def test_a_stale_gradient_is_scaled_down(tmp_path: Path) -> None:
     assert float(asked.server.state[0]) == -0.5 * (1 + 1 / 2)
 
 
+def test_a_stale_gradient_leaves_the_momentum_of_earlier_ones_as_it_is(tmp_path: Path) -> None:
+    asked = async_desk(tmp_path, trainers=2, rule="staleness_scaled", momentum=0.5)
+    asked.push(1, 1, 1.0)
+    asked.push(2, 1, 1.0, version=0)
+    velocity = 0.5 * 1 + 1 / 2
+    assert float(asked.server.state[0]) == -0.5 * (1 + velocity)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.95])
 def test_delay_compensation_is_the_papers_formula(tmp_path: Path, decay: float) -> None:
     asked = async_desk(tmp_path, trainers=2, rule="delay_compensated", compensation=2.0, compensation_decay=decay)

@@ -20,7 +20,7 @@ class AsyncSgdConfig(ServerConfig):
     )
     rule: Literal["plain", "staleness_scaled", "delay_compensated"] = Field(
         "plain",
-        description="How a stale gradient is applied. plain: as it is. staleness_scaled: divided by 1 + its staleness. "
+        description="How a stale gradient is applied. plain: as it is. staleness_scaled: divided by 1 + its staleness, momentum is not. "
         "delay_compensated: corrected to first order for what changed since its fetch.",
     )
     staleness_bound: int | None = Field(
