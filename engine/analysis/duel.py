@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.analysis.bands import band
 from engine.analysis.intervals import Interval, mean_interval
-from engine.analysis.tuning import Better, Spent
+from engine.analysis.tuning import Better, Spent, easier
 
 Outcome = Literal["ahead", "behind", "level", "open", "too few seeds", "failed runs"]
 FEWEST = 5
@@ -124,10 +124,7 @@ def usual_target(tests: Mapping[str, Mapping[int, Sequence[Spent]]], amount: flo
     known = [value for value in best if value is not None]
     if not known or len(known) < len(best):
         return None
-    hardest = min(known) if better == "max" else max(known)
-    step = 10.0 ** (np.floor(np.log10(abs(hardest))) - DIGITS + 1) if hardest else 1.0
-    easier = np.floor(hardest / step + 1e-9) if better == "max" else np.ceil(hardest / step - 1e-9)
-    return float(f"{easier * step:.{DIGITS}g}")
+    return easier(min(known) if better == "max" else max(known), better)
 
 
 def _outcome(better: int, both: tuple[Interval, Interval], margin: float) -> Outcome:

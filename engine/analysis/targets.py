@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.study import Timing
+from engine.analysis.tuning import Better, easier
 from engine.metrics import metric
 from engine.store.records import RunRow
 
@@ -30,7 +30,7 @@ def choices(runs: Sequence[RunRow]) -> list[str]:
     return sorted(name for name in found if name.startswith("test/") or name == "charts/running_length")
 
 
-def way(name: str) -> Literal["max", "min"]:
+def way(name: str) -> Better:
     """Return whether a target is reached from below (max) or from above."""
     return metric(name).better or "max"
 
@@ -41,10 +41,7 @@ def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
     known = [value for run in runs if run.status == "finished" and (value := run.best.get(name, run.last.get(name))) is not None]
     if not known:
         return None
-    hardest = min(known) if rising else max(known)
-    rounded = float(f"{hardest:.3g}")
-    step = 10.0 ** (len(str(int(abs(hardest)))) - 3) if abs(hardest) >= 1 else 0.001
-    return rounded if (rounded <= hardest if rising else rounded >= hardest) else round(rounded - step if rising else rounded + step, 6)
+    return easier(min(known) if rising else max(known), way(name))
 
 
 def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, float]]) -> list[Reached]:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import isfinite
 from typing import Literal
 
 Better = Literal["max", "min"]
 Edge = Literal["", "least", "largest"]
+DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,14 @@ class Choice:
     """Whether it stands at an end of the grid, so that a better one may lie beyond."""
     level: tuple[float, ...] = ()
     """Other rates with exactly the same mean; the least of all was taken."""
+
+
+def easier(value: float, better: Better) -> float:
+    """Return the hardest number of three figures that a run with this value has reached."""
+    if not value or not isfinite(value):
+        return value
+    exact = Decimal(repr(value))
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - DIGITS + 1), ROUND_FLOOR if better == "max" else ROUND_CEILING))
 
 
 def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:

@@ -80,10 +80,23 @@ def test_no_interval_of_a_time_to_a_target_reaches_below_0() -> None:
     assert found.time_s.high > found.time_s.mean == 160.0
 
 
-@pytest.mark.parametrize(("values", "name", "wanted"), [((98.27, 98.9), "test/accuracy", 98.2), ((-1400.3, -200.0), "test/episodic_return", -1410.0)])
+@pytest.mark.parametrize(
+    ("values", "name", "wanted"),
+    [
+        ((98.27, 98.9), "test/accuracy", 98.2),
+        ((98.2, 98.9), "test/accuracy", 98.2),
+        ((98.19999999999999, 98.9), "test/accuracy", 98.1),
+        ((-1400.3, -200.0), "test/episodic_return", -1410.0),
+        ((0.0008602, 0.0002), "test/loss", 0.000861),
+        ((0.00086, 0.0002), "test/loss", 0.00086),
+        ((0.01234, 0.0111), "test/loss", 0.0124),
+        ((0.0, 0.0), "test/loss", 0.0),
+        ((99.96, 99.99), "test/loss", 100.0),
+    ],
+)
 def test_the_target_offered_is_one_that_every_run_reached(values: tuple[float, ...], name: str, wanted: float) -> None:
     runs = [run(number, best={name: value}, last={name: value}) for number, value in enumerate(values)]
-    assert usual_target(runs, name) == pytest.approx(wanted)
+    assert usual_target(runs, name) == wanted
     assert choices(runs) == [name]
 
 
