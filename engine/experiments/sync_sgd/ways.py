@@ -8,7 +8,7 @@ N trainers i with weights x_i, gradients g_i of their own mini-batches, and glob
     ddp         as gradients, by torch
 """
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -137,10 +137,13 @@ class TorchDdp(GradientAverage):
     def step(self, number: int, batch: Batch | None) -> float:
         trainer = self.trainer
         share = trainer.config.trainers / trainer.part.contributors(number) if batch else 0.0  # torch divides by N, whoever contributes
-        images, labels = self._before = batch or self._before or trainer.part.take()
+        self._before = batch or self._before
+        assert self._before is not None, "a trainer's first step of a round has a mini-batch"
+        images, labels = self._before
         what = f"step {number + 1} of round {self.round}"
         # In the second forward torch has all trainers agree on the order in which gradients came to be, and send them so from then on.
-        with trainer.record.phase("compute"), trainer.circle.meeting(what) if self._made == 1 else nullcontext():
+        meeting = trainer.circle.meeting(what) if self._made == 1 else nullcontext()
+        with trainer.record.phase("compute"), meeting, nullcontext() if batch else self._without_draws():
             trainer.learner.gradient.zero_()
             loss = nll_loss(self._net(images), labels)
         self._made += 1
@@ -153,6 +156,11 @@ class TorchDdp(GradientAverage):
         with trainer.record.phase("update"):
             trainer.optimizer.step()
         return value
+
+    def _without_draws(self) -> AbstractContextManager[None]:
+        """Return a block after which the generator of dropout is as before: an idle trainer only goes along, and draws what it would draw without that."""
+        device = self.trainer.learner.state.device
+        return torch.random.fork_rng([device] if device.type == "cuda" else [])
 
 
 WAYS: dict[str, type[WeightAverage] | type[GradientAverage]] = {
