@@ -90,11 +90,14 @@ def choices(metrics: Sequence[str]) -> list[str]:
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
-    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and usual settings."""
+    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and usual settings.
+
+    What scatters so much that single values say nothing (rewards of episodes) is there with its mean, anything else with its last value.
+    """
     found = ["duration"]
     for name in in_order(metrics):
         if name.startswith(("test/", "charts/episodic_return")):
-            found += [_written(name, "last"), *([_written(name, "best")] if metric(name).better else [])]
+            found += [_written(name, "mean" if metric(name).band else "last"), *([_written(name, "best")] if metric(name).better else [])]
         elif name == "train/loss":
             found.append(_written(name, "last"))
         elif name.endswith("_per_second"):

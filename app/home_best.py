@@ -22,7 +22,7 @@ def best_html(reader: Reader) -> str:
 
 def _row(one: Experiment, best: Best) -> list[str]:
     known = metric(one.result.metric)
-    what = f"{'mean ' if one.result.of == 'mean' else ''}{known.label.lower()}"
+    what = f"{known.label.lower()}, {one.result.statistic}"
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
     seeds = f"{best.seeds}, mean {number(best.mean)}" if best.seeds > 1 else "1"
     return [

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 from app.base import at
 from app.durations import absolute, duration
 from app.durations import since as seconds_since
-from app.markup import as_cell, number, run_link, sweep_link, when
+from app.markup import as_cell, run_link, sweep_link, when
 from app.parts import title_of
+from engine.analysis.ranked import ranked
 from engine.errors import EngineError
-from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Status, Sweep
 from engine.store.news import Ended
@@ -35,7 +35,8 @@ def news_html(reader: Reader, since: str) -> str:
 
 
 def _run_entry(run: RunRow) -> str:
-    words = [f"by {escape(run.owner)}", *_result(run)]
+    found = ranked(run)
+    words = [f"by {escape(run.owner)}", escape(found.words) if found else ""]
     if run.status == "finished":
         words.append(f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "")
     else:
@@ -53,17 +54,6 @@ def _sweep_entry(ended: Ended, sweep: Sweep) -> str:
 def _entry(cells: str, link: str, words: list[str]) -> str:
     row = "".join(f"<span>{each}</span>" for each in words if each)
     return f'<div class="pl-entry">{cells} {link}<div class="pl-row">{row}</div></div>'
-
-
-def _result(run: RunRow) -> list[str]:
-    """Return the number that a run is ranked by, where it has it."""
-    try:
-        result = experiment(run.experiment).result
-    except EngineError:
-        return []
-    value = (run.mean if result.of == "mean" else run.last).get(result.metric)
-    known = metric(result.metric)
-    return [] if value is None else [escape(f"{known.label.lower()} {number(value)} {known.unit}".strip())]
 
 
 def _title(name: str) -> str:

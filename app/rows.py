@@ -10,6 +10,7 @@ from app.durations import duration, since
 from app.links import LAUNCH, as_path, launch_query
 from app.marking import marks
 from app.markup import as_text, bar, sweep_link, when
+from engine.analysis.ranked import ranked
 from engine.errors import EngineError
 from engine.queue.outlook import Wait, start_in_words
 from engine.registry import experiment
@@ -46,8 +47,8 @@ def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
             said += [f"{run.progress:.0%} done", escape(run.cause)]
     if run.sweep_id:
         said.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
-    accuracy = run.last.get("test/accuracy")
-    said += [f"test accuracy {accuracy:.2f} %" if accuracy is not None else "", _clone_link(run)]
+    result = ranked(run)
+    said += [escape(result.words) if result else "", _clone_link(run)]
     return [part for part in said if part]
 
 

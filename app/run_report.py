@@ -12,6 +12,7 @@ from app.parts import title_of
 from app.repeating import repeating
 from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, report
 from app.series import live_metrics
+from engine.analysis.ranked import ranked
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
@@ -78,7 +79,7 @@ def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> C
 
 
 def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
-    origin = reader.origin(run.id)
+    origin, result = reader.origin(run.id), ranked(reader.entry(run.id))
     found = [
         ("Experiment", run.experiment),
         ("Preset", run.preset or ""),
@@ -88,6 +89,7 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
         ("Execution time", duration(run.execution_time_s)),
         ("Start-up time", duration(run.startup_time_s)),
         ("Ranks", str(run.demand.ranks) if run.demand.ranks else ""),
+        ("Result", result.words if result else ""),
         ("Tags", ", ".join(run.tags)),
         ("Comes from", origin.words if origin else ""),
     ]

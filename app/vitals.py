@@ -6,7 +6,9 @@ from html import escape
 from app.durations import absolute, ago, duration, since
 from app.markup import bar, facts, number, sweep_link, table, when
 from app.rows import time_left
+from engine.analysis.ranked import Ranked, ranked
 from engine.metrics import metric
+from engine.results import STATISTICS, Of
 from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 
@@ -64,17 +66,27 @@ def facts_of(run: Run, origin: Origin | None = None) -> str:
 
 
 def tiles(summaries: Sequence[Summary], entry: RunRow) -> str:
-    """Return the telling metrics: the last value, beside it the best."""
+    """Return the run's result, then the other telling metrics, each with the statistic that it is, and tests and rewards with their best."""
     by_name = {summary.metric for summary in summaries}
-    found = []
-    for name in (name for name in TOLD if name in by_name and name in entry.last):
-        known = metric(name)
-        best = entry.best.get(name)
-        beside = f"best {number(best)}" if best is not None and name.startswith(("test/", "charts/")) else ""
-        unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
-        value = f"<strong>{number(entry.last[name])}{unit}</strong>"
-        found.append(f'<div class="pl-tile" title="{escape(known.help)}"><div>{escape(known.label)}</div>{value}<div>{beside}</div></div>')
-    return f'<div class="pl-tiles">{"".join(found)}</div>'
+    result = ranked(entry)
+    first = [result.result.metric] if result else []
+    names = [name for name in dict.fromkeys([*first, *TOLD]) if name in by_name and name in entry.last]
+    return f'<div class="pl-tiles">{"".join(_tile(name, entry, result) for name in names)}</div>'
+
+
+def _tile(name: str, entry: RunRow, result: Ranked | None) -> str:
+    known, best = metric(name), entry.best.get(name)
+    is_result = result is not None and result.result.metric == name
+    of: Of = result.result.of if result and is_result else "mean" if known.band else "last"
+    value = (entry.mean if of == "mean" else entry.last).get(name)
+    beside = [STATISTICS[of]] if known.live else []
+    beside += [f"best {number(best)}"] if best is not None and name.startswith(("test/", "charts/")) else []
+    label = f"Result: {known.label.lower()}" if is_result else known.label
+    help_text = f"{known.help} The experiment's runs are ranked by it." if is_result else known.help
+    unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
+    return (
+        f'<div class="pl-tile" title="{escape(help_text)}"><div>{escape(label)}</div><strong>{number(value)}{unit}</strong><div>{"; ".join(beside)}</div></div>'
+    )
 
 
 def ranks_table(found: Sequence[RankRow]) -> str:

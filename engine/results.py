@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Of = Literal["last", "mean"]
+STATISTICS: dict[Of, str] = {"last": "last", "mean": "mean over the run"}
+
 
 @dataclass(frozen=True)
 class Result:
     """The number by which runs of one task are ranked; engine.metrics knows whether more or less is better."""
 
     metric: str = "test/accuracy"
-    of: Literal["last", "mean"] = "last"
+    of: Of = "last"
     """Which of its values: the last one (never the best on the way, which would be chosen by the test set), or the mean of all."""
     task: tuple[str, ...] = ("dataset",)
     """Settings that say what was worked on: numbers of different tasks can't be ranked together."""
@@ -17,6 +20,11 @@ class Result:
     """Settings with a value that makes a task of its own, whatever those of `task` say."""
     nothing_to_learn: tuple[str, ...] = ("synthetic",)
     """Tasks that are there for timing alone."""
+
+    @property
+    def statistic(self) -> str:
+        """Which of its values, in words."""
+        return STATISTICS[self.of]
 
 
 ACCURACY = Result()

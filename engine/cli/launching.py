@@ -59,7 +59,7 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, ow
     """Launch a run and stay with it until it ends; start a runner where none is alive.
 
     Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With --json the last line of
-    standard output is one object with id, status, cause, execution_time_s, metrics (last values) and best.
+    standard output is one object with id, status, cause, execution_time_s, result, metrics (last values) and best.
     """
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)

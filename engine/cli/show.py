@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from engine.analysis.ranked import ranked
 from engine.cli.answers import duration, moment, number, plain, print_json, table
 from engine.cli.frame import json_option
 from engine.home import Home
@@ -30,10 +31,11 @@ def show_command(run_id: int, as_json: bool) -> None:
 
 
 def summary(reader: Reader, run_id: int) -> dict[str, Any]:
-    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`."""
-    row = plain(reader.entry(run_id))
+    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`, and its result."""
+    entry = reader.entry(run_id)
+    row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
-    return {**row, "error": reader.run(run_id).error}
+    return {**row, "result": {**result.plain, "words": result.words} if result else None, "error": reader.run(run_id).error}
 
 
 def summary_text(found: Mapping[str, Any]) -> str:
@@ -41,6 +43,8 @@ def summary_text(found: Mapping[str, Any]) -> str:
     times = f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})" if found["execution_time_s"] is not None else ""
     cause = f" {found['cause']}" if found["cause"] else ""
     lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
+    if found["result"]:
+        lines.append(f"Result: {found['result']['words']}.")
     if found["status"] == "failed" and found["error"]:
         lines += ["", *found["error"].rstrip().splitlines()[-20:]]
     if found["metrics"]:

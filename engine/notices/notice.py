@@ -1,4 +1,4 @@
-"""What a message says: what has ended, how, why, how long it took, its best number, and where to look. Made from the store when it is sent."""
+"""What a message says: what has ended, how, why, how long it took, its result, and where to look. Made from the store when it is sent."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine.analysis.ranked import ranked
 from engine.errors import ConfigError, EngineError, Problem
 from engine.metrics import metric
 from engine.registry import experiment
@@ -68,7 +69,7 @@ def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
 
 
 def _of_run(due: Due, run: RunRow, base: str) -> Notice:
-    facts = [("Run", f"{run.id}: {title_of(run)}"), ("Why", run.cause), ("Took", _took(run)), ("Best", _best([run]))]
+    facts = [("Run", f"{run.id}: {title_of(run)}"), ("Why", run.cause), ("Took", _took(run)), ("Result", found.words if (found := ranked(run)) else "")]
     subject = f"Run {run.id} {_ended(run.status)}: {title_of(run)}"
     data = {"run": _plain_run(run)}
     return _notice(due, subject, facts, run.status in BAD_ENDS, _link(base, "run", run.id), data)
@@ -78,7 +79,7 @@ def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
     sweep = reader.sweep(due.sweep_id or 0)
     runs = reader.sweep_runs(sweep.id)
     facts = [("Sweep", f"{sweep.id}: {_title_of_sweep(sweep)}"), ("Runs", _counted(sweep.statuses)), *_first_bad(runs)]
-    facts += [("Took", _whole_time(sweep.created_at, runs)), ("Best", _best(runs))]
+    facts += [("Took", _whole_time(sweep.created_at, runs)), ("Best result", _best(runs))]
     data = {"sweep": {"id": sweep.id, "name": sweep.name, "experiment": sweep.experiment, "owner": sweep.owner, "statuses": dict(sweep.statuses)}}
     subject = f"Sweep {sweep.id} has ended: {_title_of_sweep(sweep)}"
     return _notice(due, subject, facts, _any_bad(runs), _link(base, "sweep", sweep.id), data)
@@ -137,22 +138,13 @@ def _ended(status: str) -> str:
 
 
 def _best(runs: Iterable[RunRow]) -> str:
-    """Return the best value of the metric that the runs are ranked by, and of several runs which has it; empty where none has."""
-    found = [(value, run) for run in runs if (value := best_number(run)) is not None]
+    """Return the best result, and of several runs which has it; empty where none has any."""
+    found = [(result, run) for run in runs if (result := ranked(run))]
     if not found:
         return ""
-    known = metric(experiment(found[0][1].experiment).result.metric)
-    value, run = (min if known.better == "min" else max)(found, key=lambda each: each[0])
-    which = f" (run {run.id})" if len(found) > 1 else ""
-    return f"{known.label.lower()} {value:.5g} {known.unit}".strip() + which
-
-
-def best_number(run: RunRow) -> float | None:
-    """Return the best value that a run reached of the metric that it is ranked by, None where it has none."""
-    try:
-        return run.best.get(experiment(run.experiment).result.metric)
-    except EngineError:
-        return None
+    is_least = metric(found[0][0].result.metric).better == "min"
+    result, run = (min if is_least else max)(found, key=lambda each: each[0].value)
+    return f"{result.words}{f', run {run.id}' if len(found) > 1 else ''}"
 
 
 def _first_bad(runs: Iterable[RunRow]) -> list[tuple[str, str]]:
@@ -197,9 +189,8 @@ def duration(seconds: float) -> str:
 def _plain_run(run: RunRow) -> dict[str, Any]:
     """Return a run for programs."""
     same = "id name experiment preset owner status cause created_at started_at ended_at execution_time_s sweep_id"
-    number = best_number(run)
-    best = None if number is None else {"metric": experiment(run.experiment).result.metric, "value": number}
-    return {**{name: getattr(run, name) for name in same.split()}, "best": best}
+    result = ranked(run)
+    return {**{name: getattr(run, name) for name in same.split()}, "result": result.plain if result else None}
 
 
 def _link(base: str, page: str, number: int) -> str:

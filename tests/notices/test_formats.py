@@ -33,11 +33,11 @@ def notice(home: Home) -> Notice:
         return notice_of(reader, due, "https://lab.example.org")
 
 
-def test_a_message_says_what_ended_how_why_how_long_and_its_best_number(notice: Notice) -> None:
+def test_a_message_says_what_ended_how_why_how_long_and_its_result(notice: Notice) -> None:
     facts = dict(notice.facts)
     assert notice.subject.startswith("Run 1 failed: ")
     assert facts["Why"].startswith("trainer2 raised ValueError")
-    assert (facts["Took"], facts["Best"]) == ("3 min 20 s", "test accuracy 97.25 %")
+    assert (facts["Took"], facts["Result"]) == ("3 min 20 s", "test accuracy 95 % (last)")
     assert notice.link == "https://lab.example.org/run?run=1"
     assert notice.bad
     assert not set("\r\n\u202e") & set(notice.subject + "".join(facts.values()))
@@ -71,7 +71,7 @@ def test_discord_gets_one_embed_in_bounds_with_no_mention_and_no_markup(notice: 
 def test_programs_get_the_key_and_the_run(notice: Notice) -> None:
     body = as_json(notice)
     assert (body["id"], body["kind"], body["run"]["id"], body["run"]["status"]) == (notice.key, "run", 1, "failed")
-    assert body["run"]["best"] == {"metric": "test/accuracy", "value": 97.25}
+    assert body["run"]["result"] == {"metric": "test/accuracy", "statistic": "last", "value": 95.0}
     assert "address" not in json.dumps(body)
 
 

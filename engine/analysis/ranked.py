@@ -1,0 +1,41 @@
+"""The result of a run: the one number by which its experiment ranks runs, with the statistic that it is. Torch-free."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import EngineError
+from engine.metrics import metric
+from engine.registry import experiment
+from engine.results import Result
+from engine.store.records import RunRow
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A run's result."""
+
+    result: Result
+    value: float
+
+    @property
+    def words(self) -> str:
+        """Metric, value and statistic, such as `test accuracy 96.98 % (last)`."""
+        known = metric(self.result.metric)
+        value = f"{self.value:,.0f}" if abs(self.value) >= 1_000 else f"{self.value:.4g}"
+        return " ".join(filter(None, (known.label.lower(), value, known.unit, f"({self.result.statistic})")))
+
+    @property
+    def plain(self) -> Mapping[str, Any]:
+        """The same for programs."""
+        return {"metric": self.result.metric, "statistic": self.result.of, "value": self.value}
+
+
+def ranked(run: RunRow) -> Ranked | None:
+    """Return a run's result; None where it has recorded none, or its experiment is unknown."""
+    try:
+        result = experiment(run.experiment).result
+    except EngineError:
+        return None
+    value = (run.mean if result.of == "mean" else run.last).get(result.metric)
+    return None if value is None else Ranked(result, value)
