@@ -26,7 +26,8 @@ from app.supervision import supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
 from engine.errors import EngineError
-from engine.home import ROOT
+from engine.home import ROOT, Home
+from engine.upkeep.private_home import close_home
 
 
 def _settled() -> Serving:
@@ -44,6 +45,7 @@ def _checked() -> Serving:
     """Return where to serve; end the process with a sentence where that may not be."""
     try:
         configured()
+        close_home(Home.find())
         serving = _settled()
         if not (reason := refusal(serving)):
             return serving

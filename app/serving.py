@@ -16,6 +16,7 @@ from app.guard import LOOPBACK
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Store
+from engine.umask import private
 
 ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
 REFUSED = 2
@@ -61,7 +62,7 @@ def refusal(serving: Serving) -> str:
     """
     if serving.is_near:
         return ""
-    with Store.open(Home.find()):
+    with private(), Store.open(Home.find()):
         pass
     return "" if visitor_now({}).asked else FAR
 

@@ -21,6 +21,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.running import ensure_running, has_died, runner_process
 from engine.store import Store
+from engine.umask import set_private
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -29,6 +30,7 @@ LOOK_S = 3.0
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
     """Watch over the runner, how late the loop is and what memory lies free while the block runs; the runner itself outlives it."""
+    set_private()
     work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep(), keep_small())
     try:
         yield

@@ -17,6 +17,7 @@ from engine.store import Reader
 from engine.store.records import ENDED
 from engine.transfer.curves import COLUMNS, point_rows, points_table, series_of
 from engine.transfer.tables import as_parquet, safe_cell
+from engine.umask import given
 
 
 @click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
@@ -57,7 +58,8 @@ def export_command(
         if output is None:
             _write(reader, run_ids, kind, metrics, sys.stdout)
             return
-        points = _write_file(reader, run_ids, kind, metrics, output, owner)
+        with given():
+            points = _write_file(reader, run_ids, kind, metrics, output, owner)
     if as_json:
         print_json({"path": str(output), "runs": len(set(run_ids)), "points": points})
     else:

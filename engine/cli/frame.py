@@ -12,6 +12,7 @@ import click
 from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.terms import PRIORITIES, Priority, Terms
+from engine.umask import private
 
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
@@ -81,7 +82,8 @@ class CommandTable(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an EngineError, or a home that can't be written, ends it with a sentence and a code."""
         try:
-            return super().invoke(ctx)
+            with private():
+                return super().invoke(ctx)
         except EngineError as error:
             click.echo(str(error), err=True)
             ctx.exit(code_of(error))

@@ -21,6 +21,7 @@ from engine.data import catalogue
 from engine.data.images import PixelSet, mean_and_deviation
 from engine.errors import DataError
 from engine.home import Home
+from engine.umask import GIVEN, PRIVATE, make_folder, set_mode
 
 SILENCE_S = 30.0
 """So long a server may say nothing before the download is given up."""
@@ -85,8 +86,8 @@ def _check_sizes(source: Source, home: Home) -> None:
 def _download(source: Source, home: Home) -> None:
     """Bring the set into the data folder; a second process waits for the first and finds it there."""
     try:
-        home.data.mkdir(parents=True, exist_ok=True)
-        with FileLock(home.data / f".{source.name}.lock"):
+        make_folder(home.data, _mask(home))
+        with FileLock(home.data / f".{source.name}.lock", mode=0o666 & ~_mask(home)):
             if catalogue.state(source.name, home) == "missing":
                 _fetch(source, home)
     except (OSError, RuntimeError) as error:
@@ -97,6 +98,11 @@ def _download(source: Source, home: Home) -> None:
         ) from error
 
 
+def _mask(home: Home) -> int:
+    """Return the umask for a data set: the user's own where `PARALLAB_DATA` names a place for others too, a private one in the home."""
+    return PRIVATE if home.data.is_relative_to(home.path) else GIVEN
+
+
 def _fetch(source: Source, home: Home) -> None:
     log.info("%s is not in %s: downloading it from %s", source.title, source.folder(home), source.loader.mirrors[0])
     with (
@@ -105,8 +111,9 @@ def _fetch(source: Source, home: Home) -> None:
         redirect_stderr(_ProgressLog(source, Path(folder))),
     ):
         source.loader(folder, download=True)
-        source.folder(home).mkdir(parents=True, exist_ok=True)
+        make_folder(source.folder(home), _mask(home))
         for path, _ in catalogue.data_set(source.name).files:
+            set_mode(Path(folder) / path, _mask(home))
             (Path(folder) / path).replace(home.data / path)
     log.info("%s is complete in %s", source.title, source.folder(home))
 

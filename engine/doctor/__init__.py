@@ -24,6 +24,7 @@ def examine(home: Home) -> Iterator[Finding]:
     yield from _guarded("shared memory", machine.shared_memory)
     yield from _guarded("open files", machine.open_files)
     yield from _guarded("home", lambda: storage.writable_home(home))
+    yield from _guarded("permissions", lambda: storage.permissions(home))
     yield from _guarded("clock", lambda: machine.clock(home))
     yield from _guarded("file system", lambda: storage.file_system(home))
     yield from _guarded("store", lambda: storage.store(home))

@@ -1,6 +1,5 @@
 """Where things lie: a home that can be written, on a file system fit for SQLite; the store in it, its runner, the data sets."""
 
-import os
 import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ import psutil
 from engine.doctor.finding import Finding
 from engine.errors import EngineError
 from engine.home import Home
+from engine.upkeep.private_home import cure, named, open_parts
 
 GB = 2**30
 NETWORK = (
@@ -44,9 +44,14 @@ def writable_home(home: Home) -> Finding:
     text = f"{home.path} can be written; {free / GB:.1f} GB free."
     if free < GB:
         return Finding("home", "fail" if free < GB // 10 else "warn", text, "Make room on that disk, or give a folder on another one in PARALLAB_HOME.")
-    if os.name == "posix" and home.path.stat().st_mode & 0o022:
-        return Finding("home", "warn", f"{text} But others may write it too.", f"Close it: chmod go-w {home.path}.")
     return Finding("home", "ok", text)
+
+
+def permissions(home: Home) -> Finding:
+    """Look for files of the lab that group or others have a right to: the store holds hashes of passwords and secrets of webhooks."""
+    if found := open_parts(home):
+        return Finding("permissions", "fail", f"Others have rights on files of this lab: {named(found)}.", cure(home))
+    return Finding("permissions", "ok", f"Nobody but their owner can reach the files in {home.path}.")
 
 
 def file_system(home: Home) -> Finding:

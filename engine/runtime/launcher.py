@@ -17,6 +17,7 @@ from engine.home import ROOT, Home
 from engine.runtime.processes import describe_exit, identity, is_alive
 from engine.runtime.remains import end_tree
 from engine.store.records import ProcessIdentity
+from engine.umask import GIVEN
 
 REAP_S = 10.0
 """So long a worker whose first thread is gone has to be gone as a whole."""
@@ -140,6 +141,7 @@ class LocalLauncher:
                 [sys.executable, "-m", "engine.worker", "--home", str(self._home.path)],
                 cwd=ROOT,
                 start_new_session=True,
+                umask=GIVEN,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

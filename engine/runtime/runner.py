@@ -31,6 +31,7 @@ from engine.runtime.slots import free_cores
 from engine.runtime.usage import Usage
 from engine.store import Reader, Store
 from engine.store.records import Run
+from engine.upkeep.private_home import close_home
 from engine.upkeep.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ def serve(home: Home) -> None:
     """Serve `home` until asked to stop; raises RunnerError where another runner does already."""
     home.create()
     log_to_stdout()
+    close_home(home)
     with taken(home), Store.open(home) as store, Delivering(home, me()):
         launcher = LocalLauncher(home)
         try:

@@ -11,6 +11,7 @@ from engine.home import ROOT, Home
 from engine.runtime.processes import is_alive
 from engine.store import Reader
 from engine.store.records import ProcessIdentity
+from engine.umask import GIVEN
 
 SETTLE_S = 30.0
 """So long a lock that no runner of the store explains may be that of one who starts, ends or has just died, on a machine that has other work."""
@@ -66,6 +67,7 @@ def ensure_running(home: Home) -> bool:
             cwd=ROOT,
             env=os.environ | {"PARALLAB_HOME": str(home.path)},
             start_new_session=True,
+            umask=GIVEN,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

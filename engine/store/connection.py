@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from engine.errors import ConfigError, NoSuchRun, NoSuchSweep, Problem, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
+from engine.umask import make_private
 
 Row = sqlite3.Row
 
@@ -69,6 +70,7 @@ class Writing(Connected):
             home.create()
         except OSError as error:
             raise StoreError(f"The home {home.path} can't be made: {error.strerror}. Name another folder in PARALLAB_HOME.") from error
+        make_private(home.database)  # SQLite gives its log and its shared memory the same mode
         with told(home, timeout_s):
             connection = sqlite3.connect(home.database, timeout=timeout_s, isolation_level=None)
             try:

@@ -10,6 +10,7 @@ from engine.errors import StoreError
 from engine.home import Home
 from engine.store.connection import Reading, told
 from engine.store.schema import applied, known
+from engine.umask import make_private
 
 STEP_PAGES = 500
 """Pages (of 4 kB) copied at a time; writers and the disk get a pause after each."""
@@ -24,6 +25,7 @@ def copy_store(home: Home, target: Path, *, step_pages: int = STEP_PAGES, pause_
     """
     if not home.database.exists():
         raise StoreError(f"There is no store in {home.path} to copy: no run was launched there yet.")
+    make_private(target)
     with Reading.open(home, timeout_s) as source, told(home, timeout_s), closing(sqlite3.connect(target, timeout=timeout_s)) as copy:
         with source.snapshot():
             runs = int(source.rows("SELECT count(*) FROM runs")[0][0])

@@ -13,7 +13,7 @@ import pytest
 from engine.doctor import examine
 from engine.doctor.machine import judge_shared_memory, shared_memory
 from engine.doctor.software import gpus, torch
-from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store, writable_home
+from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store
 from engine.home import ROOT, Home
 from engine.store.probe import probe
 
@@ -77,11 +77,6 @@ def test_a_home_that_cannot_be_made_is_a_failure_with_a_cure(tmp_path: Path) -> 
     assert code == 1
     assert findings["home"]["state"] == "fail"
     assert "PARALLAB_HOME" in findings["home"]["cure"]
-
-
-def test_a_home_that_others_may_write_is_warned_of(home: Home) -> None:
-    home.path.chmod(0o777)
-    assert writable_home(home).state == "warn"
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "lustre", "vboxsf"])
