@@ -6,7 +6,7 @@ Without accounts it may be served to this machine alone: whoever reaches it coul
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app import base
@@ -15,6 +15,8 @@ from app.gate import FAR, is_loopback
 from app.guard import LOOPBACK
 from engine.errors import ConfigError, Problem
 from engine.home import Home
+from engine.notices.public_url import VARIABLE as PUBLIC_URL
+from engine.notices.public_url import public_url
 from engine.store import Store
 from engine.umask import private
 
@@ -38,7 +40,7 @@ class Serving:
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "Serving":
         """Return what the environment asks for; raises ConfigError with a sentence for each value that can't be."""
-        problems = [*_wrong_address(environment), *_wrong_port(environment), *_wrong_hosts(environment), *_wrong_base(environment)]
+        problems = [*_wrong_address(environment), *_wrong_port(environment), *_wrong_hosts(environment), *_wrong_base(environment), *_wrong_url(environment)]
         if problems:
             raise ConfigError(problems)
         found = environment.get(ADDRESS) or cls.address, int(environment.get(PORT) or cls.port)
@@ -83,8 +85,21 @@ def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
     except ValueError:
         if given != "localhost":
             cure = "127.0.0.1 for this machine alone, 0.0.0.0 for all its networks, or the address of one"
-            return [Problem(ADDRESS, f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into {HOSTS}.")]
+            return [
+                Problem(
+                    ADDRESS,
+                    f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into {HOSTS}, the URL of links into {PUBLIC_URL}.",
+                )
+            ]
     return []
+
+
+def _wrong_url(environment: Mapping[str, str]) -> Sequence[Problem]:
+    try:
+        public_url(environment)
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:

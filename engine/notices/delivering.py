@@ -19,8 +19,9 @@ from engine.notices.addresses import checked_recipient, checked_webhook
 from engine.notices.apart import apart
 from engine.notices.formats import BODIES, as_email
 from engine.notices.mail_server import mail_server
-from engine.notices.notice import Notice, base_address, notice_of
+from engine.notices.notice import Notice, notice_of
 from engine.notices.outcome import Outcome
+from engine.notices.public_url import public_url
 from engine.runtime.processes import is_alive
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.sending import Due
@@ -96,7 +97,7 @@ async def attempt(home: Home, due: Due) -> Outcome:
     """Send one message once."""
     try:
         with Reader.open(home) as reader:
-            notice, receivers = notice_of(reader, due, base_address()), reader.receivers()
+            notice, receivers = notice_of(reader, due, public_url()), reader.receivers()
             account = reader.account_address(due.owner) if due.channel_kind == "email" else None
         if due.channel_kind == "email":
             recipient = checked_recipient(due.address, account, receivers)

@@ -1,22 +1,18 @@
 """What a message says: what has ended, how, why, how long it took, its result, and where to look. Made from the store when it is sent."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from engine.analysis.ranked import ranked
-from engine.errors import ConfigError, EngineError, Problem
+from engine.errors import EngineError
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Sweep
 from engine.store.records import BAD_ENDS, ENDED
 from engine.store.sending import Due
 
-ADDRESS = "PARALLAB_ADDRESS"
-"""The setting that says by which address people reach the console; without it a message has no link."""
 LONGEST_TEXT = 600
 """Characters of a cause or a name in a message."""
 
@@ -35,7 +31,7 @@ class Notice:
     """Labels with what stands behind them."""
     bad: bool
     link: str = ""
-    """The page that shows more; empty where the lab's address is not set."""
+    """The page that shows more; empty where the console's URL is not set."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """The same for programs."""
 
@@ -43,16 +39,6 @@ class Notice:
     def text(self) -> str:
         """All of it, a line a fact."""
         return "\n".join([self.subject, *(f"{label}: {words}" for label, words in self.facts), *([self.link] if self.link else [])])
-
-
-def base_address() -> str:
-    """Return the console's address without a slash at its end, empty where none is set; raises ConfigError for one that is none."""
-    text = os.environ.get(ADDRESS, "").strip().rstrip("/")
-    parts = urlsplit(text)
-    plain = text.isascii() and text.isprintable() and not any(mark in text for mark in " <>|\"'`()[]")
-    if text and not (parts.scheme in ("http", "https") and parts.hostname and plain and not parts.query and not parts.fragment):
-        raise ConfigError([Problem(ADDRESS, f"{ADDRESS} must be an address such as https://lab.example.org, got '{text[:80]}'. Set it right, or unset it.")])
-    return text
 
 
 def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:

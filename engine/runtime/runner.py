@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.notices.delivering import Delivering
+from engine.notices.public_url import public_url
 from engine.runtime.ending import Endings
 from engine.runtime.gpus import Gpus, NvmlGpus
 from engine.runtime.inheritance import inherit
@@ -46,10 +47,11 @@ TAKE_S = 2.0
 
 
 def serve(home: Home) -> None:
-    """Serve `home` until asked to stop; raises RunnerError where another runner does already."""
+    """Serve `home` until asked to stop; raises RunnerError where another runner does already, StoreError, ConfigError for a setting that can't be."""
     home.create()
     log_to_stdout()
     close_home(home)
+    public_url()
     with taken(home), Store.open(home) as store, Delivering(home, me()):
         launcher = LocalLauncher(home)
         try:

@@ -3,11 +3,18 @@
 import subprocess
 import sys
 
+import pytest
 import yaml
 
-from deploy.dockerfile import read
+from app.serving import Serving
+from deploy.dockerfile import pairs, read
 from deploy.root import sent
-from engine.home import ROOT
+from engine.home import ROOT, Home
+from engine.notices.delivering import Delivering
+from engine.runtime.processes import me
+from engine.store import Store
+from tests.notices.receivers import Receiver
+from tests.notices.test_delivering import tell
 
 
 def test_the_image_is_an_ordinary_user_s_with_an_init_a_health_check_and_volumes() -> None:
@@ -30,6 +37,19 @@ def test_all_that_the_image_copies_is_sent_to_its_build_and_nothing_of_a_lab() -
                     files = [path.relative_to(ROOT).as_posix() for path in sent(ROOT, name)]
                     assert files
                     assert not [file for file in files if "__pycache__" in file or file.startswith((".git/", ".venv", ".parallab", "tests"))]
+
+
+@pytest.mark.parametrize("url", ["", "https://lab.example.org/lab"])
+def test_in_the_image_s_environment_the_console_listens_and_messages_are_sent(home: Home, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    set_there = {name: value for each in read(ROOT / "Dockerfile")[-1].instructions if each.word == "ENV" for name, value in pairs(each.rest).items()}
+    for name, value in (set_there | {"PARALLAB_HOME": str(home.path), "PARALLAB_PUBLIC_URL": url}).items():
+        if name.startswith("PARALLAB_"):
+            monkeypatch.setenv(name, value)
+    assert Serving.of().address == "0.0.0.0"
+    with Receiver(200).serving() as receiver, Store.open(home) as store:
+        run_id = tell(store, receiver)
+        assert Delivering(home, me()).deliver(store) == 1
+    assert receiver.bodies[0]["link"] == (f"{url}/run?run={run_id}" if url else None)
 
 
 def test_compose_and_image_agree() -> None:

@@ -82,6 +82,8 @@ def _is_healthy(port: int) -> bool:
     ("environment", "said"),
     [
         ({"PARALLAB_ADDRESS": "lab.example.org"}, "PARALLAB_ADDRESS must be an address to listen on"),
+        ({"PARALLAB_ADDRESS": "https://lab.example.org"}, "the URL of links into PARALLAB_PUBLIC_URL."),
+        ({"PARALLAB_PUBLIC_URL": "lab.example.org"}, "PARALLAB_PUBLIC_URL must be a URL such as https://lab.example.org, got 'lab.example.org'."),
         ({"PARALLAB_PORT": "70000"}, "PARALLAB_PORT must be a whole number from 1 to 65535, got '70000'."),
         ({"PARALLAB_PORT": "٣"}, "PARALLAB_PORT must be"),
         ({"PARALLAB_HOSTS": "a.example, https://b.example"}, "got 'https://b.example'."),

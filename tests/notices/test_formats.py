@@ -8,8 +8,10 @@ import pytest
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.notices.formats import as_discord, as_email, as_json, as_slack
-from engine.notices.notice import Notice, base_address, notice_of
+from engine.notices.notice import Notice, notice_of
+from engine.notices.public_url import public_url
 from engine.recorder import Point
+from engine.runtime.runner import serve
 from engine.store import Demand, Reader, Store
 from engine.store.sending import Due
 from tests.stand_in import worker
@@ -87,13 +89,17 @@ def test_an_email_has_one_recipient_whatever_a_name_says(notice: Notice) -> None
         as_email(hostile, "parallab@lab.org", "ada@lab.org")
 
 
-@pytest.mark.parametrize("text", ["lab.example.org", "ftp://lab", "https://lab.example.org/?x=1", "https://lab|x", "https://lab example"])
-def test_a_link_is_made_of_an_address_alone(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("PARALLAB_ADDRESS", text)
-    with pytest.raises(ConfigError, match="PARALLAB_ADDRESS must be an address"):
-        base_address()
-    monkeypatch.setenv("PARALLAB_ADDRESS", "https://lab.example.org/console/")
-    assert base_address() == "https://lab.example.org/console"
+@pytest.mark.parametrize(
+    "text", ["lab.example.org", "ftp://lab", "https://lab.example.org/?x=1", "https://lab|x", "https://lab example", "https://lab:port", "https://ada@lab"]
+)
+def test_a_link_is_made_of_an_address_alone(home: Home, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PARALLAB_PUBLIC_URL", text)
+    with pytest.raises(ConfigError, match="PARALLAB_PUBLIC_URL must be a URL"):
+        public_url()
+    with pytest.raises(ConfigError, match="PARALLAB_PUBLIC_URL must be a URL"):
+        serve(home)
+    monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org/console/")
+    assert public_url() == "https://lab.example.org/console"
 
 
 def test_a_secret_stays_out_of_what_a_message_is_shown_as() -> None:

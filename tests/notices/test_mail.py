@@ -119,7 +119,7 @@ def test_an_end_arrives_in_the_mailbox_of_the_owners_account(home: Home, tmp_pat
         settings = {"host": "127.0.0.1", "port": port, "sender": "parallab@lab.org", "user": "parallab", "password": PASSWORD, "ca_file": ca_file}
         for name, value in settings.items():
             monkeypatch.setenv(f"PARALLAB_MAIL_{name.upper()}", str(value))
-        monkeypatch.setenv("PARALLAB_ADDRESS", "https://lab.example.org")
+        monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org")
         store.add_person("root", "admin", by=Program("first"))
         store.add_person("ada", "member", by="root", email="ada@lab.org")
         store.add_channel("email", "", owner="ada", ends="bad")
