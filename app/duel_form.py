@@ -97,7 +97,7 @@ def _seeds() -> tuple[str, int, int, int]:
     with second[0]:
         tuning = st.number_input("Tuning seeds", value=2, step=1, key="duel.tuning", help="Runs of each learning rate; none of their seeds is judged.")
     with second[1]:
-        start = st.number_input("First seed", value=0, step=100, key="duel.first", help="Seeds lie 100 apart, since rank r draws from seed + r.")
+        start = st.number_input("First seed", value=0, step=100, key="duel.first", help="Seeds lie 100 apart.")
     return rates, tuning, seeds, start
 
 

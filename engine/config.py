@@ -25,7 +25,12 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, le=2**31 - 1, description="Random seed; rank r uses seed + r.")
+    seed: int = Field(
+        0,
+        ge=0,
+        le=2**31 - 1,
+        description="Random seed: weights, order, dropout and episodes each have a stream of it for each rank, and no two seeds share one.",
+    )
     device: Device = Field("auto", description="Where ranks compute: auto takes the run's GPUs, or the CPU where it has none.")
     threads_per_rank: int | None = Field(
         None, ge=1, le=256, description="CPU threads of one rank; empty means cores / ranks, at least 1.", json_schema_extra=ADVANCED

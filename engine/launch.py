@@ -1,5 +1,6 @@
 """The one way into the queue, for pages and command line alike. Torch-free."""
 
+from engine import seeding
 from engine.checkpoint import last_checkpoint
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
@@ -119,6 +120,8 @@ def why_not_resumable(home: Home, run: Run) -> EngineError | None:
         return WrongStatus(f"{no} it finished, so nothing of it is left to do. Launch another one.")
     if not experiment(run.experiment).resumable:
         return NoCheckpoint(f"{no} the experiment {run.experiment} keeps no checkpoints. Launch it anew.")
+    if other_rule := seeding.why_not_resumable(run.seeding):
+        return WrongStatus(f"{no} {other_rule}")
     if last_checkpoint(home.run_folder(run.id)) is None:
         return NoCheckpoint(f"{no} it left no checkpoint. Launch it anew, and set checkpoint_every_s to fewer seconds than pass before it may end.")
     return None

@@ -35,7 +35,7 @@ def fill(rank: Rank, numbers: torch.Tensor, value: float) -> None:
 
 def write_own_cell(rank: Rank, cells: torch.Tensor) -> None:
     rank.ready()
-    cells[rank.index] = rank.seed
+    cells[rank.index] = rank.seed + rank.place
     rank.barrier("written")
     assert int(cells.count_nonzero()) == rank.world, f"{rank.role} sees {cells.tolist()}"
 

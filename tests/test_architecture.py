@@ -18,7 +18,7 @@ from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 METHOD_SEES = (
-    *("engine.config", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl", "engine.museum"),
+    *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl", "engine.museum"),
     *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")),
 )
 TORCH_FREE = (

@@ -12,7 +12,7 @@ from engine.store.records import RunRow
 
 Way = Literal["last", "best", "mean"]
 WAYS: tuple[Way, ...] = get_args(Way)
-ABOUT = ("experiment", "preset", "owner")
+ABOUT = ("experiment", "preset", "owner", "seeding")
 """What else of a run counts as a field, beside its config."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that torch's own texts use)
 
+from engine.data.weights import drawn_from
+
 TEST_BATCH = 125
 """Images tested at a time; fixed, so that sums are the same each time. Of 1,000 the convolutions leave the cache: a quarter slower."""
 
@@ -44,8 +46,7 @@ class Score(NamedTuple):
 
 def mnist_net(seed: int) -> MnistNet:
     """Return the net with the first weights that `seed` gives, the caller's random state untouched."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         return MnistNet()
 
 

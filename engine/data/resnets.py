@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-import torch
 from torch import nn
+
+from engine.data.weights import drawn_from
 
 ResNetName = Literal["resnet50", "resnet18", "small_resnet"]
 
@@ -15,8 +16,7 @@ def resnet(name: ResNetName, classes: int, seed: int) -> nn.Module:
     """
     from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet  # it takes a second to import
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         if name == "resnet50":
             net: nn.Module = ResNet(Bottleneck, [3, 4, 6, 3], classes)
         else:

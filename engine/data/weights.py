@@ -4,9 +4,18 @@ Convolution weights lie in the buffer channels-last, which makes a step of the M
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """Let nets that are made meanwhile have the first weights that `seed` gives; the caller's random state stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def flat_weights(net: nn.Module) -> Tensor:

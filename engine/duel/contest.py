@@ -26,7 +26,7 @@ OF_THE_DUEL: Mapping[str, str] = {
 }
 """Settings that no strategy may have of its own, and why."""
 GAP = 100
-"""How far seeds lie apart: rank r draws from seed + r, so neighbouring seeds would share the draws of their ranks."""
+"""How far seeds lie apart. Part of every stored plan: duels of the time when rank r drew from seed + r needed it, and are still read by it."""
 TUNING_FROM = 1_000
 """The place of the first seed of tuning, in gaps; those that judge come before it, so that no run is in both."""
 TIES: Mapping[str, float] = {"test/accuracy": 0.3, "test/loss": 0.01}

@@ -33,6 +33,7 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "cores": ("number", "CPU cores it asks for"),
     "gpus": ("number", "GPUs it asks for"),
     "ranks": ("number", "processes it starts"),
+    "seeding": ("number", "the rule that it drew random numbers by: 1 seed + rank, 2 streams"),
     "starred": ("flag", "someone gave it a star"),
     "pinned": ("flag", "it is its experiment's baseline"),
     "archived": ("flag", "it was put away"),

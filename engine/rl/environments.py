@@ -31,8 +31,8 @@ class Step(NamedTuple):
 class Environments:
     """`count` environments of one kind; `observations` float32 [count, observation] is what the policy sees next."""
 
-    def __init__(self, kind: Kind, count: int, seed: int, index: int, role: str, made: Sequence[Any] = ()) -> None:
-        """Make them (or take those `made`) and begin their episodes; each has a seed of its own, drawn from the run's and this rank's `index`."""
+    def __init__(self, kind: Kind, count: int, seed: int, role: str, made: Sequence[Any] = ()) -> None:
+        """Make them (or take those `made`) and begin their episodes; each has a seed of its own, drawn from `seed`."""
         self.kind = kind
         self._role = role
         self._environments = list(made) or [make(kind.name) for _ in range(count)]
@@ -43,7 +43,7 @@ class Environments:
         self.lengths = np.zeros(count, np.int64)
         self.finished: list[tuple[float, int]] = []
         """Return and length of the episodes that ended since they were last taken."""
-        seeds = np.random.SeedSequence([seed, index]).generate_state(count).tolist()
+        seeds = np.random.SeedSequence(seed).generate_state(count).tolist()
         for place, environment in enumerate(self._environments):
             self._see(place, self._safely(environment.reset, seed=seeds[place])[0])
 

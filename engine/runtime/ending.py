@@ -7,6 +7,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 
+from engine import seeding
 from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.registry import experiment
@@ -144,7 +145,9 @@ class Endings:
 
     def _can_resume(self, run: Run) -> bool:
         try:
-            return experiment(run.experiment).resumable and last_checkpoint(self.store.home.run_folder(run.id)) is not None
+            if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
+                return False
+            return last_checkpoint(self.store.home.run_folder(run.id)) is not None
         except EngineError:
             return False
 

@@ -15,6 +15,7 @@ import torch
 
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank import Rank
+from engine.seeding import DROPOUT, place_of
 
 
 def _folder_for_now() -> Path:
@@ -50,7 +51,7 @@ class LocalRanks:
         torch.set_num_threads(self.threads)
         ranks = [self._rank(index, role) for index, role in enumerate(self.roles)]
         if len(ranks) == 1:
-            torch.manual_seed(ranks[0].seed)
+            torch.manual_seed(ranks[0].seed_of(DROPOUT))
             function(ranks[0], *shared)
             return
         threads = [threading.Thread(target=self._carry_out, args=(function, rank, shared)) for rank in ranks]
@@ -69,13 +70,14 @@ class LocalRanks:
             role,
             len(self.roles),
             device,
-            self.seed + index,
+            self.seed,
             self.recorders[role],
             self.folder,
             self._meet,
             locks=self._lock,
             say=lambda kind, detail: self.events.append((kind, detail)),
             resume_from=self.resume_from,
+            place=place_of(index, self.roles),
         )
 
     def _carry_out(self, function: Callable[..., None], rank: Rank, shared: tuple[Any, ...]) -> None:

@@ -26,6 +26,7 @@ from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
+from engine.seeding import DROPOUT, seed_of
 
 LOCK_SUFFIX = ".lock"
 
@@ -97,7 +98,7 @@ class Rank:
     world: int
     device: torch.device
     seed: int
-    """The config's seed plus `index`; torch, NumPy and random are seeded with it already."""
+    """The config's seed; torch, NumPy and random are seeded with this rank's dropout stream already."""
     recorder: Recorder
     folder: Path
     """The run's folder."""
@@ -112,6 +113,12 @@ class Rank:
     """Adds to the run's events: what happened (a few words) and a sentence."""
     resume_from: Path | None = None
     """The checkpoint that this run goes on from."""
+    place: int = 0
+    """This rank's place in its streams (engine/seeding.py)."""
+
+    def seed_of(self, stream: int, *further: int) -> int:
+        """Return the seed of one of this rank's own streams."""
+        return seed_of(self.seed, stream, self.place, *further)
 
     def ready(self) -> float:
         """Say that this rank is set up and wait until all are; execution time and phases count from here. Call once.
@@ -165,6 +172,7 @@ class RankPlan:
     device: str
     threads: int
     seed: int
+    place: int
     folder: Path
     visible_gpus: str
     departed: torch.Tensor
@@ -204,6 +212,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         departed=plan.departed,
         say=lambda kind, detail: send(Said(kind, detail)),
         resume_from=plan.resume_from,
+        place=plan.place,
     )
     try:
         function(rank, *shared)
@@ -242,6 +251,7 @@ def _settle(plan: RankPlan) -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
     torch.set_num_threads(plan.threads)
-    torch.manual_seed(plan.seed)
-    random.seed(plan.seed)
-    np.random.seed(plan.seed % 2**32)
+    drawn = seed_of(plan.seed, DROPOUT, plan.place)
+    torch.manual_seed(drawn)
+    random.seed(drawn)
+    np.random.seed(drawn % 2**32)

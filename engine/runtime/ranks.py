@@ -22,6 +22,7 @@ from engine.runtime.processes import end_processes
 from engine.runtime.rank import Rank, RankPlan, rank_main, remove_locks
 from engine.runtime.sink import Sink
 from engine.runtime.watch import StopRequested, Watch
+from engine.seeding import place_of
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 
@@ -83,7 +84,8 @@ class Ranks:
             len(self.roles),
             self.devices[index],
             1 if role in SERVERS else self.threads,
-            self.seed + index,
+            self.seed,
+            place_of(index, self.roles),
             self.folder,
             self.visible_gpus,
             departed,

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from engine import seeding
 from engine.checkpoint import take_checkpoint
 from engine.config import Config
 from engine.data.checksums import files_used
@@ -155,6 +156,8 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training time up to it."""
     if run.parent_id is None or not run.resumes:
         return None, 0.0
+    if other_rule := seeding.why_not_resumable(store.run(run.parent_id).seeding):
+        raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
     taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
     if taken is None:
         raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew.")

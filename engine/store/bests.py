@@ -12,7 +12,7 @@ from engine.store.numbers import number_of
 
 _BESTS = """
 WITH found AS MATERIALIZED (
-    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed, json_remove(runs.config, '$.seed') AS rest
+    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed, runs.seeding || json_remove(runs.config, '$.seed') AS rest
     FROM runs WHERE runs.experiment = ? AND runs.status = 'finished' AND runs.archived_by IS NULL
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {order}, id) AS place FROM found WHERE value IS NOT NULL
@@ -37,9 +37,9 @@ class Best:
     preset: str | None
     name: str
     seeds: int
-    """How many seeds of its config have finished, its own among them."""
+    """How many seeds of its config have finished by the same rule of drawing, its own among them."""
     mean: float
-    """The mean over the finished runs of its config."""
+    """The mean over these runs."""
 
 
 class Bests(Connected):

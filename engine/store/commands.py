@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
+from engine.seeding import SEEDING
 from engine.store.clock import now
 from engine.store.connection import Row
 from engine.store.guarding import command, storable
@@ -137,13 +138,13 @@ class Commands(Sharing, Telling, LaunchKeys):
         cursor = self.connection.execute(
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, place, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, json.dumps(dict(config))),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
-                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt),
+                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt, SEEDING),
             ],
         )
         run_id = cursor.lastrowid

@@ -1,4 +1,4 @@
-"""Runs that share a config but for the seed, as one group; and a metric's value at a step, the one thing here that reads points."""
+"""Runs that share a config but for the seed, and draw by one rule, as a group; and a metric's value at a step, the one thing here that reads points."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.filter import Filter, Order
+from engine.seeding import SEEDING
 from engine.store.listing import Listing, where_of
 from engine.store.numbers import sorted_by
 from engine.store.records import Status
 
-_KEY = "runs.experiment || ' ' || json_remove(runs.config, '$.seed')"
+_KEY = "runs.experiment || ' ' || runs.seeding || ' ' || json_remove(runs.config, '$.seed')"
 _GROUPS = f"""
 WITH picked AS (SELECT runs.id, runs.status, {_KEY} AS key, {{sort}} AS sort FROM runs {{where}})
 SELECT max(id) AS newest, json_group_array(id) AS members, json_group_array(id) FILTER (WHERE status = 'finished') AS finished
@@ -30,7 +31,7 @@ FROM metrics WHERE metrics.run_id IN (SELECT value FROM json_each(?2)) AND metri
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one experiment whose configs differ in the seed alone."""
+    """Runs of one experiment that draw by one rule and whose configs differ in the seed alone."""
 
     experiment: str
     preset: str | None
@@ -40,6 +41,8 @@ class RunGroup:
     """All of them, oldest first."""
     finished: tuple[int, ...]
     """Those whose numbers count."""
+    seeding: int = SEEDING
+    """The rule that all of them draw random numbers by."""
 
 
 class Groups(Listing):
@@ -91,11 +94,11 @@ class Groups(Listing):
         return {run_id: sum(found) / len(found) for run_id, found in ranks.items()} | whole
 
     def _group(self, row: Any) -> RunGroup:
-        run = self.rows("SELECT experiment, preset, config FROM runs WHERE id = ?", [row["newest"]])[0]
+        run = self.rows("SELECT experiment, preset, config, seeding FROM runs WHERE id = ?", [row["newest"]])[0]
         config = json.loads(run["config"])
         config.pop("seed", None)
-        members = tuple(tuple(sorted(json.loads(row[name]))) for name in ("members", "finished"))
-        return RunGroup(run["experiment"], run["preset"], config, *members)
+        members, finished = (tuple(sorted(json.loads(row[name]))) for name in ("members", "finished"))
+        return RunGroup(run["experiment"], run["preset"], config, members, finished, run["seeding"])
 
 
 def _by(order: Order) -> str:

@@ -23,6 +23,7 @@ _RUNS = {
     "cores": "runs.cores",
     "gpus": "runs.gpus",
     "ranks": "runs.ranks",
+    "seeding": "runs.seeding",
     "created": "runs.created_at",
     "started": "runs.started_at",
     "ended": "runs.ended_at",

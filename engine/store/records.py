@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.recorder import Point, Span
+from engine.seeding import SEEDING
 from engine.terms import USUAL, Terms
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
@@ -96,6 +97,8 @@ class RunRow:
     """Who made it its experiment's baseline."""
     archived_by: str | None = None
     """Who put it out of the tables."""
+    seeding: int = SEEDING
+    """The rule that its ranks draw random numbers by (engine/seeding.py)."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ class Run:
     starred_by: str | None = None
     pinned_by: str | None = None
     archived_by: str | None = None
+    seeding: int = SEEDING
 
     @property
     def active(self) -> bool:

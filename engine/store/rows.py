@@ -12,7 +12,7 @@ from engine.terms import PRIORITIES, Terms
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
     *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
-    *("starred_by", "pinned_by", "archived_by"),
+    *("starred_by", "pinned_by", "archived_by", "seeding"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 _OF_SWEEP = ", ".join(f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}" for name in ("exclusive", "held"))
@@ -38,7 +38,7 @@ def as_run(row: sqlite3.Row) -> Run:
     same = (
         "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s held_by"
-        " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by"
+        " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding"
     )
     return Run(
         **{name: row[name] for name in same.split()},

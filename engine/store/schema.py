@@ -165,6 +165,7 @@ LATER: dict[str, str] = {
     "runs.starred_by": "who gave it a star, none where nobody did",
     "runs.pinned_by": "who made it its experiment's baseline, none where it is not",
     "runs.archived_by": "who put it out of the tables, none where it is in them",
+    "runs.seeding": "the rule that its ranks draw random numbers by (engine/seeding.py): 1 seed + rank, 2 a stream for each purpose and rank",
     "sweeps.held": "1 while it is paused: its queued runs stay where they are",
     "sweeps.exclusive": "1 where each of its runs has the machine to itself",
     "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
@@ -344,6 +345,13 @@ def launches_with_a_key(db: Database) -> None:
     db.execute(_LAUNCH_KEYS)
     db.execute("CREATE INDEX launch_keys_run ON launch_keys (run_id)")
     db.execute("CREATE INDEX launch_keys_made ON launch_keys (made_at)")
+
+
+@steps()
+def rule_of_random_numbers(db: Database) -> None:
+    """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
+    db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
+    db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import WrongStatus
 from engine.recorder import Point
+from engine.seeding import SEEDING
 from engine.store.channels import ChannelCommands
 from engine.store.clock import now
 from engine.store.disk import Disk
@@ -41,8 +42,8 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
             if run.status not in ("starting", "stopping") or run.worker != worker or run.begun_at is not None:
                 raise WrongStatus(f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the worker leaves it alone.")
             at, text = now(), json.dumps(dict(environment), default=str)
-            sql = "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ? WHERE id = ?"
-            connection.execute(sql, [at, at, text, uptime_s, run_id])
+            sql = "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ?, seeding = ? WHERE id = ?"
+            connection.execute(sql, [at, at, text, uptime_s, SEEDING, run_id])
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
 

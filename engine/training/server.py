@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.data.weights import FlatSgd
 from engine.runtime.exchange import Answer, Request, Respond
 from engine.runtime.ranks import Rank
+from engine.seeding import WEIGHTS, seed_of
 from engine.training.learner import flat_state
 from engine.training.membership import Member, Membership
 from engine.training.settings import ServerConfig
@@ -27,7 +28,7 @@ class WeightServer(Membership):
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
         super().__init__(rank, config)
-        net = workload.net(config.seed)
+        net = workload.net(seed_of(config.seed, WEIGHTS))
         self.workload = workload
         self.state = flat_state(net).to(rank.device)
         self.parameters = sum(parameter.numel() for parameter in net.parameters())

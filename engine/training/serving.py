@@ -11,6 +11,7 @@ from engine.errors import RunFailed
 from engine.runtime.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.exchange import Answer, Exchange, Line, Request
 from engine.runtime.ranks import Rank
+from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.learner import Learner, state_size
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
@@ -25,7 +26,7 @@ REPORT_EACH = 100
 def exchange_with_server(config: ServerConfig, workload: Workload, server_device: str) -> Exchange:
     """Return the exchange between `ps`, which is rank 0, and its trainers, for the vectors of the workload's net."""
     with torch.device("meta"):  # a net without numbers tells their count
-        size = state_size(workload.net(config.seed))
+        size = state_size(workload.net(seed_of(config.seed, WEIGHTS)))
     clients = tuple(range(1, config.trainers + 1))
     return Exchange.create(
         config.transport, size, server=0, server_role="ps", clients=clients, patience_s=config.patience_s, wire=config.wire, server_device=server_device
@@ -83,7 +84,7 @@ class Serving:
         with self.record.phase("evaluate"):
             with self.server.lock:
                 state, version, passes = self.server.state.clone(), self.server.version, self._passes()
-            score = self.server.workload.score(state, self.config.seed)
+            score = self.server.workload.score(state)
         if score:
             self.record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=version, passes=passes)
 
@@ -113,16 +114,15 @@ def train(rank: Rank, config: ServerConfig, exchange: Exchange, workload: Worklo
     """Be a trainer: fetch the weights, then push one gradient after another, each answered with the weights to go on from."""
     keep_freed_memory()
     device = usable(config.device, str(rank.device))
-    number, seed = rank.index, rank.seed - 1  # the server is rank 0, and trainer1 draws what the reference's trainer1 draws
     workload = workload.to(device)
     with exchange.connect(rank) as line:
         trainer = Trainer(rank, config, line, workload, device)
-        torch.manual_seed(seed)
+        torch.manual_seed(rank.seed_of(DROPOUT))
         rank.ready()
         skip = trainer.fetch()
         if skip:
-            torch.manual_seed(seed + (skip << 20))
-        batches = workload.batches(number, seed, skip)
+            torch.manual_seed(rank.seed_of(DROPOUT, skip))
+        batches = workload.batches(rank.index, rank.seed_of(ORDER), skip)
         while trainer.step_on(batches):
             pass
         line.ask(Request(rank.index, LEAVE), send=False)
@@ -139,7 +139,7 @@ class Trainer:
         self.record = rank.recorder
         self.here = line.incoming.device == device
         with torch.device("meta"):  # its numbers come with the first fetch
-            net = workload.net(config.seed)
+            net = workload.net(seed_of(config.seed, WEIGHTS))
         state, message = (line.incoming, line.outgoing) if self.here else (None, None)
         self.learner = Learner(net, workload.loss, state, message, device)
         self.faults = Faults(rank, config, rank.index)

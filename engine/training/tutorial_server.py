@@ -152,7 +152,7 @@ def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: Pixel
 
 def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> None:
     record, faults = rank.recorder, Faults(rank, config, rank.index)
-    torch.manual_seed(rank.seed - 1)
+    torch.manual_seed(_seed(rank, config))
     with record.phase("communicate"):
         version, model = call("ps", fetch, rank.index)
     record.exchanged(_bytes(model))
@@ -177,13 +177,18 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
         record.progress(done, total)
 
 
+def _seed(rank: Rank, config: ServerConfig) -> int:
+    """Return what a trainer draws from: seed + r as published, trainer1 being the first."""
+    return config.seed + rank.index - 1
+
+
 def _bytes(model: nn.Module) -> int:
     return sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
 
 
 def _batches(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None) -> Iterator[Any]:
     if pixels is None:
-        yield from workload.batches(rank.index, rank.seed - 1, 0)
+        yield from workload.batches(rank.index, _seed(rank, config), 0)
         return
     part = parts(pixels.train_labels, config.trainers, "contiguous")[rank.index - 1]
     images = PilImages(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)

@@ -39,7 +39,7 @@ class Workload(Protocol):
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the first `skip`."""
 
-    def score(self, state: Tensor, seed: int) -> Score | None:
+    def score(self, state: Tensor) -> Score | None:
         """Test a net with that state, where there is something to test on."""
 
     def to(self, device: torch.device) -> "Workload":
@@ -83,10 +83,10 @@ class Digits:
                 chosen = part.index_select(0, positions)
                 yield self.data.train_images.index_select(0, chosen), self.data.train_labels.index_select(0, chosen)
 
-    def score(self, state: Tensor, seed: int) -> Score | None:
+    def score(self, state: Tensor) -> Score | None:
         from engine.training.learner import Learner
 
-        net = self.net(seed)
+        net = self.net(seed=0)  # whose numbers `state` replaces
         Learner(net, self.loss, device=state.device).state.copy_(state)
         return evaluate(net, self.data.test_images, self.data.test_labels)
 
@@ -132,7 +132,7 @@ class RandomImages:
             if step >= skip:
                 yield images.to(self.device, memory_format=torch.channels_last), targets
 
-    def score(self, state: Tensor, seed: int) -> Score | None:
+    def score(self, state: Tensor) -> Score | None:
         return None
 
     def to(self, device: torch.device) -> "RandomImages":

@@ -54,7 +54,7 @@ def test_tests_stand_first_and_numbers_without_a_better_end_have_no_best() -> No
 def test_fields_that_differ_are_those_of_more_than_one_value() -> None:
     runs = [run(1), run(2, owner="grace")]
     assert field_names(runs, that_differ=True) == ["seed", "owner"]
-    assert field_names(runs)[-3:] == ["experiment", "preset", "owner"]
+    assert field_names(runs)[-4:] == ["experiment", "preset", "owner", "seeding"]
 
 
 def test_labels_name_metric_way_and_unit() -> None:

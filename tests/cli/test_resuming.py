@@ -5,11 +5,14 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.errors import NoCheckpoint
 from engine.home import Home
 from engine.launch import resume, why_not_resumable
 from engine.registry import experiment
 from engine.runtime.checkpoints import Checkpoints
 from engine.runtime.processes import me
+from engine.runtime.worker import _resumed
+from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
 from tests.cli.conftest import Parallab, wait
 
@@ -73,6 +76,30 @@ def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: C
         told = parallab("resume", str(run_id), "--no-runner")
         assert (told.returncode, told.stdout) == (2, "")
         assert words in told.stderr
+
+
+def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(parallab: Parallab, home: Home, store: Store, left: Callable[..., int]) -> None:
+    run_id = left("cancelled")
+    save(home, run_id)
+    with store.change() as connection:  # an older version carried it out
+        connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [run_id])
+    refused = parallab("resume", str(run_id), "--no-runner")
+    assert refused.returncode == 2
+    assert "drew its random numbers by rule 1 (seeding), and this version draws by rule 2" in refused.stderr
+    assert "Retry it" in refused.stderr
+    assert parallab("retry", str(run_id), "--no-runner").returncode == 0
+    with Reader.open(home) as reader:
+        assert (reader.run(run_id + 1).seeding, reader.run(run_id + 1).resumes) == (SEEDING, False)
+
+
+def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(home: Home, store: Store, left: Callable[..., int]) -> None:
+    parent = left("cancelled")
+    save(home, parent)
+    child = store.add_run("reference", store.run(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent)
+    with store.change() as connection:
+        connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
+    with pytest.raises(NoCheckpoint, match="Retry it, which repeats it from the start"):
+        _resumed(store.run(child), home.run_folder(child), store)
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "lost"])

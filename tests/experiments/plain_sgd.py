@@ -1,5 +1,6 @@
 """SGD as a textbook writes it, with nothing of ours but the net and the data: what the methods are held against."""
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
@@ -8,13 +9,18 @@ from engine.data.datasets import load
 from engine.data.nets import mnist_net
 
 
+def drawn(seed: int, stream: int) -> int:
+    """Return the seed of a stream of the first rank: 0 first weights, 1 order, 2 dropout."""
+    return int(np.random.SeedSequence(seed, spawn_key=(stream, 0)).generate_state(1, np.uint64)[0])
+
+
 def train(dataset: str, *, seed: int, epochs: int, batch_size: int, learning_rate: float, momentum: float) -> tuple[list[float], dict[str, Tensor]]:
     """Return the loss of each step and the weights at the end."""
     data = load(dataset)
-    net = mnist_net(seed).to(memory_format=torch.channels_last)
+    net = mnist_net(drawn(seed, 0)).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=momentum)
-    order = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
+    order = torch.Generator().manual_seed(drawn(seed, 1))
+    torch.manual_seed(drawn(seed, 2))
     losses = []
     for _ in range(epochs):
         shuffled = torch.randperm(len(data.train_labels), generator=order)

@@ -33,7 +33,7 @@ def learned(config: DppoConfig) -> tuple[list[float], list[bool]]:
 
     learner._update = noted  # type: ignore[method-assign]
     own = ThreadRecorder(record)
-    threads = [CollectorThread(board, Collector(board, config, kind, kept.__getitem__, own, place, place)) for place in range(config.collectors)]
+    threads = [CollectorThread(board, Collector(board, config, kind, kept.__getitem__, own, place)) for place in range(config.collectors)]
     for thread in threads:
         thread.start()
     learner.learn()

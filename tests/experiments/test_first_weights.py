@@ -7,7 +7,7 @@ import torch
 
 from engine.data.datasets import load
 from engine.data.nets import evaluate, mnist_net
-from engine.data.weights import flat_weights
+from engine.data.weights import bind, flat_weights
 from engine.duel.catalogue import READY
 from engine.duel.contest import Budget, Duel
 from engine.duel.planning import config_of
@@ -15,6 +15,7 @@ from engine.registry import method
 from engine.runtime import fork_server
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
+from engine.seeding import WEIGHTS, seed_of
 from engine.training.learner import Learner
 
 NOTHING = 1e-30
@@ -34,9 +35,10 @@ def preloaded() -> None:
 
 def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
     """Return test loss and accuracy of the first weights of a seed, one of them nudged."""
-    net, data = mnist_net(seed), load("digits")
+    net, data = mnist_net(seed_of(seed, WEIGHTS)), load("digits")
     with torch.no_grad():
         net.fc2.bias[0] += nudge
+    bind(net, flat_weights(net))  # in the layout that methods compute in: sums round by it
     found = evaluate(net, data.test_images, data.test_labels)
     return found.loss, found.accuracy
 

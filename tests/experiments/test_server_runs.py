@@ -18,6 +18,7 @@ from engine.registry import experiment, method
 from engine.runtime import fork_server
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
+from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
 from engine.training.learner import Learner
 from engine.training.serving import exchange_with_server
@@ -95,9 +96,9 @@ def test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b(tmp_path: Path
 
 def one_process(workload: Digits, config: ServerConfig) -> Tensor:
     """Return the weights after SGD on the union of all trainers' mini-batches."""
-    learner = Learner(workload.net(config.seed), nll_loss)
+    learner = Learner(workload.net(seed_of(config.seed, WEIGHTS)), nll_loss)
     optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
-    feeds = [workload.batches(number, config.seed + number - 1, 0) for number in (1, 2, 3)]
+    feeds = [workload.batches(number, seed_of(config.seed, ORDER, number - 1), 0) for number in (1, 2, 3)]
     for batches in zip(*feeds, strict=True):
         learner.step(torch.cat([images for images, _ in batches]), torch.cat([labels for _, labels in batches]))
         optimizer.step()
@@ -218,14 +219,14 @@ def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     ranks, sink = ranks_of(config, tmp_path)
     method("parameter_server")(config, ranks)
     workload = RandomImages("small_resnet", 1, 2, 2)
-    learner = Learner(workload.net(7), workload.loss)
+    learner = Learner(workload.net(seed_of(7, WEIGHTS)), workload.loss)
     optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
     losses = []
-    for images, targets in workload.batches(1, 7, 0):
+    for images, targets in workload.batches(1, seed_of(7, ORDER), 0):
         losses.append(learner.step(images, targets))
         optimizer.step()
     assert sink.values("train/loss", 1) == pytest.approx(losses, rel=1e-4)
-    fresh = dict(workload.net(7).named_buffers())
+    fresh = dict(workload.net(seed_of(7, WEIGHTS)).named_buffers())
     assert not torch.equal(dict(learner.net.named_buffers())["bn1.running_mean"], fresh["bn1.running_mean"])
     assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
 

@@ -19,6 +19,7 @@ from engine.registry import experiment, method
 from engine.runtime import fork_server
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
+from engine.seeding import WEIGHTS, seed_of
 from tests.experiments import plain_sgd, trainer_functions
 
 Team = Callable[[Config], tuple[Ranks, MemorySink]]
@@ -48,7 +49,7 @@ def times_of(ranks: Ranks) -> list[float]:
 
 def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the shared weights as this process sees them at the end, and as each rank saw them."""
-    weights = shared(flat_weights(mnist_net(config.seed)))
+    weights = shared(flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))))
     ranks.run(trainer_functions.train_and_keep_weights, config, load(config.dataset), weights, Tally.shared_counts(config.trainers))
     return weights, [torch.load(ranks.folder / f"{role}.pt") for role in config.roles]
 
@@ -57,7 +58,7 @@ def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch
 def test_every_process_ends_with_the_same_weights(team: Team, lock: bool) -> None:
     config = HogwildConfig.check(SHORT | {"trainers": 3, "lock": lock})
     ours, theirs = train(config, team(config)[0])
-    assert not torch.equal(ours, flat_weights(mnist_net(config.seed)))
+    assert not torch.equal(ours, flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))))
     assert all(torch.equal(ours, weights) for weights in theirs)
 
 

@@ -10,6 +10,7 @@ from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites
 from engine.runtime.ranks import Rank
+from engine.seeding import EVALUATION
 
 
 def train_and_keep_weights(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
@@ -21,7 +22,7 @@ def train_and_keep_weights(rank: Rank, config: HogwildConfig, data: ImageSet, we
 
 def write_until_overwritten(rank: Rank, weights: Tensor, seen: Tensor) -> None:
     """Add to all weights again and again until one of the trainers has seen another's write, for 60 s at most."""
-    overwrites = Overwrites(weights, 1, rank.seed)
+    overwrites = Overwrites(weights, 1, rank.seed_of(EVALUATION))
     rank.ready()
     deadline = time.monotonic() + 60
     while not seen.any() and time.monotonic() < deadline:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.data.weights import FlatAdam, bind, flat_weights
+from engine.data.weights import FlatAdam, bind, drawn_from, flat_weights
 from engine.errors import RunFailed
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.policy import HIDDEN, Policy
@@ -15,6 +15,7 @@ from engine.rl.kinds import Kind
 from engine.rl.returns import returns_of
 from engine.runtime.exchange import Answer, Exchange, Request, Respond
 from engine.runtime.ranks import Rank
+from engine.seeding import WEIGHTS, seed_of
 
 LOOK_S = 0.05
 OBSERVATION, REWARD, END = 0, -2, -1
@@ -65,7 +66,8 @@ class Agent:
         self.rank = rank
         self.config = config
         self.layout = layout(config, kind)
-        self.policy = Policy(kind.observation, kind.choices, config.dropout).to(rank.device)
+        with drawn_from(seed_of(config.seed, WEIGHTS)):
+            self.policy = Policy(kind.observation, kind.choices, config.dropout).to(rank.device)
         weights = flat_weights(self.policy).to(rank.device)
         self.gradient = bind(self.policy, weights)
         self.optimizer = FlatAdam(weights, self.gradient, config.learning_rate)

@@ -8,6 +8,7 @@ from engine.rl.environments import Environments
 from engine.rl.kinds import Kind
 from engine.runtime.exchange import Answer, Exchange, Line, Request
 from engine.runtime.ranks import Rank
+from engine.seeding import ENVIRONMENT
 
 REPORT_EACH = 25
 """Steps between two reports of progress and phases: a report at each would cost as much as the step."""
@@ -15,7 +16,7 @@ REPORT_EACH = 25
 
 def observe(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange, kind: Kind) -> None:
     """Play round after round, as long as the agent says so."""
-    environments = Environments(kind, config.envs_per_observer, config.seed, rank.index, rank.role)
+    environments = Environments(kind, config.envs_per_observer, rank.seed_of(ENVIRONMENT), rank.role)
     with exchange.connect(rank) as line:
         observer = Observer(rank, config, line, environments)
         rank.ready()

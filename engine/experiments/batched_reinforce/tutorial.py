@@ -20,6 +20,7 @@ from engine.rl.kinds import Kind, kind_of
 from engine.rl.returns import returns_of
 from engine.runtime.ranks import Rank
 from engine.runtime.rpc import PUBLISHED_THREADS, answered_later, call, call_async, joined, reference_to, result_of
+from engine.seeding import ENVIRONMENT
 
 _observer: list["Observer"] = []
 """The observer of this process, where it is one."""
@@ -32,6 +33,7 @@ def take_part(rank: Rank, config: BatchedReinforceConfig) -> None:
     """Be the agent or an observer."""
     kind = kind_of(config.environment)
     if rank.index == 0:
+        torch.manual_seed(config.seed)  # as published
         agent = Agent(config, kind)
         with joined(rank, config.patience_s, threads=PUBLISHED_THREADS):
             rank.ready()
@@ -132,7 +134,7 @@ class Observer:
     def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:
         self.rank = rank
         self.config = config
-        self.environments = Environments(kind, 1, config.seed, rank.index, rank.role)
+        self.environments = Environments(kind, 1, rank.seed_of(ENVIRONMENT), rank.role)
         self.steps = 0
 
     def run_round(self, agent: Any) -> Played:

@@ -16,12 +16,15 @@ from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, make
 from engine.rl.pictures import PICTURE, write_gif
 from engine.runtime.ranks import Rank
+from engine.seeding import EVALUATION
 
 LOOK_S = 0.1
 CONFIRM = 100
 """Greedy episodes whose mean decides whether an environment is solved."""
 FRAMES = 250
 """Frames of a drawn episode at the most."""
+TESTS, CONFIRMATION, LAST, PICTURES = range(4)
+"""What an episode is played for; its draws."""
 
 
 class Evaluation:
@@ -43,10 +46,10 @@ class Evaluation:
         policy is kept then, and is what the run ends with."""
 
     @torch.inference_mode()
-    def mean_return(self, episodes: int, seed: int) -> float:
-        """Return what so many whole episodes brought on average, played side by side with the policy as it is now."""
+    def mean_return(self, episodes: int, use: int) -> float:
+        """Return what so many whole episodes brought on average, played side by side with the policy as it is now; each `use` has its own episodes."""
         self._take()
-        environments = Environments(self.kind, episodes, seed, self.rank.index, self.rank.role)
+        environments = Environments(self.kind, episodes, self.rank.seed_of(EVALUATION, use), self.rank.role)
         found: dict[int, float] = {}
         so_far = np.zeros(episodes)
         while len(found) < episodes:
@@ -88,7 +91,7 @@ class Evaluation:
         self._take()
         environment = make(self.kind.name, render=True)
         frames: list[NDArray[np.uint8]] = []
-        played = Environments(self.kind, 1, self.config.seed, self.rank.index, self.rank.role, [environment])
+        played = Environments(self.kind, 1, self.rank.seed_of(EVALUATION, PICTURES), self.rank.role, [environment])
         while len(frames) < FRAMES:
             frames.append(environment.render())
             actions = self.player.policy.best(self.player.seen(torch.from_numpy(played.observations)))
@@ -120,7 +123,7 @@ def watch(rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
     _report(rank, board, config, looks + 1)
     with rank.recorder.phase("evaluate"):
         if evaluation.solved is None:
-            final = evaluation.mean_return(CONFIRM, config.seed + 2)
+            final = evaluation.mean_return(CONFIRM, LAST)
             evaluation.solves(final)
         else:
             final = evaluation.solved
@@ -177,9 +180,9 @@ class Beside(threading.Thread):
 
     def _test(self) -> None:
         evaluation, config, goal = self.evaluation, self.evaluation.config, self.evaluation.kind.solved_at
-        mean = evaluation.mean_return(config.evaluation_episodes, config.seed)
+        mean = evaluation.mean_return(config.evaluation_episodes, TESTS)
         evaluation.rank.recorder.log({"test/episodic_return": mean}, step=evaluation.steps)
         if not config.stop_when_solved or goal is None or mean < goal:
             return
-        if evaluation.solves(evaluation.mean_return(CONFIRM, config.seed + 1)):
+        if evaluation.solves(evaluation.mean_return(CONFIRM, CONFIRMATION)):
             evaluation.board.stop()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.data.weights import FlatAdam
+from engine.data.weights import FlatAdam, drawn_from
 from engine.errors import RunFailed
 from engine.experiments.dppo.board import BATCHES, BORN, COLLECTED, GROWN, LENGTH, MIXED, SYNCS, THROWN, USED, VERSION, Batch, Board, Weights
 from engine.experiments.dppo.collector import Player
@@ -12,6 +12,7 @@ from engine.experiments.dppo.modes import MODES, Locks
 from engine.recorder import Recorder
 from engine.rl.kinds import Kind
 from engine.rl.returns import advantages_of
+from engine.seeding import ORDER, WEIGHTS, seed_of
 
 LARGEST = 0.5
 """The longest that a gradient of actor or critic may be; a longer one is cut."""
@@ -26,7 +27,9 @@ class Learner:
         self.record = record
         self.mode = MODES[config.mode](board, config, locks, record)
         self.weights = Weights(board, locks)
-        first = Player(config, kind).state
+        with drawn_from(seed_of(config.seed, WEIGHTS)):
+            first = Player(config, kind).state
+        self._order = torch.Generator().manual_seed(seed_of(config.seed, ORDER))
         board.weights[0].copy_(first)
         self.player = Player(config, kind, board.weights[0] if board.live else first)
         policy = self.player.policy
@@ -82,7 +85,7 @@ class Learner:
             ratio = policy.judge(states, actions).log_probabilities - behaviour
             kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimate: never below 0
         total, size = len(advantages), -(-len(advantages) // config.minibatches)
-        parts = [part for _ in range(config.epochs) for part in torch.split(torch.randperm(total), size)]
+        parts = [part for _ in range(config.epochs) for part in torch.split(torch.randperm(total, generator=self._order), size)]
         losses = [self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part]) for part in parts]
         means = torch.stack(losses).mean(0).tolist()
         if not all(map(torch.isfinite, losses[-1])):

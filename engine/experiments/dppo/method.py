@@ -41,11 +41,11 @@ def _take_part(rank: Rank, config: DppoConfig, board: Board) -> None:
             thread.check()
     else:
         rank.barrier("policy made")
-        collector = Collector(board, config, kind, rank.lock, rank.recorder, rank.index - 2, rank.index)
+        collector = Collector(board, config, kind, rank.lock, rank.recorder, rank.index - 2)
         rank.ready()
         collector.play()
 
 
 def _threads(rank: Rank, config: DppoConfig, board: Board, kind: Kind) -> list[CollectorThread]:
     record = ThreadRecorder(rank.recorder)
-    return [CollectorThread(board, Collector(board, config, kind, rank.lock, record, place, place + 2)) for place in range(config.collectors)]
+    return [CollectorThread(board, Collector(board, config, kind, rank.lock, record, place)) for place in range(config.collectors)]

@@ -10,6 +10,7 @@ from engine.museum.outcome import Broken, Exhibit, Outcome
 from engine.museum.sign import Sign
 from engine.museum.telling import BROKEN, ERROR, HELD, UNSEEN, told
 from engine.runtime.ranks import Rank, Ranks
+from engine.seeding import WEIGHTS, seed_of
 
 
 def run(config: FaultMuseumConfig, ranks: Ranks) -> None:
@@ -22,7 +23,7 @@ def _show(rank: Rank, config: FaultMuseumConfig) -> None:
     for place, sign in enumerate(config.signs, 1):
         exhibit = cast(Exhibit, import_module(sign.module))
         with rank.recorder.phase("compute"):
-            outcomes = [getattr(exhibit, rank.role)(config.seed + number) for number in range(config.repetitions)]
+            outcomes = [getattr(exhibit, rank.role)(seed_of(config.seed, WEIGHTS, number)) for number in range(config.repetitions)]
         for number, outcome in enumerate(outcomes, 1):
             _record(rank, sign, outcome, number)
         _judge(rank, sign, exhibit, outcomes)

@@ -25,6 +25,7 @@ from engine.experiments.hogwild.overwrites import Overwrites, WatchedSgd
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
 from engine.runtime.ranks import Rank, Ranks
+from engine.seeding import DROPOUT, EVALUATION, ORDER, WEIGHTS, seed_of
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
@@ -48,19 +49,19 @@ def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
 
     A GPU's tensors need no more than to be on it: ranks open the same memory (CUDA IPC) as long as this process keeps it.
     """
-    weights = flat_weights(mnist_net(config.seed)).to(device)
+    weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
     return shared(weights) if device.type == "cpu" else weights
 
 
 def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
     keep_freed_memory()
-    net, record = mnist_net(config.seed), rank.recorder
+    net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)  # from here on the net's weights are the shared ones
-    overwrites = Overwrites(weights, config.overwrites_every, rank.seed)
+    overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
     update = Update(WatchedSgd(weights, gradient, config.learning_rate, config.momentum, overwrites), rank, locked=config.lock)
-    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
+    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
     tally = Tally(rank, config, counts, data.size)
-    torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
+    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
     rank.ready()
     for epoch in range(1, config.epochs + 1):
         for positions in batches.epoch():
@@ -84,7 +85,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
 
 def _test(weights: Tensor, config: HogwildConfig, data: ImageSet, tally: Tally) -> None:
     """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
-    net = mnist_net(config.seed)
+    net = mnist_net(seed_of(config.seed, WEIGHTS))
     bind(net, weights)
     with tally.record.phase("evaluate"):
         tally.score(evaluate(net, data.test_images, data.test_labels))

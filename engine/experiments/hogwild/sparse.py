@@ -22,6 +22,7 @@ from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.theory import Sparsity, sparsity
 from engine.experiments.hogwild.update import Update
 from engine.runtime.ranks import Rank, Ranks
+from engine.seeding import EVALUATION, ORDER
 
 STALENESS_EVERY = 10
 """Of so many gradients one's staleness is recorded: these steps are short."""
@@ -70,10 +71,10 @@ class SparseSgd:
 
 def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counts: Tensor) -> None:
     record, train = rank.recorder, problem.train
-    overwrites = Overwrites(weights, config.overwrites_every, rank.seed)
+    overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
     optimizer = SparseSgd(config.learning_rate, overwrites)
     update = Update(optimizer, rank, locked=config.lock)
-    batches = Batches(train.values, train.labels, config.batch_size, rank.seed)
+    batches = Batches(train.values, train.labels, config.batch_size, rank.seed_of(ORDER))
     tally = Tally(rank, config, counts, config.samples)
     rank.ready()
     if rank.index == 0:

@@ -31,7 +31,7 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet, counts: Tensor) -> None:
-    torch.manual_seed(rank.seed)
+    torch.manual_seed(config.seed + rank.index)  # as published
     data = PilImages(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)
     loader: DataLoader[Any] = DataLoader(data, batch_size=config.batch_size, shuffle=True)
     optimizer = SGD(model.parameters(), lr=config.learning_rate, momentum=config.momentum)

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from engine.data.resnets import fast_in_small_batches, layers_of, resnet
 from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.feed import CALIBRATION
 from engine.experiments.pipeline.schedules import sizes
 from engine.runtime.ranks import Rank
+from engine.seeding import ORDER, WEIGHTS, seed_of
 
 TIMED_IMAGES = 8
 """Images that a layer is timed on at the most: what a layer costs beside another hardly depends on more."""
@@ -24,7 +26,7 @@ CALIBRATED_ON = 16
 
 def whole_net(config: PipelineConfig) -> nn.Module:
     """Return the net with its first weights, in training mode; frozen batch-norm has the statistics of some random images."""
-    net = resnet(config.model, config.outputs, config.seed)
+    net = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS))
     if max(sizes(config.batch_size, config.splits)) >= FEW:
         fast_in_small_batches(net)
     if config.batch_norm == "frozen":
@@ -36,7 +38,8 @@ def _freeze(net: nn.Module, config: PipelineConfig) -> None:
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = None  # the plain mean over all that it sees
-    images = torch.randn(CALIBRATED_ON, 3, config.image_size, config.image_size, generator=torch.Generator().manual_seed(config.seed))
+    random = torch.Generator().manual_seed(seed_of(config.seed, ORDER, CALIBRATION))
+    images = torch.randn(CALIBRATED_ON, 3, config.image_size, config.image_size, generator=random)
     with torch.no_grad():
         net(images)
     for norm in norms:
@@ -56,7 +59,7 @@ def train_mode(net: nn.Module, config: PipelineConfig) -> None:
 def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
     """Return the shape of what goes into each layer, for one image; without computing anything."""
     with torch.device("meta"):
-        layers = layers_of(resnet(config.model, config.outputs, config.seed).eval())
+        layers = layers_of(resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS)).eval())
         activations, found = torch.empty(1, 3, config.image_size, config.image_size), []
         for layer in layers:
             found.append(tuple(activations.shape[1:]))

@@ -12,6 +12,10 @@ from engine.data.datasets import load
 from engine.data.images import ImageSet
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.schedules import sizes
+from engine.seeding import ORDER, seed_of
+
+IMAGES, TARGETS, CALIBRATION = range(3)
+"""Places in the stream of order: what a pipeline draws is the same whichever stage asks for it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Feed:
     def images(self, device: torch.device) -> Iterator[Tensor]:
         """Yield the images [n, 3, side, side] of one micro-batch after another, for as long as anyone asks."""
         if self.data is None:
-            random = torch.Generator().manual_seed(self.config.seed)
+            random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, IMAGES))
             while True:
                 for count in sizes(self.config.batch_size, self.config.splits):
                     images = torch.empty(count, 3, self.config.image_size, self.config.image_size, memory_format=torch.channels_last)
@@ -46,7 +50,7 @@ class Feed:
     def targets(self, device: torch.device) -> Iterator[Tensor]:
         """Yield the targets of one micro-batch after another: classes [n] for cross_entropy, one-hot [n, classes] for mse."""
         if self.data is None:
-            random = torch.Generator().manual_seed(self.config.seed + 1)
+            random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, TARGETS))
             drawn = self._as_targets(torch.randint(self.config.classes, (self.config.batch_size,), generator=random)).to(device)
             while True:
                 yield from self._cut(drawn)
@@ -57,7 +61,7 @@ class Feed:
     def _positions(self) -> Iterator[Tensor]:
         """Yield the positions [batch_size] of one batch after another; what is left of an epoch goes into the next one's first batch."""
         assert self.data is not None
-        batches = Batches(self.data.train_images, self.data.train_labels, self.config.batch_size, self.config.seed)
+        batches = Batches(self.data.train_images, self.data.train_labels, self.config.batch_size, seed_of(self.config.seed, ORDER, IMAGES))
         left = torch.empty(0, dtype=torch.int64)
         while True:
             for positions in batches.epoch():

@@ -23,23 +23,24 @@ from engine.experiments.reference.training import Training
 from engine.recorder import Recorder
 from engine.runtime.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.ranks import Rank, Ranks
+from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 
 
 def run(config: ReferenceConfig, ranks: Ranks) -> None:
     """Train the net in one rank; return when it has ended."""
     device = usable(config.device, ranks.devices[0])
     data = load(config.dataset).to(device)
-    weights = flat_weights(mnist_net(config.seed)).to(device)
+    weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
     ranks.run(_train, config, data, weights)
 
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
     keep_freed_memory()
-    net, record = mnist_net(config.seed), rank.recorder
+    net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
-    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed)
-    torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
+    batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
+    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
     training = Training(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))

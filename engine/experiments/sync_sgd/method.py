@@ -29,6 +29,7 @@ from engine.experiments.sync_sgd.trainer import Trainer
 from engine.experiments.sync_sgd.ways import WAYS, Way
 from engine.runtime.collective import Collective, torch_group
 from engine.runtime.ranks import Rank, Ranks
+from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.learner import Learner, flat_state
 
@@ -55,7 +56,7 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
         tutorial.run(config, ranks)
         return
     devices = [usable(config.device, device) for device in ranks.devices]
-    net = mnist_net(config.seed)
+    net = mnist_net(seed_of(config.seed, WEIGHTS))
     first, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
     common = _Common(
         config,
@@ -72,8 +73,8 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 def _train(rank: Rank, common: _Common) -> None:
     keep_freed_memory()
     config, data, record = common.config, common.data.to(rank.device), rank.recorder
-    part = Part(config, data, rank.index, rank.seed)
-    learner = Learner(mnist_net(config.seed), nll_loss, device=rank.device)
+    part = Part(config, data, rank.index, rank.seed_of(ORDER))
+    learner = Learner(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
     learner.state.copy_(common.first)
     optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
     tally = Tally(rank, config, common.counts, data.size, part.samples(config.rounds * part.steps))
@@ -85,7 +86,7 @@ def _train(rank: Rank, common: _Common) -> None:
         way: Way = WAYS[config.sync](trainer)
         keeping = Keeping(rank, trainer, common.shelf, tally)
         faults = Faults(rank, config, rank.index + 1)
-        torch.manual_seed(rank.seed)  # dropout draws from here on, whatever the set-up drew
+        torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
         first = keeping.restore()
         keeping.zero = rank.ready()
         if first > 1 and rank.index == 0 and config.tests_after(first - 1):
@@ -119,7 +120,7 @@ def _step(trainer: Trainer, way: Way, number: int, step: int, tally: Tally, faul
 
 def _test(trainer: Trainer, data: ImageSet, tally: Tally) -> None:
     """Test a copy of the global weights; the other trainers go on."""
-    copy = Learner(mnist_net(trainer.config.seed), nll_loss, device=data.test_images.device)
+    copy = Learner(mnist_net(seed_of(trainer.config.seed, WEIGHTS)), nll_loss, device=data.test_images.device)
     copy.state.copy_(trainer.center)
     with trainer.record.phase("evaluate"):
         tally.score(evaluate(copy.net, data.test_images, data.test_labels))

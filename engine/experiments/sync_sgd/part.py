@@ -8,6 +8,7 @@ from torch import Tensor
 from engine.data.batches import Batches
 from engine.data.images import ImageSet
 from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.seeding import PARTITION, seed_of
 from engine.training.parts import parts
 
 
@@ -15,7 +16,7 @@ class Part:
     """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone through them."""
 
     def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
-        cut = parts(data.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)
+        cut = parts(data.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=seed_of(config.seed, PARTITION))
         own = cut[index].to(data.train_labels.device)
         self._images = data.train_images
         self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)  # positions take the place of images

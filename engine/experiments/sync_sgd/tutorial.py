@@ -75,7 +75,7 @@ def _steps(config: SyncSgdConfig, own: Tensor) -> int:
 def _train_once(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, tally: Tally) -> None:
     """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase `other`."""
     faults = Faults(rank, config, rank.index + 1)
-    with spawned(f"{rank.role}'s process of round {number}", _go_through, config, pixels, own, weights, rank.seed, number) as steps:
+    with spawned(f"{rank.role}'s process of round {number}", _go_through, config, pixels, own, weights, config.seed + rank.index, number) as steps:
         for loss, samples, seconds in steps:
             for phase, spent in seconds.items():
                 tally.record.spend(phase, spent)

@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.museum.outcome import Broken, Outcome
 from engine.rl.kinds import make
+from engine.seeding import ENVIRONMENT, seed_of
 
 OBSERVERS, SEED, EPISODES = 4, 543, 12
 
@@ -16,16 +17,16 @@ def wrong(seed: int) -> Outcome:
 
 
 def right(seed: int) -> Outcome:
-    """Add the observer's number."""
-    return _begun(lambda observer: SEED + seed + observer)
+    """Seed each observer's environment from a stream of its own."""
+    return _begun(lambda observer: seed_of(SEED + seed, ENVIRONMENT, observer))
 
 
-def _begun(seed_of: Callable[[int], int]) -> Outcome:
+def _begun(seed_for: Callable[[int], int]) -> Outcome:
     """Begin some episodes of CartPole in each observer; the picture is how far apart their first states are."""
     firsts = []
     for observer in range(1, OBSERVERS + 1):
         environment = make("CartPole-v1")
-        firsts.append([environment.reset(seed=seed_of(observer))[0], *(environment.reset()[0] for _ in range(EPISODES - 1))])
+        firsts.append([environment.reset(seed=seed_for(observer))[0], *(environment.reset()[0] for _ in range(EPISODES - 1))])
         environment.close()
     states = np.asarray(firsts)
     series = {number: float(np.ptp(states[:, number - 1], axis=0).max()) for number in range(1, EPISODES + 1)}

@@ -42,7 +42,7 @@ SIGNS = (
         _SYSTEM,
         _TUTORIAL,
         wrong="Every observer seeds its environment with the one seed of the command line: all begin each episode in the same state.",
-        right="Rank r has seed + r, and each environment one that is drawn from it.",
+        right="Every observer draws the seeds of its environments from a stream of its own.",
         seen="How far apart the first states of four observers are, episode by episode. At 0 they see the same episodes, and N observers know little more "
         "than one.",
         x="Episode",
