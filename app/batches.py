@@ -6,9 +6,9 @@ from typing import Any
 import streamlit as st
 
 from engine.analysis.advice import Slower
-from engine.analysis.pipeline import Batch, batches, work_s
+from engine.analysis.pipeline import Batch, batches, stage_work, work_s
 from engine.store import Reader
-from engine.store.records import Run
+from engine.store.records import Run, RunRow
 
 LOOKED_BACK = 4
 """Newest batches among which a complete one is looked for: stages hand in what they recorded at different moments."""
@@ -32,6 +32,13 @@ def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: 
             return found[-1]
         found.append(batch(reader, run_id, number, config))
     return found[-1] if found[-1].complete else found[0]
+
+
+def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
+    """Return the seconds of each stage's forwards and backwards in a run's last complete batch; empty where none was recorded."""
+    recorded = reader.recorded_batches(run.id, run.config["splits"])
+    found = last_complete(reader, run.id, recorded, run.config) if recorded else None
+    return stage_work(found) if found and found.complete else []
 
 
 def slower_than_fewer_splits(run: Run, shown: Batch, reader: Reader) -> Slower | None:

@@ -49,7 +49,8 @@ def _numbers(run: Run, config: PipelineConfig, shown: Batch, reader: Reader) -> 
     """Show what a complete batch comes to."""
     found, ranks = measure(shown, config.schedule), [row for row in reader.ranks(run.id) if row.role in config.stage_roles]
     cut = next((event.detail for event in reversed(reader.events(run.id)) if event.kind == "cut"), "")
-    best = best_speed_up([row.device for row in ranks] or ["cpu"] * config.stages, run.demand.cores, run.demand.threads_per_rank, found.shares, config.splits)
+    devices = [row.device for row in ranks] or ["cpu"] * config.stages
+    best = best_speed_up(devices, run.demand.cores, run.demand.threads_per_rank, found.shares, config.splits, found.bound)
     settings = Settings(config.mode, config.schedule, config.batch_size, LAYERS[config.model], config.transport, config.cuts or cuts_of(cut))
     st.html(f'<div class="pl-tiles">{"".join(tiles(found, best))}</div>')
     st.markdown(as_text(causes(found)))
@@ -72,7 +73,12 @@ def tiles(found: Measures, best: Best) -> list[str]:
             f"{stages} equal stages, {splits}",
             "(stages - 1) / (splits + stages - 1): equal stages, transfers in no time.",
         ),
-        _tile("With these stages", _percent(found.bound_bubble), f"at most {found.bound:.2f} × one at a time", "The bubble that stages of unequal work mean."),
+        _tile(
+            "With these stages",
+            _percent(found.bound_bubble),
+            f"at most {found.bound:.2f} × one at a time",
+            "The bubble that these stages' forwards and backwards mean.",
+        ),
         _tile("Transfers", *moved, "Share of all stages' time in which they sent or received."),
         _tile("At work", f"{found.at_work:.2f}", f"of {stages} stages, on average", "Forwards, backwards and updates over the batch's time."),
         _tile("Best speed-up here", f"{best.speed_up:.2f} ×", escape(best.because), "The most over one process with as many threads as one stage has."),

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from statistics import fmean
 
+from app.batches import stage_work_of
 from engine.analysis.groups import Group, grouped
 from engine.analysis.scaling import Baseline, Reference, Scaling
 from engine.errors import EngineError
@@ -110,14 +112,9 @@ def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Rea
     times = [run.execution_time_s for run in starts if run.execution_time_s is not None]
     if not times:
         return []
-    phases: dict[str, dict[str, float]] = {}
-    for run in starts:
-        roles = {row.rank: row.role for row in reader.ranks(run.id)}
-        for rank, spent in reader.phases(run.id).items():
-            of_role = phases.setdefault(roles.get(rank, f"rank {rank}"), {})
-            for phase, seconds in spent.items():
-                of_role[phase] = of_role.get(phase, 0.0) + seconds / len(starts)
-    return scaling.references(Baseline(starts[0].config, sum(times) / len(times), phases), axis(sweep))
+    each = [found for run in starts if (found := stage_work_of(run, reader))]
+    work = [(fmean(ahead for ahead, _ in of_stage), fmean(back for _, back in of_stage)) for of_stage in zip(*each, strict=True)]
+    return scaling.references(Baseline(starts[0].config, sum(times) / len(times), work), axis(sweep))
 
 
 def axis(sweep: Sweep) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.analysis.pipeline import Measures, ideal_bubble, speed_up_bound
+from engine.analysis.pipeline import Measures, ideal_bubble
 
 WORTH = 0.05
 """A loss below this share of all stages' time is not worth a change."""
@@ -50,15 +50,17 @@ class Slower:
     times: float
 
 
-def best_speed_up(devices: Sequence[str], cores: int, threads: int, shares: Sequence[float], splits: int) -> Best:
-    """Return the most that stages on these devices (one each, such as cpu or cuda:0) can gain, by what there is and by how the net is cut."""
+def best_speed_up(devices: Sequence[str], cores: int, threads: int, shares: Sequence[float], splits: int, bound: float) -> Best:
+    """Return the most that stages on these devices (one each, such as cpu or cuda:0) can gain, by what there is and by how the net is cut.
+
+    `bound` is the most that stages of these shares can gain in so many splits, wherever they are.
+    """
     stages = len(devices)
     chips, on_cpu = {device for device in devices if device != "cpu"}, sum(device == "cpu" for device in devices)
     places = max(1.0, min(stages, len(chips) + min(on_cpu, cores / threads)))
     room = (
         f"{_counted(cores, 'CPU core')} at {_counted(threads, 'thread')} a rank" if on_cpu else f"{_counted(len(chips), 'device')} ({', '.join(sorted(chips))})"
     )
-    bound = speed_up_bound(shares, splits)
     if places < bound or places == 1:
         return Best(places, f"{stages} stages on {room}.", places, room)
     parts = ", ".join(f"{_percent(share)}" for share in shares)

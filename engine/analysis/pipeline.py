@@ -1,13 +1,13 @@
 """What a pipeline's recorded spans say: its batches, who worked when, how much of the time stages idled and why. Times are seconds.
 
-With p stages, m splits and s the share of the work that the slowest stage has: a bubble can't be below (p-1)/(m+p-1) where all stages are
-equal (Huang et al. 2019), and unequal ones are at most 1/(s + (1-s)/m) times as fast as one stage at a time.
+With p stages and m splits a bubble can't be below (p-1)/(m+p-1) where all stages are equal (Huang et al. 2019). What unequal ones can reach is played
+(engine/analysis/simulation.py).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.analysis.simulation import makespan, play
+from engine.analysis.simulation import makespan, play, speed_up_bound
 from engine.experiments.pipeline.schedules import Schedule
 from engine.recorder import Span
 
@@ -65,16 +65,13 @@ class Measures:
     of_schedule: float
     of_unevenness: float
     of_waiting: float
+    bound: float
+    """The most that stages with these forwards and backwards can be faster than one stage at a time, in equal micro-batches."""
 
     @property
     def ideal(self) -> float:
         """The bubble of equal stages whose transfers take no time."""
         return ideal_bubble(len(self.shares), self.splits)
-
-    @property
-    def bound(self) -> float:
-        """The most that stages of these shares can be faster than one stage at a time."""
-        return speed_up_bound(self.shares, self.splits)
 
     @property
     def bound_bubble(self) -> float:
@@ -105,8 +102,9 @@ def measure(batch: Batch, schedule: Schedule) -> Measures:
     """Return the numbers of a complete batch that ran in the order of `schedule`."""
     window, stages, splits = batch.window_s, batch.stages, batch.splits
     busy, moving = _covered(batch, BUSY), _covered(batch, MOVING)
-    work = [sum(forward) + sum(backward) for forward, backward in zip(durations(batch, "forward"), durations(batch, "backward"), strict=True)]
-    least = makespan(schedule, durations(batch, "forward"), durations(batch, "backward"), updates(batch))
+    forward, backward = durations(batch, "forward"), durations(batch, "backward")
+    work = [sum(ahead) + sum(back) for ahead, back in zip(forward, backward, strict=True)]
+    least = makespan(schedule, forward, backward, updates(batch))
     bubble = 1 - sum(busy) / (stages * window)
     of_waiting = min(bubble, max(0.0, 1 - least / window))
     of_schedule = min(bubble - of_waiting, sum(work) * (stages - 1) / splits / (stages * window))
@@ -122,18 +120,13 @@ def measure(batch: Batch, schedule: Schedule) -> Measures:
         of_schedule=of_schedule,
         of_unevenness=bubble - of_waiting - of_schedule,
         of_waiting=of_waiting,
+        bound=speed_up_bound(schedule, list(map(sum, forward)), list(map(sum, backward)), splits),
     )
 
 
 def ideal_bubble(stages: int, splits: int) -> float:
     """Return the bubble of equal stages whose transfers take no time."""
     return (stages - 1) / (splits + stages - 1)
-
-
-def speed_up_bound(shares: Sequence[float], splits: int) -> float:
-    """Return the most that stages of these shares of the work can be faster than one stage at a time."""
-    slowest = max(shares)
-    return 1 / (slowest + (1 - slowest) / splits)
 
 
 def durations(batch: Batch, name: str) -> list[list[float]]:
@@ -148,6 +141,11 @@ def durations(batch: Batch, name: str) -> list[list[float]]:
 def work_s(batch: Batch) -> float:
     """Return the seconds of all forwards and backwards of all stages together."""
     return sum(span.t1_ns - span.t0_ns for span in batch.spans if span.name in WORK) / 1e9
+
+
+def stage_work(batch: Batch) -> list[tuple[float, float]]:
+    """Return the seconds of each stage's forwards and backwards."""
+    return list(zip(map(sum, durations(batch, "forward")), map(sum, durations(batch, "backward")), strict=True))
 
 
 def updates(batch: Batch) -> list[float]:

@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.analysis.simulation import speed_up_bound
+from engine.experiments.pipeline.schedules import Schedule, order_of
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -11,8 +14,8 @@ class Baseline:
 
     config: Mapping[str, Any]
     execution_time_s: float
-    phases: Mapping[str, Mapping[str, float]]
-    """Seconds of each role in each phase."""
+    stage_work: Sequence[tuple[float, float]] = ()
+    """Seconds of each stage's forwards and backwards in one batch; empty where no batch was recorded."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,18 @@ def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
     return one_split_s * (splits + stages - 1) / (splits * stages)
 
 
-def unequal_stages_time_s(one_split_s: float, splits: int, largest_share: float) -> float:
-    """Return the least execution time of a GPipe whose slowest stage does `largest_share` (0 to 1) of the work: T1 (s + (1 - s) / m).
-
-    The slowest stage has to get through all of its own work, and waits while one micro-batch, there and back, passes the others. 1F1B can hide
-    part of that wait, never the stage's own work.
-    """
-    return one_split_s * (largest_share + (1 - largest_share) / splits)
-
-
-def stage_shares(phases: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return each stage's share of the work (phases `compute` and `update`) by role; empty where no stage recorded any."""
-    seconds = {role: spent.get("compute", 0.0) + spent.get("update", 0.0) for role, spent in phases.items() if role.startswith("stage")}
-    whole = sum(seconds.values())
-    return {role: spent / whole for role, spent in seconds.items()} if whole > 0 else {}
+def unequal_stages_time_s(one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[tuple[float, float]]) -> float:
+    """Return the least execution time of stages with these forwards and backwards in that order, equal micro-batches costing nothing extra."""
+    forward, backward = zip(*stage_work, strict=True)
+    return one_split_s / speed_up_bound(schedule, forward, backward, splits)
 
 
 def _pipeline_references(baseline: Baseline, splits: Sequence[int]) -> list[Reference]:
-    start, stages = baseline.execution_time_s, int(baseline.config["stages"])
-    lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, stages) for each in splits))]
-    if shares := stage_shares(baseline.phases):
-        largest = max(shares.values())
-        lines.append(Reference("bound for these stages", "dot", tuple(unequal_stages_time_s(start, each, largest) for each in splits)))
+    start, config, work = baseline.execution_time_s, baseline.config, baseline.stage_work
+    lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, int(config["stages"])) for each in splits))]
+    if work:
+        schedule = order_of(config["mode"], config.get("peer_schedule", "gpipe"))
+        lines.append(Reference("bound for these stages", "dot", tuple(unequal_stages_time_s(start, each, schedule, work) for each in splits)))
     return lines
 
 
@@ -77,7 +70,7 @@ PIPELINE = Scaling(
     "splits",
     1,
     _pipeline_references,
-    "Ideal: the work with 1 split, spread evenly over the stages. Bound: the slowest stage's own share of it, and a wait while one micro-batch passes "
-    "the other stages, part of which 1f1b can hide.",
+    "Ideal: the work with 1 split, spread evenly over the stages. Bound: the least time that the stages' forwards and backwards, as measured with 1 split, "
+    "take in the schedule's order.",
     ("perf/activations_held", "perf/peak_memory"),
 )

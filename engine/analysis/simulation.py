@@ -50,6 +50,16 @@ def makespan(schedule: Schedule, forward: Durations, backward: Durations, update
     return max(each.end for each in play(schedule, forward, backward, updates, transfer))
 
 
+def speed_up_bound(schedule: Schedule, forward: Sequence[float], backward: Sequence[float], splits: int) -> float:
+    """Return how many times as fast as one stage at a time a batch of equal micro-batches can be, by its stages' forwards and backwards in all.
+
+    It is exact for this order where transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max b)), with F and B the sums of
+    the stages' forwards f and backwards b: the slowest forward and the slowest backward count, which may be different stages'.
+    """
+    ahead, back = ([[spent / splits] * splits for spent in stages] for stages in (forward, backward))
+    return (sum(forward) + sum(backward)) / makespan(schedule, ahead, back)
+
+
 def _ready(action: Action, stage: int, stages: int, done: dict[_Key, float], transfer: float) -> float | None:
     """Return when what an action needs is at its stage, None where that has not been played yet."""
     what, number = action

@@ -16,7 +16,7 @@ def measures(
     """Return a batch of one second and 4 splits with these losses, its stages sending for `sending` of the time."""
     bubble, stages = of_schedule + of_unevenness + of_waiting, len(shares)
     busy, moving = tuple(share * stages * (1 - bubble) for share in shares), (sending,) * stages
-    return Measures(4, 1.0, 1 - of_waiting, busy, moving, (0.0,) * stages, shares, bubble, of_schedule, of_unevenness, of_waiting)
+    return Measures(4, 1.0, 1 - of_waiting, busy, moving, (0.0,) * stages, shares, bubble, of_schedule, of_unevenness, of_waiting, 1.0)
 
 
 # ---- advice --------------------------------------------------------------------------------------------------------
@@ -80,19 +80,19 @@ def test_small_micro_batches_that_cost_more_are_to_be_made_larger() -> None:
 
 def test_little_loss_is_near_what_can_be_had_and_one_device_is_past_all_cure() -> None:
     assert advice(measures(0.04, 0.04, 0.04), SETTINGS, ROOM).startswith("Near what can be had: of the 12 % of the time that stages idle")
-    shared = best_speed_up(["cuda:0", "cuda:0"], 16, 1, (0.5, 0.5), 4)
+    shared = best_speed_up(["cuda:0", "cuda:0"], 16, 1, (0.5, 0.5), 4, 1.6)
     assert advice(measures(of_schedule=0.4), SETTINGS, shared).startswith("All stages share 1 device (cuda:0): splits can't make this faster")
 
 
 def test_stages_that_fill_the_cores_they_share_are_told_so() -> None:
-    shared = best_speed_up(["cpu"] * 4, 2, 1, (0.25,) * 4, 8)
+    shared = best_speed_up(["cpu"] * 4, 2, 1, (0.25,) * 4, 8, 2.9)
     full, idle = (measures(of_schedule=lost, shares=(0.25,) * 4) for lost in (0.4, 0.6))
     assert advice(full, SETTINGS, shared).startswith("4 stages share 2 CPU cores at 1 thread a rank, on which 2.4 work at a time: that is the limit")
     assert "raise splits to 8" in advice(idle, SETTINGS, shared)
 
 
 def test_one_split_on_two_cores_is_cured_by_more_splits() -> None:
-    unsplit = best_speed_up(["cpu", "cpu"], 2, 1, (0.5, 0.5), 1)
+    unsplit = best_speed_up(["cpu", "cpu"], 2, 1, (0.5, 0.5), 1, 1.0)
     assert "raise splits to 8" in advice(measures(of_schedule=0.5), SETTINGS, unsplit)
 
 
@@ -131,5 +131,6 @@ EQUAL2, EQUAL4 = (0.5, 0.5), (0.25,) * 4
 def test_the_best_speed_up_is_the_least_of_places_and_cut(
     devices: list[str], cores: int, threads: int, shares: tuple[float, ...], splits: int, best: float, because: str
 ) -> None:
-    found = best_speed_up(devices, cores, threads, shares, splits)
+    bound = 1 / (max(shares) + (1 - max(shares)) / splits)
+    found = best_speed_up(devices, cores, threads, shares, splits, bound)
     assert (found.speed_up, found.because) == (pytest.approx(best), because)

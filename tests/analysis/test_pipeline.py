@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.pipeline import Batch, batches, ideal_bubble, measure, speed_up_bound, unhindered
-from engine.analysis.simulation import makespan, play
+from engine.analysis.pipeline import Batch, batches, ideal_bubble, measure, unhindered
+from engine.analysis.simulation import makespan, play, speed_up_bound
 from engine.experiments.pipeline.schedules import Schedule, depth
 from engine.recorder import Span
 from tests.analysis.traces import START_NS, hand_made, made
@@ -104,10 +104,12 @@ def test_equal_stages_idle_the_ideal_bubble_and_no_more(schedule: Schedule, stag
 
 
 @pytest.mark.parametrize("shares", [(0.44, 0.56), (0.7, 0.3), (0.1, 0.2, 0.7), (0.1, 0.4, 0.3, 0.2)])
-def test_unequal_stages_reach_their_bound_with_gpipe(shares: tuple[float, ...]) -> None:
+def test_unequal_stages_slowest_in_both_directions_are_bound_by_the_slowest_ones_share(shares: tuple[float, ...]) -> None:
     forward, backward = ([[part * share] * 6 for share in shares] for part in (1.0, 2.0))
+    slowest = max(shares)
     in_turn = sum(map(sum, (*forward, *backward)))
-    assert in_turn / makespan("gpipe", forward, backward) == pytest.approx(speed_up_bound(shares, 6))
+    assert in_turn / makespan("gpipe", forward, backward) == pytest.approx(1 / (slowest + (1 - slowest) / 6))
+    assert speed_up_bound("gpipe", list(map(sum, forward)), list(map(sum, backward)), 6) == pytest.approx(1 / (slowest + (1 - slowest) / 6))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

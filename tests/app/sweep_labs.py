@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.home import Home
-from engine.recorder import Point
+from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
@@ -51,7 +51,14 @@ def execution_time_s(splits: int, mode: str, seed: int) -> float:
 def _of_stage(rank: int, splits: int, mode: str) -> RankBatch:
     held = float(splits if mode == "gpipe" else min(splits, 2 - rank))
     numbers = [Point("perf/activations_held", 9, held, 1.0), Point("perf/peak_memory", 9, 150.0 + 40 * held / splits + 30 * rank, 1.0)]
-    return RankBatch(rank, numbers, {"compute": 9 * SHARES[rank], "update": SHARES[rank], "wait": 2.0}, last_step=9)
+    return RankBatch(rank, numbers, {"compute": 9 * SHARES[rank], "update": SHARES[rank], "wait": 2.0}, _spans(rank, splits), last_step=9)
+
+
+def _spans(rank: int, splits: int) -> list[Span]:
+    """Return the forwards and backwards of the first batch, a backward twice as long as a forward, one after another."""
+    unit = round(SHARES[rank] * 1e9 / splits)
+    forwards = [Span("forward", rank, number, number * unit, (number + 1) * unit) for number in range(splits)]
+    return forwards + [Span("backward", rank, number, (splits + 2 * number) * unit, (splits + 2 * number + 2) * unit) for number in range(splits)]
 
 
 def _of_run(splits: int, seed: int) -> list[Point]:

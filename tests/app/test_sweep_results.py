@@ -56,10 +56,10 @@ def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -
     figure, _, lacking = drawn(home, sweep_id)
     lines = named(figure)
     assert lacking == ""
-    for mode in ("gpipe", "1f1b"):
+    for mode, at_4 in (("gpipe", 0.7), ("1f1b", 0.65)):
         start = sweep_labs.ONE_SPLIT_S[mode] + 0.05
         assert list(lines[f"{mode}, ideal"].y) == pytest.approx([start, start * 3 / 4, start * 5 / 8])
-        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx([start, start * 0.8, start * 0.7])
+        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx([start, start * (2 * at_4 - 0.6), start * at_4])
     assert len({lines[name].line.dash for name in ("gpipe", "gpipe, ideal", "gpipe, bound for these stages")}) == 3
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert "Ideal: the work with 1 split" in words(test)

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from engine.analysis.scaling import PIPELINE
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import ImagesName
+from engine.experiments.pipeline.schedules import order_of
 from engine.registry import Experiment, Flow, Preset
 from engine.results import Result
 
@@ -96,10 +97,8 @@ class PipelineConfig(Config):
 
     @property
     def schedule(self) -> Literal["gpipe", "1f1b"]:
-        """In which order stages work; in mode rpc whatever comes first, which is gpipe's order."""
-        if self.mode == "torch_pipelining":
-            return self.peer_schedule
-        return "1f1b" if self.mode == "1f1b" else "gpipe"
+        """In which order stages work."""
+        return order_of(self.mode, self.peer_schedule)
 
     @property
     def outputs(self) -> int:

@@ -21,6 +21,13 @@ class Action(NamedTuple):
     micro_batch: int
 
 
+def order_of(mode: str, peer_schedule: Schedule) -> Schedule:
+    """Return in which order the stages of a mode work; in mode rpc whatever comes first, which is gpipe's order."""
+    if mode == "torch_pipelining":
+        return peer_schedule
+    return "1f1b" if mode == "1f1b" else "gpipe"
+
+
 def actions(schedule: Schedule, stage: int, stages: int, splits: int) -> list[Action]:
     """Return what stage number `stage` (from 0) of `stages` does with a batch of `splits` micro-batches, in order."""
     ahead = depth(schedule, stage, stages, splits)
