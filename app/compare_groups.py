@@ -7,14 +7,15 @@ import numpy as np
 
 from app.compare_curves import GroupLine, possible
 from app.compare_points import Within, group_line
-from engine.analysis.bands import Spread, Statistic
+from engine.analysis.bands import Spread
+from engine.analysis.confidence import FEWEST, Statistic
 from engine.analysis.numbers import field
 from engine.store import Reader
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
 
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
-BANDS = {"sd": "± standard deviation", "se": "± standard error", "boot": "95 % bootstrap", "range": "lowest to highest", "none": "none"}
+BANDS = {"sd": "± standard deviation", "se": "± standard error", "ci": "95 % confidence interval", "range": "lowest to highest", "none": "none"}
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,20 @@ def lines_of(
 
 def explained(lines: Sequence[GroupLine], statistic: str, spread: str, log: bool) -> str:
     """Return how the lines came about, in a sentence or two."""
-    way = f"{STATISTICS[statistic]} over the runs of each group{'' if spread == 'none' else f', band: {BANDS[spread]}'}"
+    way = f"{STATISTICS[statistic]} over the runs of each group{'' if spread == 'none' else f', band: {BANDS[spread]}{_instead(lines, statistic, spread)}'}"
     cells = [line.values.cell for line in lines if not line.values.exact]
     if not cells:
         return f"{way}, at every position that was recorded; a run's last value holds until its next one, and never past its end."
     wide = f"{min(cells):.3g}" if min(cells) == max(cells) else f"{min(cells):.3g} to {max(cells):.3g}"
     size = f"each {wide} times as far as the one before" if log else f"{wide} wide"
     return f"{way}. Every raw point counts: a run's value is the mean of its points in each cell, {size}."
+
+
+def _instead(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
+    """Return where the band is no interval although one is asked for; empty where it is one all along."""
+    if spread != "ci" or not any((line.line.method == "range").any() for line in lines):
+        return ""
+    return f" (lowest to highest where fewer than {FEWEST[statistic]} runs have a value, or all have the same)"
 
 
 def lonely(groups: Sequence[RunGroup], spread: str) -> str:

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 
 from app.compare_colours import Look
 from app.compare_curves import possible
-from engine.analysis.bands import Spread, Statistic, line
+from engine.analysis.bands import Spread, line
+from engine.analysis.confidence import Statistic
 from engine.analysis.numbers import Value, label, split
 from engine.sweep_values import value_in_words
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from app.compare_cells import in_cells
 from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
-from engine.analysis.bands import Line, Spread, Statistic, line
+from engine.analysis.bands import Line, Spread, line
+from engine.analysis.confidence import Statistic
 from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
 from engine.store import Column, Reader, Recorded, Stretch
 from engine.store.curves import Axis

@@ -59,7 +59,15 @@ def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
     """Return the numbers of groups, one position a row, with the value of each member."""
     parts = [
         pd.DataFrame(
-            {"group": group.name, axis: group.values.x, "value": group.line.centre, "low": group.line.low, "high": group.line.high, "n": group.line.count}
+            {
+                "group": group.name,
+                axis: group.values.x,
+                "value": group.line.centre,
+                "low": group.line.low,
+                "high": group.line.high,
+                "band": group.line.method,
+                "n": group.line.count,
+            }
         )
         for group in groups
     ]

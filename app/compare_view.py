@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.numbers_of_runs import is_run_id
-from engine.analysis.bands import SPREADS, STATISTICS
+from engine.analysis.bands import SPREADS
+from engine.analysis.confidence import STATISTICS
 
 VERSION = "1"
 """Raise it when an address means something else than it did; a link without one is of this version."""
@@ -132,6 +133,10 @@ def _one_of(known: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
+def _band(text: str) -> str:
+    return _one_of(SPREADS)("ci" if text == "boot" else text)  # links of before had boot for it
+
+
 def _share(text: str) -> float:
     try:
         found = float(text)
@@ -152,7 +157,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "log": _one_of(LOGS),
     "smooth": _share,
     "stat": _one_of(STATISTICS),
-    "band": _one_of(SPREADS),
+    "band": _band,
     "same": lambda text: _one_of(("1", "0"))(text) == "1",
     **dict.fromkeys(_NAMES, _listed),
 }

@@ -78,5 +78,6 @@ def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
     values = Aligned(put(whole.values.x, fine.values.x), put(whole.values.values, fine.values.values), whole.values.exact, whole.values.cell)
     one, other = whole.line, fine.line
     count = np.concatenate([one.count[before], other.count, one.count[after]])
-    line = Line(put(one.centre, other.centre), put(one.low, other.low), put(one.high, other.high), count)
+    method = np.concatenate([one.method[before], other.method, one.method[after]])
+    line = Line(put(one.centre, other.centre), put(one.low, other.low), put(one.high, other.high), count, method)
     return replace(whole, values=values, line=line)

@@ -31,7 +31,7 @@ _TITLES = {
 
 
 def lines(found: Evidence, against: str) -> list[GroupLine]:
-    """Return each strategy's judged runs as a line with the bootstrap's band, from all their tests within the budget, against it or against time.
+    """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against it or against time.
 
     The line begins where all of them have been tested: before, it would jump with each one that joins.
     """
@@ -39,7 +39,7 @@ def lines(found: Evidence, against: str) -> list[GroupLine]:
     for place, one in enumerate(found.duel.strategies):
         there = [each for each in found.of("judging", place) if each.run and each.at]
         members = aligned([_member(each, found.duel, against) for each in there])
-        drawn.append(GroupLine(one.name, [each.run.id for each in there if each.run], members, _of_all(line(members.values, "mean", "boot"), len(there))))
+        drawn.append(GroupLine(one.name, [each.run.id for each in there if each.run], members, _of_all(line(members.values, "mean", "ci"), len(there))))
     return drawn
 
 
@@ -122,7 +122,7 @@ def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
         },
         mode="markers",
         marker={"symbol": "diamond", "size": 10},
-        name="mean, 95 %",
+        name="mean, 95 % interval",
         hovertemplate="%{x:+.3g}<extra>mean</extra>",
     )
     colours += [_GREY, 0]

@@ -6,6 +6,7 @@ from math import isfinite
 from statistics import fmean, stdev
 
 from app.base import at
+from app.intervals import ends_in_words
 from app.markup import number, run_link, table
 from app.sweep_matrix import SIGNS
 from engine.analysis.duel import Difference
@@ -79,21 +80,26 @@ def reached_table(found: Outcome) -> str:
 
 
 def pairs_table(found: Outcome) -> str:
-    """Return the paired differences with both intervals."""
+    """Return the paired differences with their intervals, and their p-values after Holm's correction."""
     rows = [
         [
             f'<span class="pl-nowrap">{escape(each.first)}</span> - <span class="pl-nowrap">{escape(each.second)}</span>',
             str(len(each.by_seed)),
             f"{each.found.mean:+.3g}" if each.found else "–",
-            f"{each.found.low:+.3g} to {each.found.high:+.3g}" if each.found and each.found.count > 1 else "–",
-            f"{each.student.low:+.3g} to {each.student.high:+.3g}" if each.student and each.student.count > 1 else "–",
+            ends_in_words(each.found),
+            p_in_words(each.p),
             escape(told(each)),
         ]
         for each in found.found
     ]
     unit = found.unit.strip()
     mean = f"Mean ({unit})" if unit else "Mean"
-    return table(["Difference", "Seeds", mean, "Bootstrap, 95 %", "Student, 95 %", "Outcome"], rows, caption="Paired differences")
+    return table(["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "Outcome"], rows, caption="Paired differences")
+
+
+def p_in_words(p: float | None) -> str:
+    """Return a p-value to two figures; a dash where there is none."""
+    return "–" if p is None else f"{p:.2g}" if p >= 0.001 else "< 0.001"
 
 
 def told(each: Difference) -> str:
@@ -137,11 +143,11 @@ def values_to_save(found: Outcome) -> Table:
 
 def pairs_to_save(found: Outcome) -> Table:
     """Return the paired differences, one a row."""
-    columns = ["first", "second", "seeds", "mean", "bootstrap_low", "bootstrap_high", "student_low", "student_high", "outcome"]
+    columns = ["first", "second", "seeds", "mean", "low", "high", "interval", "p_holm", "outcome"]
     rows = [
         (
             *(each.first, each.second, len(each.by_seed), each.found.mean if each.found else None, each.found.low if each.found else None),
-            *(each.found.high if each.found else None, each.student.low if each.student else None, each.student.high if each.student else None, each.outcome),
+            *(each.found.high if each.found else None, each.found.method if each.found else None, each.p, each.outcome),
         )
         for each in found.found
     ]

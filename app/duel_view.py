@@ -10,6 +10,7 @@ from app.asking import reading
 from app.compare_tables import groups_frame
 from app.duel_leaving import leave, note, note_tables
 from app.markup import as_text, bar, when
+from engine.analysis.duel import ERROR
 from engine.duel.contest import Duel
 from engine.duel.evidence import Evidence, gather
 from engine.duel.launching import cancel_duel, retry_missing
@@ -151,8 +152,8 @@ def _verdict(found: Outcome) -> None:
         st.markdown(f"**{as_text(so_far + found.verdict)}**")
         st.caption(
             as_text(
-                "In brackets and on the charts: the bootstrap's 95 % interval of the mean over paired seeds. "
-                "Who is ahead must be so by Student's interval too. "
+                "In brackets and on the charts: the 95 % confidence interval of the mean over paired seeds. "
+                f"A lead takes p of at most {ERROR:g} after Holm's correction for the number of pairs. "
                 f"Differences up to {found.evidence.duel.margin:g}{found.unit} count as none."
             )
         )
@@ -196,7 +197,7 @@ def _judged(found: Outcome) -> None:
 def _what_was_cut(evidence: Evidence, beyond: int) -> str:
     whole = amount_in_words(evidence.duel.budget.kind, evidence.duel.budget.amount)
     cut = f"{beyond} {'run was' if beyond == 1 else 'runs were'} tested past {whole} too; that is cut off and counts nowhere. " if beyond else ""
-    band = "Mean over seeds with the bootstrap's 95 % band, from where every run has been tested"
+    band = "Mean over seeds with its 95 % confidence interval (lowest to highest below 3 seeds), from where every run has been tested"
     return f"{cut}{band}; a value holds until the next test, and the last one to the budget's end."
 
 

@@ -66,13 +66,12 @@ def of_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def named(*names: str) -> Iterator[str]:
-    """Yield the columns of intervals: of each its mean, and its ends."""
+    """Yield the columns of intervals: of each its mean, its ends, and how they were found (range: the least and the greatest value)."""
     for name in names:
-        yield from (name, f"{name} low", f"{name} high")
+        yield from (name, f"{name} low", f"{name} high", f"{name} interval")
 
 
-def intervals(*found: Interval | None) -> Iterator[float | None]:
-    """Yield the cells of intervals; nothing where none could be told."""
+def intervals(*found: Interval | None) -> Iterator[float | str | None]:
+    """Yield the cells of intervals; nothing where there is no number."""
     for each in found:
-        yield each.mean if each else None
-        yield from (each.low, each.high) if each and isfinite(each.high) else (None, None)
+        yield from (each.mean, each.low, each.high, each.method) if each else (None,) * 4

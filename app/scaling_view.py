@@ -7,11 +7,11 @@ from math import isfinite
 import streamlit as st
 
 from app import live, noting
-from app.markup import as_text, number, table
+from app.intervals import EXPLAINED, with_interval
+from app.markup import as_text, table
 from app.scaling_pictures import HEIGHT_PX, MEASURES, picture
 from app.scaling_tables import laws_table, sizes_table
 from app.studying import line_title, words_of
-from engine.analysis.intervals import Interval
 from engine.analysis.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
 from engine.analysis.speedup import Size, sizes, why_no_fit
 from engine.analysis.study import Study
@@ -91,7 +91,10 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[Size]]) -> list[str]:
     if all(size.runs == 1 for each in lines.values() for size in each):
         said.append("Every point is one run, so none has an interval. More seeds give them one.")
     elif found.unit:
-        said.append(f"Bars reach over the 95 % interval of the mean. Speed-up compares {found.unit} a second, seed by seed.")
+        said.append(
+            f"{EXPLAINED} Speed-up compares {found.unit} a second, seed by seed; where the reference lacks a seed it is a ratio of two means, whose interval "
+            "holds the error of both."
+        )
     return said
 
 
@@ -121,10 +124,3 @@ def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
         for size in each_size
     ]
     return table(headers, rows, caption="Scaling by size")
-
-
-def with_interval(found: Interval | None) -> str:
-    """Return a mean with the ends of its interval, a dash where there is none."""
-    if found is None:
-        return "–"
-    return f"{number(found.mean)} ({number(found.low)} to {number(found.high)})" if isfinite(found.high) else number(found.mean)

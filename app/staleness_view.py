@@ -6,8 +6,8 @@ from html import escape
 import streamlit as st
 
 from app import live, noting
+from app.intervals import with_interval
 from app.markup import as_text, number, run_link, table
-from app.scaling_view import with_interval
 from app.staleness_pictures import HEIGHT_PX, against_expected, result_along, spread
 from app.staleness_tables import runs_frame, sizes_frame
 from engine.analysis.counts import Counts, mean, percentile, together

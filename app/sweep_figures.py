@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import isfinite, log10
+from math import log10
 from typing import Any
 
 import plotly.graph_objects as go
@@ -104,10 +104,9 @@ def measured(figure: go.Figure, groups: Sequence[Group], title: str, unit: str, 
 
 
 def error_bars(found: Sequence[Interval]) -> dict[str, Any]:
-    """Return plotly's error bars of means: from the lower to the upper end of each interval, none where there is no interval."""
-    reach: list[Any] = [each.high - each.mean if isfinite(each.high) else 0.0 for each in found]
-    down: list[Any] = [each.mean - each.low if isfinite(each.high) else 0.0 for each in found]
-    return {"type": "data", "symmetric": False, "array": reach, "arrayminus": down, "thickness": 1.2, "width": 4, "visible": any(reach)}
+    """Return plotly's error bars of means: from the lower to the upper end of each interval, or from the least to the greatest value where there is none."""
+    up, down = [each.high - each.mean for each in found], [each.mean - each.low for each in found]
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2, "width": 4, "visible": any(up) or any(down)}
 
 
 def scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:

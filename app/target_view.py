@@ -10,9 +10,9 @@ import streamlit as st
 
 from app import live, noting
 from app.compare_points import UPDATES, clocks
+from app.intervals import with_interval
 from app.markup import as_text, table
 from app.scaling_tables import targets_table
-from app.scaling_view import with_interval
 from app.studying import line_title, words_of
 from app.target_pictures import HEIGHT_PX, PARTS, part
 from engine.analysis.study import Study

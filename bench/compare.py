@@ -101,7 +101,7 @@ def _cpu_ms(run: Callable[[], AppTest]) -> float:
 
 def server_ms(rounds: int) -> dict[str, list[float]]:
     """Return the milliseconds of each kind of look, in turns."""
-    looks, grouped = Looks(), {"group": "trainers", "band": "boot"}
+    looks, grouped = Looks(), {"group": "trainers", "band": "ci"}
     return alternate(
         rounds,
         first=looks.first(),

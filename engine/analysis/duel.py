@@ -1,7 +1,7 @@
 """Strategies held against each other seed by seed: paired differences with intervals, who is ahead, and time to a target. Torch-free and pure.
 
-Intervals are the bootstrap's by percentiles (engine/analysis/bands.py). Those of few seeds are too narrow, so a verdict asks Student's interval to lie on
-the same side too.
+A lead takes an interval on one side of 0 and a p-value of at most 0.05 after Holm's correction for the number of pairs: of equal strategies, however many, one
+is said to lead in at most 5 % of duels.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-import numpy as np
-
-from engine.analysis.bands import band
-from engine.analysis.intervals import Interval, mean_interval
+from engine.analysis.intervals import Interval, holm, mean_interval, p_of_no_difference
 from engine.analysis.tuning import Better, Spent, easier
 
 Outcome = Literal["ahead", "behind", "level", "open", "too few seeds", "failed runs"]
 FEWEST = 5
 """Pairs below which nothing is said: of 4 differences without a cause all have the same sign in 1 of 8 duels."""
+ERROR = 0.05
+"""Share of duels of equal strategies in which a lead may be found, over all pairs."""
 DIGITS = 3
 
 
@@ -31,11 +30,9 @@ class Difference:
     outcome: Outcome
     """How the first stands to the second."""
     found: Interval | None = None
-    """Their mean with the bootstrap's 95 % interval; None where no seed has both."""
-    student: Interval | None = None
-    """The same with Student's."""
-    clear: bool = False
-    """Whether the difference has a sign; it may still be smaller than what counts."""
+    """Their mean with its 95 % interval; None where no seed has both."""
+    p: float | None = None
+    """The p-value of no difference, corrected for the number of pairs; None where there are too few seeds."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +48,28 @@ class Reached:
 
 def differences(values: Mapping[str, Mapping[int, float]], better: Better, margin: float) -> list[Difference]:
     """Return the difference of each pair of strategies; `values` has each one's values by seed, `margin` is the difference that counts as none."""
-    return [difference(one, values[one], other, values[other], better, margin) for one, other in combinations(values, 2)]
+    found = [_difference(one, values[one], other, values[other]) for one, other in combinations(values, 2)]
+    known = [each for each in found if len(each.by_seed) >= FEWEST]
+    corrected = holm([p_of_no_difference([*each.by_seed.values()]) for each in known])
+    judged = {id(each): _judged(each, p, better, margin) for each, p in zip(known, corrected, strict=True)}
+    return [judged.get(id(each), each) for each in found]
 
 
-def difference(first: str, ours: Mapping[int, float], second: str, theirs: Mapping[int, float], better: Better, margin: float) -> Difference:
-    """Return the difference over the seeds that both have."""
+def _difference(first: str, ours: Mapping[int, float], second: str, theirs: Mapping[int, float]) -> Difference:
+    """Return the difference over the seeds that both have, not judged yet."""
     by_seed = {seed: ours[seed] - theirs[seed] for seed in sorted({*ours} & {*theirs})}
-    if not by_seed:
-        return Difference(first, second, by_seed, "too few seeds")
-    found, student = bootstrap(list(by_seed.values())), mean_interval(list(by_seed.values()))
-    sign = _sign(found) if _sign(found) == _sign(student) else 0
-    if len(by_seed) < FEWEST:
-        return Difference(first, second, by_seed, "too few seeds", found, student)
-    return Difference(first, second, by_seed, _outcome(sign if better == "max" else -sign, (found, student), margin), found, student, bool(sign))
+    return Difference(first, second, by_seed, "too few seeds", mean_interval([*by_seed.values()]) if by_seed else None)
 
 
-def bootstrap(values: Sequence[float]) -> Interval:
-    """Return the mean with the bootstrap's 95 % percentile interval; of one value it is that value, and says nothing."""
-    column = np.asarray(values, dtype=np.float64)[:, None]
-    mean = float(column.mean())
-    if len(values) < 2:
-        return Interval(mean, mean, mean, len(values))
-    low, high = band(column, "mean", "boot")
-    return Interval(mean, float(low[0]), float(high[0]), len(values))
+def _judged(each: Difference, p: float, better: Better, margin: float) -> Difference:
+    """Return a difference with its outcome: level where all of its interval counts as none, even where the difference has a sign."""
+    assert each.found is not None
+    side = 0 if p > ERROR else each.found.side(0.0)
+    if -margin <= each.found.low and each.found.high <= margin:
+        outcome: Outcome = "level"
+    else:
+        outcome = {1: "ahead", -1: "behind", 0: "open"}[side if better == "max" else -side]  # type: ignore[assignment]
+    return replace(each, outcome=outcome, p=p)
 
 
 def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Difference]:
@@ -127,13 +123,6 @@ def usual_target(tests: Mapping[str, Mapping[int, Sequence[Spent]]], amount: flo
     return easier(min(known) if better == "max" else max(known), better)
 
 
-def _outcome(better: int, both: tuple[Interval, Interval], margin: float) -> Outcome:
-    """Return how the first stands; level where all of both intervals counts as none, even where the difference has a sign."""
-    if all(-margin <= each.low and each.high <= margin for each in both):
-        return "level"
-    return "ahead" if better > 0 else "behind" if better < 0 else "open"
-
-
 def _standing(names: Sequence[str], found: Sequence[Difference]) -> dict[tuple[str, str], Outcome]:
     other_way: dict[Outcome, Outcome] = {"ahead": "behind", "behind": "ahead"}
     stands = {(each.first, each.second): each.outcome for each in found}
@@ -141,7 +130,7 @@ def _standing(names: Sequence[str], found: Sequence[Difference]) -> dict[tuple[s
 
 
 def _lead(winner: str, each: Difference, unit: str) -> str:
-    """Return the loser and by how much, with the bootstrap's interval, whichever way the difference was taken."""
+    """Return the loser and by how much, with the interval, whichever way the difference was taken."""
     assert each.found is not None
     loser = each.second if winner == each.first else each.first
     low, high = sorted((abs(each.found.low), abs(each.found.high)))
@@ -167,10 +156,6 @@ def _partly(names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], fou
 def _leads(name: str, each: Difference, stands: Mapping[tuple[str, str], Outcome]) -> bool:
     other = each.second if name == each.first else each.first
     return stands[name, other] == "ahead"
-
-
-def _sign(found: Interval) -> int:
-    return 1 if found.low > 0 else -1 if found.high < 0 else 0
 
 
 def joined(words: Sequence[str]) -> str:

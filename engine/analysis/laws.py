@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import floor, inf, isfinite, sqrt
 from typing import Any
 
-from engine.analysis.intervals import student
+from engine.analysis.confidence import student
 from engine.analysis.study import Timing
 
 POOR = 0.15

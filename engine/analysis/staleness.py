@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Literal
 
+from engine.analysis.confidence import student
 from engine.analysis.counts import Counts, mean, percentile, together
-from engine.analysis.intervals import Interval, mean_interval, slope, student
+from engine.analysis.intervals import Interval, mean_interval, slope
 from engine.analysis.study import differing
 from engine.metrics import metric
 from engine.store.records import RunRow

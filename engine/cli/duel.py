@@ -182,7 +182,7 @@ def _in_full(found: Outcome) -> str:
         table(("STRATEGY", "RATE", "RUNS", "MEAN", "LEAST", "MOST", "REACHED TARGET", "MEAN TIME (S)"), _strategies(found)),
     ]
     if found.found:
-        lines += ["", table(("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "OUTCOME"), list(map(_difference, found.found)))]
+        lines += ["", table(("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME"), list(map(_difference, found.found)))]
     return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
 
 
@@ -211,4 +211,4 @@ def _strategies(found: Outcome) -> list[tuple[object, ...]]:
 
 def _difference(each: Difference) -> tuple[object, ...]:
     mean, low, high = (each.found.mean, each.found.low, each.found.high) if each.found else (None, None, None)
-    return f"{each.first} - {each.second}", len(each.by_seed), number(mean), number(low), number(high), each.outcome
+    return f"{each.first} - {each.second}", len(each.by_seed), number(mean), number(low), number(high), number(each.p), each.outcome

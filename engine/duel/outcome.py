@@ -96,8 +96,6 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
             yield f"{len(untested)} of {len(own)} judged runs of {name} were not tested within the budget, so they have no value. Give a larger budget."
         if duel.budget.kind == "seconds" and (short := [each for each in own if each.complete and each.spent < SHORT * duel.budget.amount]):
             yield f"{len(short)} of {len(own)} judged runs of {name} had done all their passes before the budget was spent, and stood still from then on."
-    if len(duel.strategies) > 2 and any(judged.values()):
-        yield f"{len(duel.strategies) * (len(duel.strategies) - 1) // 2} pairs are compared; of 20 such intervals one misses by chance."
 
 
 def _of_tuning(found: Evidence) -> Iterator[str]:

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from engine.analysis.aligning import Floats, aligned, member
-from engine.analysis.bands import RESAMPLES, SEED, Spread, Statistic, line
+from engine.analysis.bands import Spread, line
+from engine.analysis.confidence import Statistic, ends
 
 MEMBERS, STEPS = 7, 60
 Central = Callable[..., Any]
@@ -49,18 +50,23 @@ def test_sd_standard_error_and_range_are_scipys(statistic: Statistic, members: i
     assert (found.low.tolist(), found.high.tolist()) == (stats.tmin(values, axis=0).tolist(), stats.tmax(values, axis=0).tolist())
 
 
-@pytest.mark.parametrize("members", [2, 5, 7])
+@pytest.mark.parametrize("members", [2, 3, 7, 12])
 @pytest.mark.parametrize("statistic", CENTRAL)
-def test_the_bootstrap_is_scipys_of_the_raw_points(statistic: Statistic, members: int) -> None:
-    values, found = raw(members), line(from_points(raw(members)), statistic, "boot")
-    for step in (0, 17, STEPS - 1):
-        wanted = stats.bootstrap(
-            (values[:, step],), CENTRAL[statistic], method="percentile", n_resamples=RESAMPLES, vectorized=True, axis=0, rng=np.random.default_rng(SEED)
-        ).confidence_interval
-        assert (found.low[step], found.high[step]) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
+def test_the_interval_is_the_one_of_all_pages(statistic: Statistic, members: int) -> None:
+    values, found = raw(members), line(from_points(raw(members)), statistic, "ci")
+    wanted = ends(values, statistic)
+    assert (found.low, found.high) == (pytest.approx(wanted.low), pytest.approx(wanted.high))
+    assert found.method.tolist() == wanted.method.tolist()
 
 
-@pytest.mark.parametrize("spread", ["sd", "se", "boot", "range"])
+def test_two_members_have_no_interval_but_their_values() -> None:
+    values = raw(2)
+    found = line(values, "mean", "ci")
+    assert set(found.method) == {"range"}
+    assert (found.low.tolist(), found.high.tolist()) == (values.min(axis=0).tolist(), values.max(axis=0).tolist())
+
+
+@pytest.mark.parametrize("spread", ["sd", "se", "ci", "range"])
 def test_members_that_are_not_there_are_left_out_position_by_position(spread: Spread) -> None:
     values = raw()
     values[0, :20] = values[3, 40:] = np.nan
@@ -71,7 +77,7 @@ def test_members_that_are_not_there_are_left_out_position_by_position(spread: Sp
     assert (found.centre[:20].tolist(), found.low[:20].tolist(), found.high[:20].tolist()) == (alone.centre.tolist(), alone.low.tolist(), alone.high.tolist())
 
 
-@pytest.mark.parametrize("spread", ["sd", "se", "boot", "range", "none"])
+@pytest.mark.parametrize("spread", ["sd", "se", "ci", "range", "none"])
 def test_one_member_has_a_line_and_no_band(spread: Spread) -> None:
     found = line(raw(1), "iqm", spread)
     assert found.centre == pytest.approx(raw(1)[0])

@@ -73,10 +73,10 @@ def test_time_to_a_target_is_steps_times_seconds_a_step() -> None:
 
 
 def test_no_interval_of_a_time_to_a_target_reaches_below_0() -> None:
-    timings = made(lambda count: count, (1,), seeds=2)
-    (found,) = to_target(timings, {timings[0].run_id: (100, 20.0), timings[1].run_id: (900, 300.0)})
+    timings = made(lambda count: count, (1,), seeds=3)
+    (found,) = to_target(timings, {timings[0].run_id: (100, 20.0), timings[1].run_id: (900, 300.0), timings[2].run_id: (500, 160.0)})
     assert found.updates and found.update_s and found.time_s
-    assert (found.updates.low, found.update_s.low, found.time_s.low) == (0, 0, 0)
+    assert (found.updates.low, found.time_s.low) == (0, 0) and found.update_s.low > 0
     assert found.time_s.high > found.time_s.mean == 160.0
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.analysis.hardware import crowded, unlike
-from engine.analysis.speedup import sizes, why_no_fit
+from engine.analysis.speedup import ratio_of_means, sizes, why_no_fit
 from engine.analysis.study import Timing, axis_of, differing, study
 from engine.store import Surroundings
 from engine.store.records import RunRow
@@ -50,7 +51,32 @@ def test_intervals_pair_seeds_and_one_seed_has_none() -> None:
     assert (paired.low, paired.mean, paired.high) == pytest.approx((2.0, 2.0, 2.0))
     single = sizes(of_time([(1, 10.0), (2, 5.0)]))[1].speed_up
     assert single is not None
-    assert single.high == float("inf")
+    assert not single.is_known
+
+
+@pytest.mark.parametrize(("below", "above"), [(3, 3), (3, 5), (3, 20), (5, 10)])
+def test_a_speed_up_against_a_reference_of_fewer_seeds_carries_its_error(below: int, above: int) -> None:
+    rng, covered = np.random.default_rng(below * above), 0
+    draws = 600
+    for _ in range(draws):
+        slow, fast = rng.normal(1.0, 0.1, below), rng.normal(3.0, 0.3, above)
+        found = ratio_of_means(fast.tolist(), slow.tolist())
+        covered += not found.is_known or found.low <= 3.0 <= found.high
+    assert covered / draws >= 0.93
+
+
+def test_a_reference_of_too_few_seeds_gives_no_interval() -> None:
+    points = enumerate([(1, 0), (2, 0), (2, 1), (2, 2)])
+    timings = [Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points]
+    found = sizes(timings)[1].speed_up
+    assert found is not None and not found.is_known
+    assert (found.low, found.high) == pytest.approx((2 / 1.02, 2.0))
+    more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
+    assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], "the speed-up at 1 is 1, whatever the seed"
+
+
+def test_a_reference_that_may_be_0_gives_no_interval() -> None:
+    assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
 
 
 def test_no_interval_of_a_time_or_a_speed_up_reaches_below_0() -> None:

@@ -82,9 +82,9 @@ def made(number: int, trainers: int, staleness: float, result: float | None, lin
 
 
 def test_sizes_have_means_over_runs_with_their_interval() -> None:
-    one, four = sizes([made(1, 4, 2.9, 97.0), made(2, 4, 3.1, 96.0), made(3, 1, 0.0, 98.5)])
+    one, four = sizes([made(1, 4, 2.9, 97.0), made(2, 4, 3.1, 96.0), made(4, 4, 3.0, 96.5), made(3, 1, 0.0, 98.5)])
     assert (one.trainers, one.runs, one.mean.mean, one.p99) == (1, 1, 0.0, 0)
-    low, high = stats.t.interval(0.95, 1, loc=3.0, scale=stats.sem([2.9, 3.1]))
+    low, high = stats.t.interval(0.95, 2, loc=3.0, scale=stats.sem([2.9, 3.1, 3.0]))
     assert (four.mean.mean, four.mean.low, four.mean.high) == pytest.approx((3.0, low, high))
     assert four.result is not None and four.result.mean == 96.5
 

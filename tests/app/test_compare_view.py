@@ -15,7 +15,7 @@ FULL = View(
     smooth=0.5,
     group=("trainers", "mode"),
     stat="iqm",
-    band="boot",
+    band="ci",
     number="test/accuracy.best",
     against="trainers",
     axes=("trainers", "learning_rate"),
@@ -85,3 +85,8 @@ def test_what_is_hostile_in_a_link_is_text(home: object) -> None:
     test = opened("compare", {"filter": "<script>alert(1)</script> [x](javascript:1)", "lens<b>": "![](http://x)", "group": "__class__", "x": "../../etc"})
     assert not test.exception
     assert not test.error
+
+
+def test_a_link_of_before_asks_for_the_interval_by_its_old_name() -> None:
+    view, said = read_view({"band": "boot"})
+    assert (view.band, said) == ("ci", [])

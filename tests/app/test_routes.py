@@ -208,7 +208,7 @@ def test_a_zoom_on_compared_runs_gives_finer_traces_of_the_same_lines(client: Cl
     assert [trace["name"] for trace in whole] == [trace["name"] for trace in part]
     assert [step for step in points(part[0]) if 6000 <= step <= 6300] == list(range(6000, 6301))
     assert len([step for step in points(whole[0]) if 6000 <= step <= 6300]) < 100
-    grouped = traces(group="trainers", band="boot", **{"from": 6000, "to": 6300})
+    grouped = traces(group="trainers", band="ci", **{"from": 6000, "to": 6300})
     assert set(range(6000, 6301)) <= set(points(grouped[-1]))
 
 

@@ -77,7 +77,7 @@ def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
     assert "Hollow points are oversubscribed, trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores)" in shown
-    assert "Speed-up compares samples a second, seed by seed." in shown
+    assert "Speed-up compares samples a second, seed by seed;" in shown
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_time_to_a_target_is_told_by_steps_and_seconds(home: Home) -> None:
     test = view(hogwild(home, {"trainers": [1, 2]}), "Scaling")
     assert test.number_input(key="target-test/accuracy").value == 95.0
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
-    assert "<td>3 of 3</td>" in words(test) and "<td>20 (20 to 20)</td>" in words(test)
+    assert "<td>3 of 3</td>" in words(test) and "<td>20 (all 3 equal)</td>" in words(test)
     assert "nothing tells these runs' updates" in words(test)
     test.number_input(key="target-test/accuracy").set_value(99.0).run()
     assert "<td>0 of 3</td>" in words(test)
@@ -126,7 +126,7 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
     test = view(sweep_id, "Scaling")
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
     shown = words(test)
-    assert "<td>1</td><td>3 of 3</td><td>20 (20 to 20)</td>" in shown and "<td>2</td><td>3 of 3</td><td>40 (40 to 40)</td>" in shown
+    assert "<td>1</td><td>3 of 3</td><td>20 (all 3 equal)</td>" in shown and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
     assert "With 2 trainers it takes 1 times as long to the target as with 1: 2 times as many updates, each taking 0.5 times as long." in shown
     assert "**Updates needed**" in shown and "Seconds an update" in shown
 
@@ -230,19 +230,21 @@ def test_numbers_of_runs_are_read_as_written() -> None:
 
 
 def test_an_interval_is_told_by_its_ends_without_what_rounding_left() -> None:
-    assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 (0.0434 to 0.0434)"
+    assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 (all 3 equal)"
     assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 to 0.0434)"
     assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 to 2.348)"
     assert (with_interval(mean_interval([2.0])), with_interval(None)) == ("2", "–")
+    assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (min 2, max 2.2)"
 
 
 def test_bars_and_files_have_the_ends_of_an_interval() -> None:
-    cut = mean_interval([1.0, 3.0]).within(0.0)
+    cut = mean_interval([0.1, 1.0, 4.0]).within(0.0)
     bars = error_bars([cut, mean_interval([2.0, 2.2, 2.1]), mean_interval([5.0])])
-    assert bars["array"] == pytest.approx([12.706, 0.2484, 0.0], rel=1e-3)
-    assert bars["arrayminus"] == pytest.approx([2.0, 0.2484, 0.0], rel=1e-3)
-    assert dict(zip(named("time_s"), intervals(cut), strict=True)) == {"time_s": 2.0, "time_s low": 0.0, "time_s high": cut.high}
-    assert list(intervals(mean_interval([5.0]).within(0.0), None)) == [5.0, None, None, None, None, None]
+    assert bars["array"] == pytest.approx([5.0728, 0.2484, 0.0], rel=1e-3)
+    assert bars["arrayminus"] == pytest.approx([1.7, 0.2484, 0.0], rel=1e-3)
+    wanted = {"time_s": pytest.approx(1.7), "time_s low": 0.0, "time_s high": cut.high, "time_s interval": "student"}
+    assert dict(zip(named("time_s"), intervals(cut), strict=True)) == wanted
+    assert list(intervals(mean_interval([5.0]), None)) == [5.0, 5.0, 5.0, "range", None, None, None, None]
 
 
 def test_a_target_in_the_address_is_taken(home: Home) -> None:

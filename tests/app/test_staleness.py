@@ -52,7 +52,7 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers gradients are 3.00 updates old on average (N - 1 = 3)." in shown
     assert "Test accuracy falls by 0.5" in shown and "points per update of staleness (95 % interval 0.4" in shown and "9 runs)" in shown
-    assert "<td>4</td><td>3</td><td>3</td><td>3 (3 to 3)</td><td>4</td><td>4</td>" in shown
+    assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
     assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
     assert "too, so what is seen may come of that" not in shown
 
