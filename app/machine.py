@@ -13,7 +13,7 @@ from app.markup import bar, run_link, table, when
 from app.queue_table import waiting
 from engine.home import Home
 from engine.runtime.machine import Machine
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.runtime.storage import storage
 from engine.store import Reader
 from engine.store.records import ALIVE, MachineSample, Run
@@ -62,7 +62,7 @@ def runner(reader: Reader) -> None:
     if row is None:
         parts.show_facts([("State", "no runner serves this lab")])
         return
-    state = "not there any more" if not is_alive(row.process) else "takes no new runs, ends with its last one" if row.stopping else "serves"
+    state = "not there any more" if not lives(reader.home, row.process) else "takes no new runs, ends with its last one" if row.stopping else "serves"
     parts.show_facts(
         [
             ("State", state),

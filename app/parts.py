@@ -13,7 +13,7 @@ from app.markup import as_text, facts
 from engine.errors import EngineError
 from engine.home import ROOT
 from engine.registry import experiment
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ENDED, Run, RunRow, Status
 
@@ -66,7 +66,7 @@ def runner_trouble(reader: Reader) -> str:
     row = reader.runner()
     if row is None:
         return "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or `python -m engine serve` starts one."
-    if not is_alive(row.process):
+    if not lives(reader.home, row.process):
         return "The runner died, so queued runs wait. The console starts it again within a few seconds; if this stays, its log says why."
     return "The runner was asked to stop: it takes no new runs and ends once its last run has ended." if row.stopping else ""
 

@@ -26,7 +26,7 @@ from engine.access.rules import COMMANDS
 from engine.errors import EngineError
 from engine.home import Home
 from engine.registry import EXPERIMENTS, UNLISTED
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.runtime.storage import storage
 from engine.store import Reader, RunnerRow
 from engine.store.clock import seconds_since
@@ -67,7 +67,7 @@ class Lab(Collector):
             return
         yield _gauge("store_up", "1 where the store can be read.", {(): 1})
         yield from _of_runs(tally)
-        yield from _of_machine(tally, runner)
+        yield from _of_machine(home, tally, runner)
         yield from _of_people(tally)
 
     def _count(self, home: Home, reader: Reader) -> Tally:
@@ -107,8 +107,8 @@ def _of_runs(tally: Tally) -> Iterator[Metric]:
     yield _counter("points", "Points that runs wrote; those of runs that were deleted count until the console starts anew.", {(): tally.points})
 
 
-def _of_machine(tally: Tally, runner: RunnerRow | None) -> Iterator[Metric]:
-    up = runner is not None and is_alive(runner.process)
+def _of_machine(home: Home, tally: Tally, runner: RunnerRow | None) -> Iterator[Metric]:
+    up = runner is not None and lives(home, runner.process)
     yield _gauge("runner_up", "1 where a runner serves the lab.", {(): up})
     yield _gauge(
         "slots_held", "Cores and GPUs that runs hold; more cores than there are where runs share them.", _slots(tally.cores_held, tally.gpus_held), ["kind"]

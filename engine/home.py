@@ -37,6 +37,11 @@ class Home:
         return self.path / "runner.lock"
 
     @property
+    def presence_lock(self) -> Path:
+        """Where each worker and runner locks a byte of its own while it lives."""
+        return self.path / "presence.lock"
+
+    @property
     def runner_log(self) -> Path:
         return self.path / "runner.log"
 

@@ -14,7 +14,7 @@ from engine.home import Home
 from engine.limits import limits
 from engine.queue.outlook import MOST, Wait, outlook
 from engine.runtime.machine import machine
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.runtime.storage import storage
 from engine.store import Reader, RunnerRow
 
@@ -64,7 +64,7 @@ def machine_now() -> MachineTold:
         memory_gb=here.memory_gb,
         gpus=[GpuTold.model_validate(gpu) for gpu in here.gpus],
         holders=[HolderTold(run_id=run.id, owner=run.owner, status=run.status, cores=run.demand.cores, gpus=list(run.gpus)) for run in holders],
-        runner=_runner(row) if row else None,
+        runner=_runner(home, row) if row else None,
         samples=[SampleTold.model_validate(sample) for sample in samples],
         disk_free_bytes=room.disk_free,
         store_bytes=room.store + room.write_ahead_log,
@@ -89,9 +89,9 @@ def _wait(wait: Wait) -> WaitTold:
     )
 
 
-def _runner(row: RunnerRow) -> RunnerTold:
+def _runner(home: Home, row: RunnerRow) -> RunnerTold:
     return RunnerTold(
-        alive=is_alive(row.process),
+        alive=lives(home, row.process),
         started_at=row.started_at,
         heartbeat_at=row.heartbeat_at,
         stopping=row.stopping,

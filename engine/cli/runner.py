@@ -10,7 +10,7 @@ from engine.cli.answers import print_json
 from engine.cli.frame import NO_RUNNER, json_option, owner_option
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.runtime.runner import serve
 from engine.runtime.running import is_running, runner_process
 from engine.store import Reader, Store
@@ -49,7 +49,7 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     if runner and cancel_runs:
         _cancel(home, owner)
     left = _wait(home, runner, timeout_s, quiet=as_json) if runner else []
-    stopped = runner is None or not is_alive(runner)
+    stopped = runner is None or not lives(home, runner)
     queued = _runs(home, ("queued",))
     if as_json:
         print_json({"stopped": stopped, "was_running": runner is not None, "waiting_for": [row.id for row in left], "queued": [row.id for row in queued]})
@@ -85,7 +85,7 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     said = ""
     rows: list[RunRow] = []
-    while is_alive(runner):
+    while lives(home, runner):
         with suppress(StoreBusy):
             rows = _runs(home, ALIVE)
         line = ", ".join(f"{row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)

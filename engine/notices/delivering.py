@@ -22,7 +22,7 @@ from engine.notices.mail_server import mail_server
 from engine.notices.notice import Notice, notice_of
 from engine.notices.outcome import Outcome
 from engine.notices.public_url import public_url
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.sending import Due
 
@@ -137,15 +137,15 @@ def note(store: Store, due: Due, lease: str, outcome: Outcome) -> None:
 def free_dead(store: Store) -> None:
     """Let be sent again at once what a process was sending when it died."""
     leases = store.leases()
-    if leases and (freed := store.free_leases([each for each in leases if is_alive(_process_of(each))])):
+    if leases and (freed := store.free_leases([each for each in leases if lives(store.home, _process_of(each))])):
         log.info("%d notices are sent again: their sender was killed before it could write down that they had arrived", freed)
 
 
 def lease_of(process: ProcessIdentity) -> str:
     """Return a process as a lease names it."""
-    return f"{process.boot_id} {process.pid} {process.started_ticks}"
+    return f"{process.boot_id} {process.pid} {process.started_ticks} {process.pid_namespace or ''}".rstrip()
 
 
 def _process_of(lease: str) -> ProcessIdentity:
-    boot_id, pid, ticks = lease.rsplit(" ", 2)
-    return ProcessIdentity(boot_id, int(pid), int(ticks))
+    boot_id, *numbers = lease.split()
+    return ProcessIdentity(boot_id, *map(int, numbers))

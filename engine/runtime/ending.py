@@ -12,7 +12,7 @@ from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.runtime.launcher import Launcher
-from engine.runtime.processes import boot_id, identity, uptime_s
+from engine.runtime.processes import boot_id, identity, is_foreign, uptime_s
 from engine.runtime.remains import Cleared, Footprint, clear, look
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
@@ -120,7 +120,7 @@ class Endings:
         """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
         worker = watched.worker
         remains = f" Could not be removed: {', '.join(cleared.left)}." if cleared.left else ""
-        who = f"The worker (pid {worker.pid}) {ended}{_reused(worker)}"
+        who = f"The worker (pid {worker.pid}{' of another PID namespace' if is_foreign(worker) else ''}) {ended}{_reused(worker)}"
         if cleared.removed:
             self.store.add_event(run.id, "cleaned up", "runner", ", ".join(cleared.removed))
         if run.stop_requested_by:
@@ -187,5 +187,5 @@ def stopped_because(run: Run) -> str:
 
 
 def _reused(worker: ProcessIdentity) -> str:
-    now = identity(worker.pid)
+    now = None if is_foreign(worker) else identity(worker.pid)
     return " (its pid names another process by now)" if now is not None and now != worker else ""

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from engine.home import ROOT, Home
-from engine.runtime.processes import describe_exit, identity, is_alive
+from engine.runtime.presence import lives
+from engine.runtime.processes import describe_exit, identity, is_alive, is_foreign
 from engine.runtime.remains import end_tree
 from engine.store.records import ProcessIdentity
 from engine.umask import GIVEN
@@ -95,9 +96,9 @@ class LocalLauncher:
 
     def poll(self, worker: ProcessIdentity) -> str | None:
         """Return how the worker ended, or None while it lives; reaps it where it is our child."""
-        if is_alive(worker):
+        if lives(self._home, worker):
             return None
-        child = self._children.pop(worker.pid, None)
+        child = None if is_foreign(worker) else self._children.pop(worker.pid, None)
         try:
             # Its first thread is gone; the kernel tells the code only when the last one is.
             return describe_exit(child.wait(timeout=REAP_S)) if child else "is gone"

@@ -27,11 +27,27 @@ def boot_id() -> str:
         return str(int(psutil.boot_time()))
 
 
+def pid_namespace(pid: int | None = None) -> int | None:
+    """Return what tells the PID namespace of a process (default: this one) from any other that exists now; None where that is not known."""
+    try:
+        return Path(f"/proc/{pid or 'self'}/ns/pid").stat().st_ino
+    except OSError:
+        return None
+
+
+def is_foreign(process: ProcessIdentity) -> bool:
+    """Say whether a process of this boot was recorded in another PID namespace. Its pid means nothing here; `presence.lives` says whether it lives.
+
+    Where no namespace was recorded, it counts as this process's own.
+    """
+    return process.pid_namespace not in (None, pid_namespace()) and process.boot_id == boot_id()
+
+
 def identity(pid: int | None = None) -> ProcessIdentity | None:
     """Return the identity of a live process (default: this one), or None where there is none or it is a zombie."""
     pid = pid or os.getpid()
     ticks = _start_ticks(pid)
-    return None if ticks is None else ProcessIdentity(boot_id(), pid, ticks)
+    return None if ticks is None else ProcessIdentity(boot_id(), pid, ticks, pid_namespace())
 
 
 def me() -> ProcessIdentity:
@@ -42,8 +58,8 @@ def me() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Say whether that very process runs: a reboot, a reused pid and a zombie all count as gone."""
-    return process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
+    """Say whether that very process runs and is visible from here: a reboot, a reused pid and a zombie count as gone, another PID namespace as invisible."""
+    return not is_foreign(process) and process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
 
 
 def mark(worker: ProcessIdentity) -> str:
@@ -98,7 +114,7 @@ def session_members(leader: ProcessIdentity) -> list[int]:
     Empty after a reboot, and where another process has that pid: the kernel reuses none that still names a session.
     """
     now = identity(leader.pid)
-    if leader.boot_id != boot_id() or (now is not None and now != leader):
+    if leader.boot_id != boot_id() or is_foreign(leader) or (now is not None and now != leader):
         return []
     found = []
     for pid in psutil.pids():

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from engine.runtime.machine import gpu_memory_of
-from engine.runtime.processes import boot_id, identity, mark, mark_of, session_members
+from engine.runtime.processes import boot_id, identity, is_foreign, mark, mark_of, session_members
 from engine.runtime.segments import held, made_by, mapped_by, open_by
 from engine.store.records import ProcessIdentity
 
@@ -44,8 +44,11 @@ class Cleared:
 
 
 def tree(worker: ProcessIdentity) -> list[int]:
-    """Return the pids of all that belongs to a worker: its session, whoever carries its mark, and the children of both. Empty after a reboot."""
-    if worker.boot_id != boot_id():
+    """Return the pids of all that belongs to a worker: its session, whoever carries its mark, and the children of both.
+
+    Empty after a reboot, and from another PID namespace.
+    """
+    if worker.boot_id != boot_id() or is_foreign(worker):
         return []
     found = set(session_members(worker))
     wanted = mark(worker)
@@ -84,13 +87,18 @@ def look(worker: ProcessIdentity) -> Footprint:
 
 
 def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
-    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's own."""
+    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's own.
+
+    Of a run of another PID namespace that has ended no process is left there, and its pids name others here: only its folder is looked at.
+    """
+    if is_foreign(worker):
+        seen = Footprint()
     outlived = end_tree(worker)
     cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
     if not outlived:  # whoever lives may still need them
         _remove(_orphans(seen, folder), cleared)
     gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # a pid in use again is another program's
-    if worker.boot_id == boot_id():
+    if worker.boot_id == boot_id() and not is_foreign(worker):
         cleared.left += _gpu_memory_left(gone)
     return cleared
 

@@ -24,9 +24,10 @@ from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
 from engine.runtime.placement import Placement
-from engine.runtime.processes import me
+from engine.runtime.presence import announce
+from engine.runtime.processes import is_foreign, me
 from engine.runtime.referee import Referee
-from engine.runtime.running import is_served
+from engine.runtime.running import is_served, refuse_beside_foreign_runs
 from engine.runtime.sampling import Sampler
 from engine.runtime.slots import free_cores
 from engine.runtime.usage import Usage
@@ -52,7 +53,14 @@ def serve(home: Home) -> None:
     log_to_stdout()
     close_home(home)
     public_url()
-    with taken(home), Store.open(home) as store, Delivering(home, me()):
+    with taken(home), Store.open(home) as store:
+        refuse_beside_foreign_runs(home)
+        announce(home)
+        _serve(home, store)
+
+
+def _serve(home: Home, store: Store) -> None:
+    with Delivering(home, me()):
         launcher = LocalLauncher(home)
         try:
             Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()
@@ -79,7 +87,8 @@ def _holder(home: Home) -> str:
             row = reader.runner()
     except StoreError:
         return ""
-    return f" (pid {row.process.pid})" if row else ""
+    where = f" of another PID namespace ({row.process.pid_namespace}), such as another container" if row and is_foreign(row.process) else ""
+    return f" (pid {row.process.pid}{where})" if row else ""
 
 
 @dataclass

@@ -7,8 +7,10 @@ import time
 
 from filelock import FileLock, Timeout
 
+from engine.errors import RunnerError
 from engine.home import ROOT, Home
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
+from engine.runtime.processes import is_foreign, pid_namespace
 from engine.store import Reader
 from engine.store.records import ProcessIdentity
 from engine.umask import GIVEN
@@ -51,7 +53,7 @@ def is_served(home: Home) -> bool:
 
 
 def ensure_running(home: Home) -> bool:
-    """Start a runner in the background where none serves `home`; return whether one was started.
+    """Start a runner in the background where none serves `home`; return whether one was started. Raises RunnerError where it would refuse to serve.
 
     It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
     """
@@ -61,6 +63,7 @@ def ensure_running(home: Home) -> bool:
     _started[:] = [process for process in _started if process.poll() is None]
     if is_served(home):
         return False
+    refuse_beside_foreign_runs(home)
     with home.runner_log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "engine", "serve"],
@@ -76,6 +79,18 @@ def ensure_running(home: Home) -> bool:
     return True
 
 
+def refuse_beside_foreign_runs(home: Home) -> None:
+    """Raise RunnerError while a run of another PID namespace is carried out: a runner here could neither watch nor end its processes."""
+    with Reader.open(home) as reader:
+        workers = {run.id: run.worker for run in reader.alive() if run.worker and is_foreign(run.worker) and lives(home, run.worker)}
+    if workers:
+        there = ", ".join(f"{run_id} (namespace {worker.pid_namespace})" for run_id, worker in workers.items())
+        raise RunnerError(
+            f"A run is carried out in another PID namespace, such as another container: {there}. A runner of this namespace ({pid_namespace()}) can't watch"
+            " or end it, so none serves here and queued runs wait. Start the runner where that run was started, or wait until it has ended."
+        )
+
+
 def is_separate() -> bool:
     """Say whether a service of the machine sees to the runner."""
     return os.environ.get(SEPARATE) == "separate"
@@ -85,11 +100,11 @@ def has_died(home: Home) -> bool:
     """Say whether the store names a runner that is no more: it was killed, for one that ends signs off."""
     with Reader.open(home) as reader:
         row = reader.runner()
-    return row is not None and not is_alive(row.process)
+    return row is not None and not lives(home, row.process)
 
 
 def runner_process(home: Home) -> ProcessIdentity | None:
     """Return the live runner of `home`, or None."""
     with Reader.open(home) as reader:
         row = reader.runner()
-    return row.process if row and is_alive(row.process) else None
+    return row.process if row and lives(home, row.process) else None

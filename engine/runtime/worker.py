@@ -32,7 +32,8 @@ from engine.runtime.environment import environment
 from engine.runtime.launcher import a_run_waits
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.patience import patiently
-from engine.runtime.processes import is_alive, me, uptime_s
+from engine.runtime.presence import announce, lives
+from engine.runtime.processes import me, uptime_s
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import Sink, StoreSink
 from engine.store import Store
@@ -70,6 +71,7 @@ def main() -> None:
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["PARALLAB_HOME"] = str(home.path)
+    announce(home)
     if not a_run_waits():
         _warm_up()
     with Store.open(home) as store:
@@ -106,7 +108,7 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     if status == "failed" and (now := store.run(run_id)).stop_requested_by:
         status, cause = "cancelled", stopped_because(now)  # it was to end, whatever became of its ranks on the way
     took = ranks[0].execution_time_s if ranks else None
-    if status == "cancelled" and (runner := store.registered_runner()) and is_alive(runner):
+    if status == "cancelled" and (runner := store.registered_runner()) and lives(store.home, runner):
         return  # it looks whether all of the run is gone before it says so
     patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 

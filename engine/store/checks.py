@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.store.buckets import rebuild
 from engine.store.connection import Connected
-from engine.store.records import ALIVE
+from engine.store.records import ALIVE, ProcessIdentity
 from engine.store.writing import Store
 
 _COUNTED = """
@@ -137,18 +137,20 @@ class Stint:
     run_id: int
     begun_at: str
     ended_at: str | None
+    worker: ProcessIdentity
 
 
 def stints_of_pids(store: Connected, boot_id: str) -> dict[int, list[Stint]]:
     """Return by pid when it named the worker or a rank of a run in this boot of the machine, oldest first."""
+    worker = "worker_boot_id, worker_pid, worker_started_ticks, worker_pid_namespace"
     sql = (
-        "SELECT worker_pid AS pid, id, begun_at, ended_at FROM runs WHERE worker_boot_id = ?1 AND worker_pid IS NOT NULL AND begun_at IS NOT NULL"
-        " UNION SELECT ranks.pid, id, begun_at, ended_at FROM ranks JOIN runs ON runs.id = ranks.run_id"
+        f"SELECT worker_pid AS pid, id, begun_at, ended_at, {worker} FROM runs WHERE worker_boot_id = ?1 AND worker_pid IS NOT NULL AND begun_at IS NOT NULL"
+        f" UNION SELECT ranks.pid, id, begun_at, ended_at, {worker} FROM ranks JOIN runs ON runs.id = ranks.run_id"
         " WHERE worker_boot_id = ?1 AND ranks.pid IS NOT NULL AND begun_at IS NOT NULL ORDER BY id"
     )
     found: dict[int, list[Stint]] = {}
-    for pid, *rest in store.rows(sql, [boot_id]):
-        found.setdefault(pid, []).append(Stint(*rest))
+    for pid, run_id, begun_at, ended_at, *identity in store.rows(sql, [boot_id]):
+        found.setdefault(pid, []).append(Stint(run_id, begun_at, ended_at, ProcessIdentity(*identity)))
     return found
 
 

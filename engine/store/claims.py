@@ -18,8 +18,9 @@ class Claims(Queue, QueueCommands, SweepCommands):
         """Name the process that serves this store; it replaces any before it."""
         with self.change() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
-                [process.boot_id, process.pid, process.started_ticks, now(), now(), cores, gpus],
+                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, pid_namespace, started_at, heartbeat_at, cores, gpus)"
+                " VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [process.boot_id, process.pid, process.started_ticks, process.pid_namespace, now(), now(), cores, gpus],
             )
 
     def beat_runner(self, *, warm: bool) -> bool:
@@ -48,9 +49,9 @@ class Claims(Queue, QueueCommands, SweepCommands):
         with self.change() as connection:
             cursor = connection.execute(
                 "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?, core_ids = ?,"
-                " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?"
+                " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?, worker_pid_namespace = ?"
                 f" WHERE id = ? AND status = 'queued' AND held_by IS NULL AND {NOT_HELD}",
-                [now(), json.dumps(list(gpus)), json.dumps(list(cores)), worker.boot_id, worker.pid, worker.started_ticks, run_id],
+                [now(), json.dumps(list(gpus)), json.dumps(list(cores)), worker.boot_id, worker.pid, worker.started_ticks, worker.pid_namespace, run_id],
             )
             if cursor.rowcount == 0:
                 return False
@@ -64,7 +65,8 @@ class Claims(Queue, QueueCommands, SweepCommands):
         with self.change() as connection:
             cursor = connection.execute(
                 "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', core_ids = '[]',"
-                " worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
+                " worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL, worker_pid_namespace = NULL"
+                " WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
                 [run_id],
             )
             if cursor.rowcount == 0:

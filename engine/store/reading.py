@@ -185,7 +185,7 @@ class Reader(
     def workers(self, boot_id: str, pids: Collection[int]) -> list[tuple[int, str | None, ProcessIdentity]]:
         """Return id, end (None while it goes on) and worker of the runs whose worker had one of these pids in this boot of the machine, oldest first."""
         sql = (
-            "SELECT id, ended_at, worker_boot_id, worker_pid, worker_started_ticks FROM runs"
+            "SELECT id, ended_at, worker_boot_id, worker_pid, worker_started_ticks, worker_pid_namespace FROM runs"
             " WHERE worker_boot_id = ? AND worker_pid IN (SELECT value FROM json_each(?)) ORDER BY id"
         )
         return [(row[0], row[1], ProcessIdentity(*tuple(row)[2:])) for row in self.rows(sql, [boot_id, json.dumps(list(pids))])]

@@ -34,6 +34,8 @@ class ProcessIdentity:
     boot_id: str
     pid: int
     started_ticks: int
+    pid_namespace: int | None = field(default=None, compare=False)
+    """The PID namespace that the pid counts in (the inode of /proc/self/ns/pid). None where it was not recorded, as before this field: the reader's own."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def as_run(row: sqlite3.Row) -> Run:
         config=json.loads(row["config"]),
         demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
         gpus=tuple(json.loads(row["gpu_ids"])),
-        worker=None if row["worker_pid"] is None else ProcessIdentity(row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"]),
+        worker=_worker(row),
         progress_done=row["done"] or 0,
         progress_total=row["total"] or 0,
         progress_unit=row["unit"] or "",
@@ -58,6 +58,12 @@ def as_run(row: sqlite3.Row) -> Run:
         exclusive=bool(row["sweep_exclusive"]),
         is_held=bool(row["sweep_held"]),
     )
+
+
+def _worker(row: sqlite3.Row) -> ProcessIdentity | None:
+    if row["worker_pid"] is None:
+        return None
+    return ProcessIdentity(row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"], row["worker_pid_namespace"])
 
 
 def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]) -> RunRow:
@@ -83,7 +89,7 @@ def as_summary(row: sqlite3.Row) -> Summary:
 
 def as_runner(row: sqlite3.Row) -> RunnerRow:
     """Return a row of the runner table as a record."""
-    process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"])
+    process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"], row["pid_namespace"])
     return RunnerRow(process, row["heartbeat_at"], row["started_at"], bool(row["stopping"]), row["cores"], row["gpus"], bool(row["warm"]))
 
 

@@ -176,6 +176,8 @@ LATER: dict[str, str] = {
     "runs.attempt": "how many runs before it in its chain were lost and queued anew by the runner",
     "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
     "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
+    "runs.worker_pid_namespace": "the PID namespace that its worker's pid counts in; none where that was not recorded",
+    "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
     "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
 }
@@ -352,6 +354,13 @@ def rule_of_random_numbers(db: Database) -> None:
     """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
     db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
     db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
+
+
+@steps()
+def pid_namespaces(db: Database) -> None:
+    """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before is not known."""
+    db.execute("ALTER TABLE runs ADD COLUMN worker_pid_namespace INTEGER")
+    db.execute("ALTER TABLE runner ADD COLUMN pid_namespace INTEGER")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

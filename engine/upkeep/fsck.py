@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.access.rules import Program
 from engine.errors import EngineError, StoreBusy, StoreError, StoreTooNew
 from engine.home import Home
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.runtime.running import is_running
 from engine.store import ALIVE, Reader, Run, Store, checks
 from engine.upkeep.leftover import Kind, Leftover
@@ -107,7 +107,7 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
 def _forsaken(home: Home, reader: Reader) -> list[Run]:
     """Return the runs that should have a worker and have none; empty where a runner serves the home, who sees to them."""
     runs = [reader.run(row.id) for row in reader.runs(statuses=ALIVE)]
-    gone = [run for run in runs if run.worker is None or not is_alive(run.worker)]
+    gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
 
 

@@ -15,7 +15,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from engine.home import Home
-from engine.runtime.processes import boot_id
+from engine.runtime.processes import boot_id, is_foreign
 from engine.runtime.segments import held, maker_of
 from engine.store import ENDED, Reader
 from engine.store.checks import Stint, stints_of_pids
@@ -47,7 +47,7 @@ def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Left
     """Yield this user's segments of torch whose maker is gone, and which no process has mapped or open.
 
     One is ours where the store names its maker for a run of this boot that has ended, and it was made while that run was on. One that may be
-    of a live run is not listed.
+    of a live run, or of a run of another PID namespace, is not listed.
     """
     found = dict(_forsaken(folder, grace_s))
     if not found:
@@ -56,7 +56,7 @@ def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Left
     for path, about in found.items():
         maker = maker_of(path)
         of = [stint for stint in stints.get(maker or 0, []) if _covers(stint, about.st_mtime)]
-        if path in in_use or any(stint.ended_at is None for stint in of):
+        if path in in_use or any(stint.ended_at is None or is_foreign(stint.worker) for stint in of):
             continue
         if of:
             why = f"Made by process {maker} of run {of[-1].run_id}, which has ended; no process has it mapped."

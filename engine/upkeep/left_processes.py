@@ -8,7 +8,7 @@ from contextlib import suppress
 import psutil
 
 from engine.home import Home
-from engine.runtime.processes import boot_id, identity, is_alive, mark_of
+from engine.runtime.processes import boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.runtime.remains import tree
 from engine.store import Reader
 from engine.store.clock import seconds_since
@@ -18,7 +18,8 @@ from engine.upkeep.leftover import Leftover
 
 def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Leftover]:
     """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries their mark, the children of both."""
-    newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in reader.workers(boot_id(), _candidates())}
+    known = [found for found in reader.workers(boot_id(), _candidates()) if not is_foreign(found[2])]
+    newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in known}
     for run_id, ended_at, worker in newest.values():
         if ended_at is not None and seconds_since(ended_at) >= grace_s:
             yield from (_left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id) for process in _alive(tree(worker)))
@@ -43,12 +44,17 @@ def _candidates() -> set[int]:
 
 
 def _workers_of(home: Home, grace_s: float) -> Iterator[tuple[ProcessIdentity, int]]:
-    """Yield each process that was started as a worker of this home with its parent's pid, those of the last seconds left out."""
+    """Yield each process of this PID namespace that was started as a worker of this home with its parent's pid, those of the last seconds left out."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             words = process.cmdline()
             is_worker = "engine.worker" in words and "--home" in words and words[words.index("--home") + 1 :][:1] == [str(home.path)]
-            if is_worker and time.time() - process.create_time() > grace_s and os.getsid(process.pid) == process.pid:
+            if (
+                is_worker
+                and time.time() - process.create_time() > grace_s
+                and os.getsid(process.pid) == process.pid
+                and pid_namespace(process.pid) == pid_namespace()
+            ):
                 yield from ((known, process.ppid()) for known in _alive([process.pid]))
 
 

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from engine.access.permitting import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
-from engine.runtime.processes import is_alive
+from engine.runtime.presence import lives
 from engine.store import ALIVE, Reader, Store
 from engine.store.accounts import is_marked, mark
 from engine.store.clock import now
@@ -75,7 +75,7 @@ def _alone(home: Home) -> Iterator[None]:
 def _no_run_is_on(home: Home) -> None:
     try:
         with Reader.open(home) as reader:
-            on = [row.id for row in reader.runs(statuses=ALIVE) if (worker := reader.run(row.id).worker) and is_alive(worker)]
+            on = [row.id for row in reader.runs(statuses=ALIVE) if (worker := reader.run(row.id).worker) and lives(home, worker)]
     except StoreError:  # a store too damaged to ask is what a restore is for
         return
     if on:
