@@ -20,6 +20,7 @@ from app.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runtime.running import ensure_running, has_died, runner_process
+from engine.runtime.settings import RESTART, ignored_settings
 from engine.store import Store
 from engine.umask import set_private
 
@@ -69,6 +70,8 @@ def start(home: Home) -> bool:
     """Bring the store up to date and start a runner where none is alive; return whether one was started."""
     with Store.open(home):
         pass  # of a store that an older version left nobody could ask whether its runner is alive
+    for sentence in ignored_settings(home):
+        log.warning("%s %s", sentence, RESTART)
     return runner_process(home) is None and ensure_running(home)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+DATA = "PARALLAB_DATA"
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Home:
     @property
     def data(self) -> Path:
         """Where data sets lie: `PARALLAB_DATA`, or `data/` in this home."""
-        return Path(os.environ.get("PARALLAB_DATA") or self.path / "data").expanduser().absolute()
+        return Path(named_data() or self.path / "data")
 
     def run_folder(self, run_id: int) -> Path:
         """The folder of one run's logs and artifacts (not made here)."""
@@ -119,3 +120,9 @@ class Home:
         for named in (f" in {self.database}", f" {self.database}"):
             sentence = sentence.replace(named, "")
         return sentence.replace(str(self.path), "the home")
+
+
+def named_data() -> str | None:
+    """Return the data folder that this process's environment names in `PARALLAB_DATA`; a run keeps the one that it was launched with."""
+    named = os.environ.get(DATA)
+    return str(Path(named).expanduser().absolute()) if named else None

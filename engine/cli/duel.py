@@ -10,6 +10,7 @@ from engine.analysis.duel import Difference
 from engine.cli.answers import number, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.launching import STORE_TIMEOUT_S
+from engine.cli.serving import see_to_runner
 from engine.cli.sweeping import SweepWords
 from engine.config import read_settings
 from engine.duel.catalogue import read_shared, read_strategy
@@ -20,7 +21,6 @@ from engine.duel.outcome import Outcome, amount_in_words, outcome
 from engine.duel.pace import KINDS, Kind
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.runtime.running import ensure_running
 from engine.store import Reader, StoredDuel
 
 no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
@@ -82,7 +82,7 @@ def launch_command(
     home = Home.find()
     duel_id = launch_duel(home, duel, owner=owner, title=title, timeout_s=STORE_TIMEOUT_S)
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     runs = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds
     if as_json:
         print_json({"id": duel_id, "runs": runs})
@@ -126,7 +126,7 @@ def retry_command(duel_id: int, owner: str, as_json: bool, no_runner: bool) -> N
     home = Home.find()
     new = retry_missing(home, duel_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
     if new and not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     if as_json:
         print_json({"id": duel_id, "runs": new})
     else:

@@ -7,11 +7,11 @@ import click
 from engine.cli.answers import print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.launching import STORE_TIMEOUT_S
+from engine.cli.serving import see_to_runner
 from engine.home import Home
 from engine.published import FIGURES, SIZES, Figure, Size, figure
 from engine.published.judging import Judgement, best_judgement, judge, sweeps_of
 from engine.published.launching import launch_figure
-from engine.runtime.running import ensure_running
 from engine.store import Reader
 
 
@@ -28,7 +28,7 @@ def figures_command(name: str | None, size: Size | None, owner: str, as_json: bo
     if name and size:
         sweep_id = launch_figure(Home.find(), name, size, owner=owner, timeout_s=STORE_TIMEOUT_S)
         if not no_runner:
-            ensure_running(Home.find())
+            see_to_runner(Home.find())
         if as_json:
             print_json({"sweep": sweep_id, "figure": name, "size": size})
         else:

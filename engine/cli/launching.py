@@ -7,12 +7,12 @@ import click
 
 from engine.cli.answers import print_json
 from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
+from engine.cli.serving import see_to_runner, tell_ignored_settings
 from engine.cli.show import summary, summary_text
 from engine.cli.watch import Watch
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.registry import experiment
-from engine.runtime.running import ensure_running
 from engine.store import Reader
 from engine.terms import Terms
 
@@ -65,6 +65,7 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, ow
     run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not as_json:
         click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
+    tell_ignored_settings(home)
     ended = Watch(home, run_id, owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         found = summary(reader, run_id)
@@ -83,7 +84,7 @@ def submit_command(experiment_name: str, preset: str | None, owner: str, as_json
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     if as_json:
         print_json({"id": run_id})
     else:
@@ -103,7 +104,7 @@ def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -
     home = Home.find()
     run_id = resume(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     if as_json:
         print_json({"id": run_id, "parent_id": parent_id})
     else:
@@ -123,7 +124,7 @@ def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) ->
     home = Home.find()
     run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     if as_json:
         print_json({"id": run_id, "parent_id": parent_id})
     else:

@@ -7,11 +7,11 @@ import click
 from engine.cli.answers import print_json
 from engine.cli.frame import json_option, owner_option, terms_options
 from engine.cli.launching import STORE_TIMEOUT_S
+from engine.cli.serving import see_to_runner
 from engine.config import Config, read_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.registry import experiment
-from engine.runtime.running import ensure_running
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
 from engine.sweep import launch_sweep
@@ -119,7 +119,7 @@ def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) ->
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
         _tell_held(sweep_id, store.release_sweep(sweep_id, by=owner), False, as_json)
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
 
 
 @sweep_command.command("retry")
@@ -171,7 +171,7 @@ def _texts(over: Sequence[str]) -> dict[str, str]:
 def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no_runner: bool) -> None:
     """Name the new runs of a sweep (None: all of them), and see to a runner for them."""
     if not no_runner:
-        ensure_running(home)
+        see_to_runner(home)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         runs = [run for run in reader.sweep_runs(sweep_id) if new is None or run.id in new]
         fields = reader.sweep(sweep_id).fields

@@ -79,7 +79,8 @@ def _check_sizes(source: Source, home: Home) -> None:
     for path in catalogue.damaged_files(source.name, home):
         raise DataError(
             f"{path} is damaged: it has {path.stat().st_size:,} bytes instead of {sizes[path]:,}. "
-            f"Delete it (the next run downloads {source.title} anew), name another folder by PARALLAB_DATA, or choose dataset digits, which needs no network."
+            f"Delete it (the next run downloads {source.title} anew), launch with another folder in PARALLAB_DATA, "
+            "or choose dataset digits, which needs no network."
         )
 
 
@@ -94,7 +95,7 @@ def _download(source: Source, home: Home) -> None:
         reason = " ".join(str(error).split())
         raise DataError(
             f"{source.title} is not in {source.folder(home)} and could not be downloaded there ({reason}). Put its four files into that folder, "
-            f"name the folder that holds {source.loader.__name__}/raw by PARALLAB_DATA, or choose dataset digits, which needs no network."
+            f"launch with the folder that holds {source.loader.__name__}/raw in PARALLAB_DATA, or choose dataset digits, which needs no network."
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from engine.doctor.finding import Finding
-from engine.errors import EngineError
+from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.upkeep.private_home import cure, named, open_parts
 
@@ -110,10 +110,17 @@ def store(home: Home) -> Finding:
 
 def runner(home: Home) -> Finding:
     """Look for the process that takes runs from the queue."""
-    from engine.runtime.running import is_running
+    from engine.runtime.running import is_running, refuse_beside_foreign_runs
+    from engine.runtime.settings import RESTART, ignored_settings
 
     if is_running(home):
+        if ignored := ignored_settings(home):
+            return Finding("runner", "warn", f"One serves this store. {' '.join(ignored)}", RESTART)
         return Finding("runner", "ok", "One serves this store.")
+    try:
+        refuse_beside_foreign_runs(home)
+    except RunnerError as error:
+        return Finding("runner", "fail", str(error), "Start the runner in the PID namespace of that run, or wait until the run has ended.")
     return Finding("runner", "ok", "None serves this store; the console, run and submit start one.")
 
 

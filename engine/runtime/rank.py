@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from engine.errors import EngineError, PeerLost
+from engine.home import DATA
 from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.processes import die_with_parent
@@ -178,6 +179,8 @@ class RankPlan:
     departed: torch.Tensor
     time_before_s: float
     resume_from: Path | None
+    data_folder: str | None
+    """Where data sets lie, where the worker's environment names a folder: a fork server that started earlier may have another one."""
     parent_pid: int | None
     """The worker, where it is the parent itself (spawn); None under a fork server, which dies with the worker."""
 
@@ -250,6 +253,8 @@ def _settle(plan: RankPlan) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
+    if plan.data_folder:
+        os.environ[DATA] = plan.data_folder
     torch.set_num_threads(plan.threads)
     drawn = seed_of(plan.seed, DROPOUT, plan.place)
     torch.manual_seed(drawn)

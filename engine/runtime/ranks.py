@@ -15,6 +15,7 @@ import torch.multiprocessing as mp
 
 from engine.config import SERVERS
 from engine.errors import RankFailed
+from engine.home import DATA
 from engine.runtime import fork_server
 from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.members import Member
@@ -91,6 +92,7 @@ class Ranks:
             departed,
             self.time_before_s,
             self.resume_from,
+            os.environ.get(DATA),
             os.getpid() if self.start_method == "spawn" else None,
         )
 

@@ -22,7 +22,7 @@ from engine.config import Config
 from engine.data.checksums import files_used
 from engine.data.datasets import preload
 from engine.errors import EngineError, NoCheckpoint, RankFailed
-from engine.home import Home
+from engine.home import DATA, Home
 from engine.registry import experiment
 from engine.runtime import fork_server
 from engine.runtime.affinity import bind_session
@@ -121,6 +121,8 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
 
     config = experiment(run.experiment).config.check(run.config)
     os.environ["CUDA_VISIBLE_DEVICES"] = _visible(run)
+    if run.data_folder:
+        os.environ[DATA] = run.data_folder  # the ranks get it by their plans: the fork server has started
     ranks = Ranks(
         config.roles,
         _devices(config, run),

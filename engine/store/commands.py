@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
+from engine.home import named_data
 from engine.seeding import SEEDING
 from engine.store.clock import now
 from engine.store.connection import Row
@@ -132,25 +133,34 @@ class Commands(Sharing, Telling, LaunchKeys):
         resumes: bool = True,
         terms: Terms = USUAL,
         attempt: int = 0,
+        data_folder: str | None = None,
     ) -> int:
-        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits allow."""
+        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits allow.
+
+        Its data folder is the one given, else the one that this process's environment names, else its parent's. No request can name one.
+        """
         terms = self._cut(terms, owner)
+        data_folder = data_folder or named_data() or self._data_folder(parent_id)
         cursor = self.connection.execute(
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, place, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, data_folder, place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, json.dumps(dict(config))),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
-                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt, SEEDING),
+                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt, SEEDING, data_folder),
             ],
         )
         run_id = cursor.lastrowid
         assert run_id is not None
         self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
         return run_id
+
+    def _data_folder(self, run_id: int | None) -> str | None:
+        row = self.row("SELECT data_folder FROM runs WHERE id = ?", [run_id])
+        return row["data_folder"] if row else None
 
     def _cancel(self, run_id: int, status: Status, by: str, kind: StopKind = "cancel", detail: str = "") -> Status:
         """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.errors import NoSuchDuel
+from engine.home import named_data
 from engine.store.clock import now
 from engine.store.connection import Row
 from engine.store.guarding import command
@@ -139,7 +140,7 @@ class DuelCommands(SweepCommands):
             sql = "INSERT INTO duels (name, owner, created_at, plan, stage) VALUES (?, ?, ?, ?, 'tuning')"
             duel_id = connection.execute(sql, [name, owner, now(), json.dumps(plan)]).lastrowid
             assert duel_id is not None
-            self._add_stage(duel_id, "tuning", runs, owner, exclusive, terms)
+            self._add_stage(duel_id, "tuning", runs, owner, exclusive, terms, named_data())
         return duel_id
 
     def judge_duel(self, duel_id: int, runs: Sequence[NewDuelRun], *, exclusive: bool) -> bool:
@@ -156,10 +157,10 @@ class DuelCommands(SweepCommands):
             first = self.row(f"SELECT * FROM runs WHERE sweep_id IN ({_OF}) ORDER BY id LIMIT 1", [duel_id])
             terms = as_terms(first) if first else USUAL
             connection.execute("UPDATE duels SET stage = 'judging' WHERE id = ?", [duel_id])
-            self._add_stage(duel_id, "judging", runs, row["owner"], exclusive, terms)
+            self._add_stage(duel_id, "judging", runs, row["owner"], exclusive, terms, first["data_folder"] if first else None)
         return True
 
-    def _add_stage(self, duel_id: int, stage: Stage, runs: Sequence[NewDuelRun], owner: str, exclusive: bool, terms: Terms) -> None:
+    def _add_stage(self, duel_id: int, stage: Stage, runs: Sequence[NewDuelRun], owner: str, exclusive: bool, terms: Terms, data_folder: str | None) -> None:
         """Make a sweep for each strategy and queue all runs in the order given, so that strategies take turns; inside a change."""
         sweeps: dict[int, int] = {}
         for each in runs:
@@ -167,7 +168,8 @@ class DuelCommands(SweepCommands):
                 sweeps[each.strategy] = self._sweep_of_duel(duel_id, stage, each, [one.run for one in runs if one.strategy == each.strategy], owner, exclusive)
             name = f"Duel {duel_id}, {stage}: {each.run.name}"
             sweep_id = sweeps[each.strategy]
-            self._queue(each.experiment, each.run.config, owner=owner, demand=each.run.demand, preset=None, name=name, sweep_id=sweep_id, terms=terms)
+            shared: dict[str, Any] = {"owner": owner, "preset": None, "sweep_id": sweep_id, "terms": terms, "data_folder": data_folder}
+            self._queue(each.experiment, each.run.config, demand=each.run.demand, name=name, **shared)
 
     def _sweep_of_duel(self, duel_id: int, stage: Stage, one: NewDuelRun, runs: Sequence[NewRun], owner: str, exclusive: bool) -> int:
         grid = {field: list(dict.fromkeys(run.config[field] for run in runs)) for field in (RATE, SEED)}

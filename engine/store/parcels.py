@@ -21,7 +21,7 @@ TABLES = (
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries"),
-        *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace", "heartbeat_at", "last_point_id", "begun_uptime_s"),
+        *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace", "data_folder", "heartbeat_at", "last_point_id", "begun_uptime_s"),
     ),
     "ranks": ("pid",),
     "spans": ("id",),

@@ -162,6 +162,8 @@ class Run:
     resumes: bool = True
     """Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."""
     begun_uptime_s: float | None = None
+    data_folder: str | None = None
+    """Where its data sets lie, as the environment of whoever launched it named it; None leaves that to the runner's."""
     """The machine's uptime (s) when its worker took it."""
     starred_by: str | None = None
     pinned_by: str | None = None

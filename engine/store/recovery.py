@@ -50,6 +50,7 @@ class Recoveries(Claims):
             resumes=resumes,
             terms=run.terms,
             attempt=run.attempt + 1,
+            data_folder=run.data_folder,
         )
         self._note_event(next_id, RETRIES, "runner", f"run {run.id} {_way(resumes)}, retry {run.attempt + 1} of at most {run.terms.max_retries}")
         self._note_event(run.id, RETRIED, "runner", f"as run {next_id}")

@@ -178,6 +178,7 @@ LATER: dict[str, str] = {
     "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
     "runs.worker_pid_namespace": "the PID namespace that its worker's pid counts in; none where that was not recorded",
     "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
+    "runs.data_folder": "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named none: the runner's then",
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
     "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
 }
@@ -361,6 +362,12 @@ def pid_namespaces(db: Database) -> None:
     """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before is not known."""
     db.execute("ALTER TABLE runs ADD COLUMN worker_pid_namespace INTEGER")
     db.execute("ALTER TABLE runner ADD COLUMN pid_namespace INTEGER")
+
+
+@steps()
+def data_folders_of_launches(db: Database) -> None:
+    """Let a run read its data sets where the person who launched it has them, whatever its runner was started with."""
+    db.execute("ALTER TABLE runs ADD COLUMN data_folder TEXT")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
+from engine.home import named_data
 from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.connection import Row
@@ -94,10 +95,14 @@ class SweepCommands(Commands):
             presets, terms = {row["preset"] for row in there}, as_terms(there[0])
             self._may_prefer(terms, by)
             preset = presets.pop() if len(presets) == 1 else None
-            return [
-                self._queue(sweep["experiment"], run.config, owner=by, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
-                for run in runs
-            ]
+            shared: dict[str, Any] = {
+                "owner": by,
+                "preset": preset,
+                "sweep_id": sweep_id,
+                "terms": terms,
+                "data_folder": named_data() or there[0]["data_folder"],
+            }
+            return [self._queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared) for run in runs]
 
     @command("pause sweep", "sweep")
     def hold_sweep(self, sweep_id: int, *, by: str) -> list[int]:

@@ -42,6 +42,7 @@ def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
         (QUICK | {"terms": {"max_retries": 99}}, "terms.max_retries", "less than or equal to 10"),
         (QUICK | {"owner": "mia"}, "owner", "The token is mo's"),
         (QUICK | {"path": "/etc/passwd"}, "path", "No field here is named 'path'"),
+        (QUICK | {"data_folder": "/etc"}, "data_folder", "No field here is named 'data_folder'"),
         ({}, "experiment", "has to be given"),
     ]
     for body, field, words in answers:

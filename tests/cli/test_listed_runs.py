@@ -1,6 +1,10 @@
-"""A real run on a data set that an admin added: it learns from those files, writes down which they were, and fails with the cure where one has gone."""
+"""A real run on a data set that an admin added: it learns from those files, writes down which they were, and fails with the cure where one has gone.
+
+The data folder is the one that the command was given, whatever its runner was started with.
+"""
 
 import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -33,7 +37,11 @@ def test_a_run_writes_down_the_files_it_learns_from(home: Home, parallab_process
     first = home.data / "LETTERS" / FILES[0]
     assert shown["environment"]["data_files"][f"LETTERS/{FILES[0]}"] == f"{16 + 90 * 784} bytes, SHA-256 {checksum(first, home)}"
     assert len(shown["environment"]["data_files"]) == 4
-    first.unlink()
+    elsewhere = home.path / "elsewhere"
+    shutil.copytree(home.data / "LETTERS", elsewhere / "LETTERS")
+    (elsewhere / "LETTERS" / FILES[0]).unlink()
+    monkeypatch.setenv("PARALLAB_DATA", str(elsewhere))
     gone = parallab_process(*RUN, timeout_s=140)
     assert gone.returncode == 1
-    assert "train-images-idx3-ubyte is not there. Put it back" in json.loads(gone.stdout.splitlines()[-1])["cause"]
+    cause = json.loads(gone.stdout.splitlines()[-1])["cause"]
+    assert f"{elsewhere / 'LETTERS' / FILES[0]} is not there. Put it back" in cause, "the runner was started with the other folder"

@@ -21,7 +21,22 @@ from engine.transfer import archives
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 
-OF_ITS_STORE = {"id", "version", "cores", "gpus", "worker", "pid", "heartbeat_at", "begun_uptime_s", "terms", "parent_id", "chain", "retried_as", "resumed_as"}
+OF_ITS_STORE = {
+    "id",
+    "version",
+    "cores",
+    "gpus",
+    "worker",
+    "pid",
+    "heartbeat_at",
+    "begun_uptime_s",
+    "data_folder",
+    "terms",
+    "parent_id",
+    "chain",
+    "retried_as",
+    "resumed_as",
+}
 
 
 def counts(store: Store) -> dict[str, int]:
