@@ -24,6 +24,7 @@ from torch import Tensor, distributed
 from engine.errors import PeerLost, RunFailed
 from engine.runtime.exchange import Exchange, Transport
 from engine.runtime.rank import Rank
+from engine.runtime.rendezvous import address
 
 Average = Callable[[Tensor], None]
 """Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes too long."""
@@ -142,7 +143,6 @@ def _is_stopped(pid: int) -> bool:
 def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) -> Iterator[None]:
     """Be a member of torch's own group of all ranks for the block, which DistributedDataParallel works with."""
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
-    meeting_place = f"file://{rank.folder / 'group'}"
-    distributed.init_process_group(backend, init_method=meeting_place, rank=rank.index, world_size=rank.world, timeout=timedelta(seconds=timeout_s))
+    distributed.init_process_group(backend, init_method=address(rank, "group"), rank=rank.index, world_size=rank.world, timeout=timedelta(seconds=timeout_s))
     yield
     distributed.destroy_process_group()  # after a failure the process ends at once: to leave would wait for the others

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.errors import PeerLost
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.rank import Rank
+from engine.runtime.rendezvous import store_of
 
 LONG = timedelta(days=7)
 """A server waits for the next question as long as the run lasts: a slow client is the method's matter, not the line's."""
@@ -23,7 +24,7 @@ SERVER, CLIENT = 0, 1
 def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedelta) -> Any:
     """Return the group of the server and one client; both ends call this, and it waits for the other."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store: Any = PrefixStore(f"line{client}", FileStore(str(rank.folder / "lines"), -1))
+    store: Any = PrefixStore(f"line{client}", store_of(rank, "lines"))
     store.set_timeout(timedelta(seconds=START_S))
     return ProcessGroupGloo(store, me, 2, timeout)
 

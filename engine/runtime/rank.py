@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,11 +25,10 @@ from engine.errors import EngineError, PeerLost
 from engine.home import DATA
 from engine.recorder import Recorder
 from engine.runtime import fork_server
+from engine.runtime.meeting_files import LOCK_SUFFIX
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
 from engine.seeding import DROPOUT, seed_of
-
-LOCK_SUFFIX = ".lock"
 
 
 @dataclass(frozen=True)
@@ -154,13 +153,6 @@ class FileLock:
 
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-
-def remove_locks(folder: Path) -> None:
-    """Remove the files of the locks of a run whose processes have all ended."""
-    for path in folder.glob(f"*{LOCK_SUFFIX}"):
-        with suppress(OSError):
-            path.unlink()
 
 
 @dataclass(frozen=True)

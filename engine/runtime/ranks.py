@@ -18,9 +18,10 @@ from engine.errors import RankFailed
 from engine.home import DATA
 from engine.runtime import fork_server
 from engine.runtime.local_ranks import LocalRanks
+from engine.runtime.meeting_files import remove_meeting_files
 from engine.runtime.members import Member
 from engine.runtime.processes import end_processes
-from engine.runtime.rank import Rank, RankPlan, rank_main, remove_locks
+from engine.runtime.rank import Rank, RankPlan, rank_main
 from engine.runtime.sink import Sink
 from engine.runtime.watch import StopRequested, Watch
 from engine.seeding import place_of
@@ -122,4 +123,4 @@ class Ranks:
         if left:
             self.sink.event("rank outlived kill", f"These pids are still there: {', '.join(map(str, left))}.")
         else:
-            remove_locks(self.folder)
+            remove_meeting_files(self.folder)

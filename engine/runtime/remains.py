@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from engine.runtime.machine import gpu_memory_of
+from engine.runtime.meeting_files import remove_meeting_files
 from engine.runtime.processes import boot_id, identity, is_foreign, mark, mark_of, session_members
 from engine.runtime.segments import held, made_by, mapped_by, open_by
 from engine.store.records import ProcessIdentity
@@ -96,6 +97,7 @@ def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
     outlived = end_tree(worker)
     cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
     if not outlived:  # whoever lives may still need them
+        remove_meeting_files(folder)
         _remove(_orphans(seen, folder), cleared)
     gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # a pid in use again is another program's
     if worker.boot_id == boot_id() and not is_foreign(worker):

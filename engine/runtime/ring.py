@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from torch import Tensor
-from torch.distributed import FileStore, PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.runtime.collective import Average, Collective, gone_round
 from engine.runtime.rank import Rank
+from engine.runtime.rendezvous import store_of
 
 
 @contextmanager
@@ -18,7 +19,7 @@ def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
     """Yield what averages a vector over all ranks, for the block."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     patience = timedelta(seconds=collective.timeout_s)
-    store: Any = PrefixStore("ring", FileStore(str(rank.folder / "ring"), -1))
+    store: Any = PrefixStore("ring", store_of(rank, "ring"))
     store.set_timeout(patience)
     group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
 

@@ -17,6 +17,7 @@ from torch.distributed import autograd, rpc
 from torch.futures import Future
 
 from engine.errors import PeerLost, RunFailed
+from engine.runtime import rendezvous
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.rank import Rank
 
@@ -63,7 +64,7 @@ def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps, threads: int) 
         options = rpc.TensorPipeRpcBackendOptions(
             num_worker_threads=threads,
             rpc_timeout=patience_s,
-            init_method=f"file://{rank.folder / 'rendezvous'}",
+            init_method=rendezvous.address(rank, "rpc"),
             device_maps=device_maps,  # type: ignore[arg-type]
         )
         rpc.init_rpc(rank.role, rank=rank.index, world_size=rank.world, rpc_backend_options=options)  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from engine.home import Home
+from engine.runtime.meeting_files import is_meeting_file
 from engine.runtime.processes import boot_id, is_foreign
 from engine.runtime.segments import held, maker_of
 from engine.store import ENDED, Reader
@@ -67,7 +68,7 @@ def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Left
 
 
 def left_files(home: Home, statuses: Mapping[int, Status]) -> Iterator[Leftover]:
-    """Yield half-written checkpoints, sockets and locks in the folders of ended runs, and half-written stores and backups."""
+    """Yield half-written checkpoints, sockets, locks and rendezvous files in the folders of ended runs, and half-written stores and backups."""
     for folder in _listed(home.path / "runs"):
         run_id = int(folder.name) if folder.name.isdecimal() else 0
         if statuses.get(run_id) in ENDED:
@@ -96,7 +97,7 @@ def _covers(stint: Stint, moment: float) -> bool:
 def _is_scrap(path: Path) -> bool:
     with suppress(OSError):
         mode = path.lstat().st_mode
-        return not stat.S_ISDIR(mode) and (path.suffix in (PART, ".lock") or stat.S_ISSOCK(mode))
+        return not stat.S_ISDIR(mode) and (path.suffix == PART or is_meeting_file(path) or stat.S_ISSOCK(mode))
     return False
 
 

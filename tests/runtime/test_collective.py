@@ -47,6 +47,14 @@ def in_order(turn: int, count: int) -> torch.Tensor:
     return total / count
 
 
+def test_torchs_own_group_meets_in_a_folder_of_any_name_and_leaves_no_file(tmp_path: Path) -> None:
+    folder, sums = tmp_path / "100 %?a#b=c%23d", torch.zeros(2).share_memory_()
+    folder.mkdir()
+    Ranks(("trainer1", "trainer2"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(functions.add_up_in_torchs_group, sums)
+    assert sums.tolist() == [3.0, 3.0]
+    assert list(tmp_path.iterdir()) == [folder] and list(folder.iterdir()) == [folder / "logs"]
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_all_get_the_same_mean_and_the_last_to_come_waits_for_nobody(team: Team, transport: Transport) -> None:
     ranks, results, waits = team(3), torch.zeros(TURNS, 3, SIZE).share_memory_(), torch.full((TURNS, 3), -1.0).share_memory_()

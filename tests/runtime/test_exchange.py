@@ -50,6 +50,14 @@ def test_every_question_is_answered_once_with_a_whole_vector(team: Team, transpo
     assert sink_of(ranks).values("sum", 0) == [20.0 * (1 + 2 + 3)]
 
 
+@pytest.mark.parametrize("transport", ["rpc", "gloo"])
+def test_ranks_meet_in_a_folder_of_any_name_and_leave_no_file(tmp_path: Path, transport: Transport) -> None:
+    folder = tmp_path / "100 %?a#b=c%23d"
+    folder.mkdir()
+    Ranks(("ps", "trainer1"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(functions.exchange_sums, exchange_of(transport, 1), functions.ADD, 1)
+    assert list(tmp_path.iterdir()) == [folder] and list(folder.iterdir()) == [folder / "logs"]
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_more_clients_may_wait_than_rpc_has_threads(team: Team, transport: Transport) -> None:
     clients = rpc.THREADS + 3

@@ -62,14 +62,16 @@ def test_a_kill_reaches_those_that_left_the_session(worker: Worker) -> None:
     assert tree(known) == []
 
 
-def test_the_marked_are_found_when_the_worker_is_gone(worker: Worker) -> None:
+def test_the_marked_are_found_when_the_worker_is_gone(worker: Worker, tmp_path: Path) -> None:
     known = worker(ESCAPE)
     marked = [pid for pid in tree(known) if pid != known.pid and f"{MARK}={mark(known)}".encode() in Path(f"/proc/{pid}/environ").read_bytes()]
     os.kill(known.pid, 9)
     _wait(lambda: not is_alive(known))
     assert tree(known) == marked
     (orphan,) = marked
-    assert clear(known, Footprint(), Path("no such folder")).left == []
+    (tmp_path / "rpc.rendezvous").touch()
+    assert clear(known, Footprint(), tmp_path).left == []
+    assert not list(tmp_path.iterdir()), "ranks that were killed removed none of their files"
     assert identity(orphan) is None
 
 

@@ -128,14 +128,13 @@ def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: H
         store.request_cancel(ended, by="ada")
     for run_id in (on, ended):
         home.run_folder(run_id).mkdir(parents=True)
-        for name in ("checkpoint.pt", "checkpoint.pt.part", "weights.lock"):
+        for name in ("checkpoint.pt", "checkpoint.pt.part", "weights.lock", "rpc.rendezvous", "lines"):
             (home.run_folder(run_id) / name).write_text("x")
     (home.path / "parallab.db.part").write_text("half")
     os.utime(home.path / "parallab.db.part", (HOUR_AGO, HOUR_AGO))
     folder = home.run_folder(ended)
     assert [(one.kind, one.name, one.run_id) for one in found(home, tmp_path)] == [
-        ("file", str(folder / "checkpoint.pt.part"), ended),
-        ("file", str(folder / "weights.lock"), ended),
+        *(("file", str(folder / name), ended) for name in ("checkpoint.pt.part", "lines", "rpc.rendezvous", "weights.lock")),
         ("file", str(home.path / "parallab.db.part"), None),
     ]
 
