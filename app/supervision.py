@@ -13,6 +13,7 @@ from dataclasses import replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
+from app.connections import bounded_connections
 from app.heap import keep_small
 from app.pace import pace
 from app.serving import REFUSED, Serving, refusal
@@ -34,7 +35,8 @@ async def supervised(app: object) -> AsyncIterator[None]:
     set_private()
     work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep(), keep_small())
     try:
-        yield
+        with bounded_connections():
+            yield
     finally:
         work.cancel()
         with suppress(asyncio.CancelledError):

@@ -4,7 +4,6 @@ Ranks meet through a file and talk over the loopback interface alone: RPC runs w
 """
 
 import os
-import resource
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from torch.futures import Future
 from engine.errors import PeerLost, RunFailed
 from engine.runtime import rendezvous
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
+from engine.runtime.open_files import raise_open_files
 from engine.runtime.rank import Rank
 
 THREADS, THREADS_FOR_SMALL = 2, 1
@@ -68,13 +68,6 @@ def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps, threads: int) 
             device_maps=device_maps,  # type: ignore[arg-type]
         )
         rpc.init_rpc(rank.role, rank=rank.index, world_size=rank.world, rpc_backend_options=options)  # type: ignore[no-untyped-call]
-
-
-def raise_open_files() -> None:
-    """Let this process open as many files as it may: each pair of RPC ranks holds several sockets."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _leave(rank: Rank) -> None:

@@ -1,0 +1,217 @@
+"""Connections to a server whose bounds are short: real sockets, and each way to be slow or many."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from websockets.sync.client import connect
+
+from app import connections
+from app.connections import bounded_connections
+
+BOUND_S, TICK_S, LEAST_RATE = 0.6, 0.05, 1_000
+PATIENCE_S = 60.0
+GET = b"GET /length HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+async def _length(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(f"length {len(await request.body())}")
+
+
+async def _early(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("an answer before the body")
+
+
+async def _long(request: Request) -> StreamingResponse:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            await asyncio.sleep(BOUND_S / 2)
+            yield b"part "
+
+    return StreamingResponse(parts())
+
+
+async def _echo(page: WebSocket) -> None:
+    await page.accept()
+    with suppress(WebSocketDisconnect):
+        while True:
+            await page.send_text(await page.receive_text())
+
+
+@asynccontextmanager
+async def _bounded(app: object) -> AsyncIterator[None]:
+    with bounded_connections():
+        yield
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    """Serve a small app with at most so many connections; return its port."""
+    monkeypatch.setattr(connections, "HEADERS_S", BOUND_S)
+    monkeypatch.setattr(connections, "GRACE_S", BOUND_S)
+    monkeypatch.setattr(connections, "TICK_S", TICK_S)
+    monkeypatch.setattr(connections, "LEAST_RATE", LEAST_RATE)
+    with ExitStack() as stack:
+
+        def start(most: int = 100) -> int:
+            monkeypatch.setattr(connections, "MOST", most)
+            return stack.enter_context(_served())
+
+        yield start
+
+
+@contextmanager
+def _served() -> Iterator[int]:
+    methods = ["GET", "POST"]
+    routes = [Route("/length", _length, methods=methods), Route("/early", _early, methods=methods), Route("/long", _long), WebSocketRoute("/echo", _echo)]
+    server = uvicorn.Server(
+        uvicorn.Config(Starlette(routes=routes, lifespan=_bounded), port=0, log_level="error", timeout_graceful_shutdown=1, ws="websockets-sansio")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    end = time.monotonic() + PATIENCE_S
+    while not server.started:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+
+
+def opened(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def rest(client: socket.socket) -> bytes:
+    """Return what the server says until it ends the connection."""
+    found = b""
+    with suppress(ConnectionError):
+        while part := client.recv(65_536):
+            found += part
+    return found
+
+
+def until(client: socket.socket, words: bytes) -> bytes:
+    """Return what the server says up to those words; fail where it ends the connection before."""
+    found = b""
+    while words not in found:
+        part = client.recv(65_536)
+        assert part, found
+        found += part
+    return found
+
+
+def drip(client: socket.socket, data: bytes, every_s: float = TICK_S) -> None:
+    """Send byte by byte until the server has enough of it."""
+    with suppress(OSError):
+        for index in range(len(data)):
+            client.sendall(data[index : index + 1])
+            time.sleep(every_s)
+
+
+def asked(port: int) -> bytes:
+    with opened(port) as client:
+        client.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        return rest(client)
+
+
+def post(path: str, length: int) -> bytes:
+    return f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def test_headers_that_come_too_slowly_end_the_connection(serve: Callable[..., int]) -> None:
+    with opened(serve()) as client:
+        drip(client, b"GET /length HTTP/1.1\r\nX-Long: " + b"a" * 10_000)
+        assert b"408 Request Timeout" in rest(client).partition(b"\r\n")[0]
+
+
+def test_a_connection_that_says_nothing_is_ended_without_a_word(serve: Callable[..., int]) -> None:
+    with opened(serve()) as client:
+        assert rest(client) == b""
+
+
+def test_the_headers_of_a_second_request_are_bounded_like_those_of_the_first(serve: Callable[..., int]) -> None:
+    with opened(serve()) as client:
+        client.sendall(GET)
+        until(client, b"length 0")
+        client.sendall(GET)
+        until(client, b"length 0")
+        drip(client, b"GET /length HTTP/1.1\r\nX-Long: " + b"a" * 10_000)
+        assert b"408" in rest(client)
+
+
+def test_a_body_below_the_least_rate_is_ended_and_one_above_it_comes_through(serve: Callable[..., int]) -> None:
+    port = serve()
+    with opened(port) as client:
+        client.sendall(post("/length", 10_000))
+        drip(client, b"a" * 10_000)
+        assert b"408" in rest(client).partition(b"\r\n")[0]
+    with opened(port) as client:
+        client.sendall(post("/length", 50 * 1_000))
+        for _ in range(50):  # far longer than the bound, far faster than the least rate
+            client.sendall(b"a" * 1_000)
+            time.sleep(BOUND_S / 10)
+        until(client, b"length 50000")
+
+
+def test_a_body_that_drips_on_after_its_answer_is_ended_too(serve: Callable[..., int]) -> None:
+    with opened(serve()) as client:
+        client.sendall(post("/early", 10_000))
+        drip(client, b"a" * 10_000)
+        said = rest(client)
+        assert said.count(b"HTTP/1.1") == 1 and b"an answer before the body" in said
+
+
+def test_whoever_waits_for_leave_to_send_is_not_counted_as_slow(serve: Callable[..., int]) -> None:
+    with opened(serve()) as client:
+        client.sendall(post("/length", 5).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        until(client, b"100 Continue")
+        client.sendall(b"hello")
+        until(client, b"length 5")
+
+
+def test_long_answers_and_quiet_sockets_are_not_bounded(serve: Callable[..., int]) -> None:
+    port = serve()
+    with connect(f"ws://127.0.0.1:{port}/echo", open_timeout=PATIENCE_S) as page, opened(port) as client:
+        client.sendall(GET.replace(b"/length", b"/long"))
+        assert until(client, b"\r\n0\r\n\r\n").count(b"part ") == 4
+        page.send("still here")
+        assert page.recv(timeout=PATIENCE_S) == "still here"
+
+
+def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_makes_room(serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 10 * PATIENCE_S)
+    port = serve(most=4)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(opened(port)) for _ in range(4)]
+        for client in silent:
+            client.sendall(b"G")
+        assert b"length 0" in asked(port)
+        assert rest(silent[0]) == b"", "the first of them made room"
+        silent[3].sendall(GET[1:])
+        until(silent[3], b"length 0")
+
+
+def test_where_all_connections_are_in_use_another_one_is_refused(serve: Callable[..., int]) -> None:
+    port = serve(most=3)
+    with ExitStack() as stack:
+        pages = [stack.enter_context(connect(f"ws://127.0.0.1:{port}/echo", open_timeout=PATIENCE_S)) for _ in range(3)]
+        assert b"503 Service Unavailable" in asked(port).partition(b"\r\n")[0]
+        pages[0].close()
+        end = time.monotonic() + PATIENCE_S
+        while b"length 0" not in asked(port):
+            assert time.monotonic() < end
+        pages[1].send("as before")
+        assert pages[1].recv(timeout=PATIENCE_S) == "as before"
