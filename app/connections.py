@@ -13,6 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from app.place import PEER
 from engine.runtime.open_files import raise_open_files
 
 HEADERS_S = 10.0
@@ -50,6 +51,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = self.app_state | {PEER: self.client[0] if self.client else ""}
         if len(self.connections) <= self._room.most:
             self._watch()
         elif longest := next(iter(self._room.without_request), None):

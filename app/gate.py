@@ -158,4 +158,4 @@ def is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
-        return address in ("localhost", "testserver")
+        return address == "localhost"

@@ -18,6 +18,7 @@ from app.base import at, cookie_path
 from app.doorway import Visitor, cookie_name, is_secure, safe_way
 from app.form_fields import UNREAD, form_fields
 from app.gate import VISITOR
+from app.place import place
 from engine.access.providers import configured
 from engine.access.signing_in import AT_ONCE, sign_in
 from engine.errors import EngineError, SignInRefused
@@ -149,8 +150,7 @@ async def _checked(request: Request, name: str, password: str) -> str | None:
         return None
     home, mine = Home.find(), object()
     known = known_browser.known(home, request.cookies.get(known_browser.COOKIE), name)
-    address = request.client.host if request.client else ""
-    check = partial(sign_in, home, name, password, browser=request.headers.get("user-agent", ""), address=address, known=known)
+    check = partial(sign_in, home, name, password, browser=request.headers.get("user-agent", ""), address=place(request), known=known)
     _waiting.add(mine)
     try:
         return await asyncio.get_running_loop().run_in_executor(_checks, check)

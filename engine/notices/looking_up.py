@@ -16,6 +16,10 @@ MOST = 4
 """So many addresses of a name are tried."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_OF_A_NETWORK = ipaddress.IPv6Network("64:ff9b:1::/48")
+_SPECIAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "100:0:0:1::/64", "3fff::/20", "5f00::/16")))
+"""Ranges of IANA's registries of special addresses that not every Python knows: assignments of protocols, the relays of 6to4, documentation, segments."""
+_METADATA = tuple(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")))
+"""Where clouds tell a machine its secrets, besides the link-local address: nobody lists these as a receiver."""
 
 
 class UnsafeAddress(EngineError):
@@ -45,13 +49,17 @@ def _is_public(address: IP) -> bool:
             return inner is not None and _is_public(inner)
         if address.is_site_local or address in _NAT64_OF_A_NETWORK:
             return False
-    return all(each.is_global and not (each.is_multicast or each.is_reserved) for each in (address, inner) if each is not None)
+    return all(each.is_global and not (each.is_multicast or each.is_reserved or _is_special(each)) for each in (address, inner) if each is not None)
+
+
+def _is_special(address: IP) -> bool:
+    return address in _METADATA or any(address in each for each in _SPECIAL)
 
 
 def _is_of_a_network(address: IP) -> bool:
     """Say whether an admin may have meant this address: loopback and private ones are fine, link-local ones (a cloud's own service) never are."""
     real = _carried(address) or address
-    return not (real.is_link_local or real.is_multicast or real.is_unspecified or (real.is_reserved and not real.is_loopback))
+    return real not in _METADATA and not (real.is_link_local or real.is_multicast or real.is_unspecified or (real.is_reserved and not real.is_loopback))
 
 
 def _carried(address: IP) -> ipaddress.IPv4Address | None:

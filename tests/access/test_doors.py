@@ -159,6 +159,16 @@ def test_a_request_whose_headers_do_not_end_is_given_up(door: Door) -> None:
                 pass
 
 
+def test_a_direct_client_cannot_name_the_place_that_its_failures_are_counted_at(door: Door) -> None:
+    answers = []
+    for number in range(11):
+        form = {"name": "mallory", "password": "guessed", "next": "/"}
+        headers = {"x-forwarded-for": f"198.51.100.{number}"}
+        answers.append(httpx.post(f"{door.console.address}/signin", data=form, headers=headers, timeout=PATIENCE_S))
+    assert {answer.status_code for answer in answers} == {401}
+    assert ["Too many sign-ins failed" in answer.text for answer in answers] == [False] * 10 + [True]
+
+
 def test_a_socket_opens_for_who_has_signed_in_on_our_own_page_alone(door: Door) -> None:
     cookie = door.sign_in("zoe")
     for given, origin in (("", None), (f"{COOKIE}=forged", None), (cookie, "http://localhost:9"), (cookie, "https://evil.example")):

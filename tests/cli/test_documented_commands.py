@@ -1,0 +1,54 @@
+"""Every command line that the documentation tells people to copy is one that the command line takes."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from engine.cli import main
+from engine.home import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINE = re.compile(r"^    (?:\S+ )*?python -m engine (.+)$", re.MULTILINE)
+REST = re.compile(r" (?:< \S+|> \S+|\| .*)$")
+"""What the shell does with a line."""
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for found in LINE.findall(page.read_text()):
+            yield str(page.relative_to(ROOT)), found.partition(" #")[0].strip()
+
+
+def parse(words: list[str], command: click.Command = main, name: str | None = "engine") -> None:
+    """Take a command's words as the command line does, and carry nothing out; raises UsageError."""
+    context = command.make_context(name, words)
+    rest = [*context._protected_args, *context.args]
+    if isinstance(command, click.Group) and rest:
+        name, found, words = command.resolve_command(context, rest)
+        assert found
+        parse(words, found, name)
+
+
+def complaint(line: str) -> str:
+    """Return what the command line has against a line; that a file is missing here is nothing."""
+    try:
+        parse(shlex.split(REST.sub("", line)))
+    except click.UsageError as error:
+        return "" if "does not exist" in error.format_message() else error.format_message()
+    return ""
+
+
+LINES = [(page, line) for page, line in documented() if "..." not in line and not line.endswith("--help")]
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {line}" for page, line in LINES])
+def test_a_documented_command_is_one_that_the_command_line_takes(page: str, line: str) -> None:
+    assert complaint(line) == ""
+
+
+def test_a_wrong_command_is_told_from_a_right_one() -> None:
+    assert complaint("users role mo --role viewer") == complaint("import runs.zip < file") == ""
+    assert all(map(complaint, ("users role mo viewer", "no-such-command", "queue --no-such-option")))
