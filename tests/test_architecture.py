@@ -242,3 +242,10 @@ def test_no_file_names_a_folder_of_one_machine() -> None:
 
 def test_no_module_is_named_by_a_word_for_anything() -> None:
     assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
+
+
+def test_the_layout_in_the_readme_lists_every_package_and_no_other() -> None:
+    layout = (ROOT / "README.md").read_text().partition("## Layout\n")[2].partition("\n[")[0]
+    listed = set(re.findall(r"^ {6}(\w+)/", layout, re.M))
+    assert listed == {path.parent.name for path in (ROOT / "engine").glob("*/__init__.py")}
+    assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"} - {"shared"}
