@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from app import board, parts, results_view
+from app import board, compare_view, parts, results_view
 from app.board import Line
 from app.board_columns import measured, told
+from app.compare_view import query_of
 from app.exporting import download
 from app.importing import import_button
 from app.marking import baseline_beside, mark_selected
@@ -15,6 +16,7 @@ from app.results_report import report_of
 from app.results_view import View
 from engine.store import Reader
 from engine.store.records import ENDED
+from engine.store.sweeps import SEED
 
 PAGE = 500
 ROW_PX = 33
@@ -77,7 +79,9 @@ def show(reader: Reader, view: View, found: Found) -> None:
     numbers = measured(reader, [run_id for line in lines for run_id in line.counted], view.columns)
     words = told(reader, [run_id for line in lines for run_id in line.run_ids], view.columns)
     frame = board.table(lines, view.columns, numbers, words=words, spread=view.grouped, baselines=tops if view.compared and tops else None)
-    said = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    # One row high whatever is ticked (console.css): a table that moved would take the next tick for another row's.
+    actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="results-actions")
+    st.caption(_counted(view, found, bool(tops)))
     chosen = st.dataframe(
         frame,
         column_config=board.columns_shown(view.columns, spread=view.grouped),
@@ -91,12 +95,13 @@ def show(reader: Reader, view: View, found: Found) -> None:
         selection_mode="multi-row",
         alt="One row a run or a config: what it is, its owner, status, times, settings and metrics",
     )
-    ids = [run_id for row in chosen.selection.rows for run_id in lines[row].run_ids]
-    with said:
-        if ids:
-            _act(reader, ids)
+    ticked = [lines[row] for row in chosen.selection.rows]
+    ids = [run_id for line in ticked for run_id in line.run_ids]
+    with actions:
+        if ticked:
+            _act(reader, ids, compared(ticked, grouped=view.grouped))
         else:
-            st.caption(_counted(view, found, bool(tops)))
+            st.caption("Tick rows to open, compare or mark them.")
     with st.container(horizontal=True):
         statuses = reader.run_statuses()
         ended = [run_id for run_id in ids or [run_id for line in lines for run_id in line.run_ids] if statuses.get(run_id) in ENDED]
@@ -128,13 +133,24 @@ def nothing(reader: Reader, view: View) -> None:
             st.button("Look at all runs", on_click=results_view.clear)
 
 
-def _act(reader: Reader, ids: Sequence[int]) -> None:
+def compared(ticked: Sequence[Line], *, grouped: bool) -> dict[str, str]:
+    """Return the query of the Compare page for ticked rows: a row that stands for a group is the same group there, of the runs that its numbers are of."""
+    if not grouped:
+        return query_of(compare_view.View(runs=tuple(run_id for line in ticked for run_id in line.run_ids)))
+    names = dict.fromkeys(name for line in ticked for name in line.config)
+    apart = [name for name in names if name != SEED and len({repr(line.config.get(name)) for line in ticked}) > 1]
+    several = len({line.experiment for line in ticked}) > 1
+    runs = tuple(run_id for line in ticked for run_id in line.counted or line.run_ids)
+    return query_of(compare_view.View(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
+
+
+def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None:
     runs = reader.some(ids)
     st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} ticked.", width="content")
     if len(runs) == 1:
         st.page_link(parts.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content")
     if "compare" in parts.PAGES:
-        st.page_link(parts.PAGES["compare"], label="Compare", query_params={"runs": ",".join(map(str, ids))}, width="content")
+        st.page_link(parts.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
 
@@ -145,4 +161,4 @@ def _counted(view: View, found: Found, has_baseline: bool) -> str:
     if found.rows > len(found.lines):
         counted += f", {len(found.lines):,} rows on this page"
     difference = " Δ is the difference to the baseline on top." if has_baseline and view.compared else ""
-    return f"{counted}. Tick rows to mark them or to open them; a click on a column's head sorts this page, Sort by sorts all.{difference}"
+    return f"{counted}. A click on a column's head sorts this page, Sort by sorts all.{difference}"

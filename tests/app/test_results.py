@@ -3,6 +3,7 @@
 import statistics
 from html import unescape
 from typing import Any
+from urllib.parse import parse_qs
 
 import pandas as pd
 import pytest
@@ -209,6 +210,25 @@ def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int]) -
     press(test, "Pin as baseline")
     with Reader.open(home) as reader:
         assert reader.pinned()["hogwild"].id == seeds[4]
+
+
+def compare_link(test: AppTest) -> dict[str, list[str]]:
+    return parse_qs(next(link for link in test.get("page_link") if link.label == "Compare").proto.query_string)
+
+
+def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int]) -> None:
+    both = compare_link(ticked(page(group="true"), 0, 1))
+    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["1"]}, "the run that failed is not in its row's mean"
+    one = compare_link(ticked(page(group="true"), 1))
+    assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["1"]}
+    assert "group" not in compare_link(ticked(page(), 0, 2))
+
+
+def test_ticked_groups_of_several_experiments_are_told_apart_by_these_too(home: Home, seeds: list[int]) -> None:
+    with Store.open(home) as store:
+        other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+    found = compare_link(ticked(page(group="true"), 0, 1, 2))
+    assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["1"]}
 
 
 def test_the_run_page_marks_its_run(home: Home, seeds: list[int]) -> None:

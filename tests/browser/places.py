@@ -81,7 +81,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Hogwild!: settings"),
         Place("runs", "/runs", "Does Hogwild! pay"),
         Place("run", f"/run?run={running}", "running"),
-        Place("results", "/results", "Tick rows to mark them"),
+        Place("results", "/results", "Tick rows to open, compare or mark them"),
         Place("compare", f"/compare?runs={lab.runs}&group=trainers", "The 12 runs compared"),
         Place("scaling", f"/scaling?runs={lab.runs}", "Off by"),
         Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"),

@@ -107,7 +107,7 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(home: Home, la
 
     other = page.context.new_page()
     other.goto(f"{console.address}/results")
-    other.get_by_text("Tick rows to mark them").first.wait_for()
+    other.get_by_text("Tick rows to open, compare or mark them").first.wait_for()
     secret = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == COOKIE)
     page.goto(f"{console.address}/account")
     page.get_by_role("button", name="Sign out", exact=True).click()
