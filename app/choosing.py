@@ -1,13 +1,16 @@
 """What the launch form is about: the experiment and the preset, chosen by a card, a link or a clone, and what a link brings with them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
 from app import forms, live
+from app.asking import reading
 from app.diagram import diagram
 from app.links import ASKED, Wish, read_link
 from app.markup import as_text
+from engine.errors import ConfigError
 from engine.metrics import metric
 from engine.registry import Experiment, Preset, experiment, experiments
 
@@ -36,7 +39,7 @@ def chosen() -> tuple[Experiment, str | None]:
     choice: Choice = st.session_state[_CHOSEN]
     found = experiment(choice.experiment)
     if any(forms.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
-        forms.fill(found, found.configure(choice.preset).model_dump() | st.session_state.get(_values_key(found.name), {}))
+        forms.fill(found, _starting_values(found, choice.preset) | st.session_state.get(_values_key(found.name), {}))
     return found, choice.preset
 
 
@@ -46,7 +49,7 @@ def choose(name: str, preset: str | None) -> None:
     st.session_state[_CHOSEN] = Choice(name, preset)
     st.session_state.pop(_SAID, None)
     st.session_state.pop(_values_key(name), None)
-    forms.fill(found, found.configure(preset).model_dump())
+    forms.fill(found, _starting_values(found, preset))
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     st.query_params.from_dict({"experiment": name} | ({"preset": preset} if preset else {}))
     st.session_state[_LINK] = (("experiment", (name,)), ("preset", (preset,) if preset else ()), ("set", ()))
@@ -116,7 +119,23 @@ def _take(wish: Wish) -> None:
     st.session_state[_CHOSEN] = Choice(name, preset)
     st.session_state[_SAID] = wish.sentences
     st.session_state[f"preset.{name}"] = preset or CUSTOM
-    forms.fill(found, found.configure(preset).model_dump() | dict(wish.changes))
+    forms.fill(found, _starting_values(found, preset) | dict(wish.changes))
+
+
+def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:
+    """Return the values of a preset; where this lab's ranks may not listen on the network, with shared memory if the experiment can use it."""
+    config = found.configure(preset)
+    values = config.model_dump()
+    if not config.listens(gpus=0) or "transport" not in values:
+        return values
+    with reading() as reader:
+        if not reader.why_no_listening():
+            return values
+    try:
+        instead = found.config.check(values | {"transport": "shared_memory"})
+    except ConfigError:  # the variant knows no other transport: the launch panel says why it is refused
+        return values
+    return values if instead.listens(gpus=0) else instead.model_dump()
 
 
 def _values_key(name: str) -> str:

@@ -25,12 +25,16 @@ def allows(demands: Sequence[Demand], asked: Terms) -> bool:
     except ConfigError as error:
         st.error(as_text(str(error)))
         return False
-    if not found.any or not demands:
-        return bool(demands)
+    if not demands:
+        return False
     who = person.name() or ""
     mine = found.of(who)
     with reading() as reader:
-        held = reader.held(who)
+        no_listening = reader.why_no_listening() if any(each.listens for each in demands) else ""
+        held = reader.held(who) if found.any else Held(who)
+    if no_listening:
+        st.error(as_text(no_listening))
+        return False
     if said := in_words(mine, held):
         st.caption(as_text(said))
     if refused := refusal(mine, who or "Someone", held, demands, asked.max_run_time_s):

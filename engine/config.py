@@ -54,6 +54,10 @@ class Config(BaseModel):
         """The data set that a run of this config reads; None for one that reads none."""
         return getattr(self, "dataset", None)
 
+    def listens(self, gpus: int) -> bool:
+        """Return whether ranks of this config, on so many GPUs, open network listeners."""
+        return False
+
     def threads(self, cores: int | None = None) -> int:
         """Return the threads of one rank on a machine of `cores` (default: this one's)."""
         computing = sum(role not in SERVERS for role in self.roles)

@@ -18,6 +18,8 @@ from engine.terms import LONGEST_S
 Value = int | float | None
 """A limit; None for none."""
 GB = 10**9
+ALLOW_HOST_NETWORK = "python -m engine limits set --host-network yes"
+"""What an admin types to let ranks listen on the machine's network."""
 MOST_PEOPLE, LONGEST_NAME = 10_000, 200
 
 
@@ -53,6 +55,8 @@ class Limits:
     max_gpus_per_person: int | None = None
     max_run_time_s: float | None = None
     max_disk_gb: float | None = None
+    host_network: bool = False
+    """Of the whole lab: whether ranks may listen on the machine's network where they can have none of their own."""
     people: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """By name what is otherwise for somebody; the limits that are not named there are everyone's."""
 
@@ -125,6 +129,8 @@ def _checked(found: Limits) -> Limits:
                 problems.append(Problem("people", f"What is otherwise for {name[:LONGEST_NAME]!r} must be some of {', '.join(BOUNDS)}."))
             else:
                 problems += _problems(own)
+    if not isinstance(cast(Any, found.host_network), bool):  # as a file has it
+        problems.append(Problem("host_network", f"host_network must be true or false, got {repr(found.host_network)[:40]}."))
     if problems:
         raise ConfigError(problems)
     return found

@@ -13,6 +13,8 @@ import psutil
 
 from engine.doctor.finding import Finding, State
 from engine.home import ROOT, Home
+from engine.limits import ALLOW_HOST_NETWORK
+from engine.runtime.isolation import LEVEL_WORDS, machine_level
 
 GB = 2**30
 MB = 2**20
@@ -79,6 +81,19 @@ def open_files() -> Finding:
         f"A process may open only {soft} files; runs of many ranks need more.",
         f"Raise the limit before the console starts: ulimit -n 4096{most}.",
     )
+
+
+def network() -> Finding:
+    """Try to give a process a network namespace, as ranks get one: what they listen on asks nobody who they are."""
+    level, why = machine_level()
+    if level != "host":
+        return Finding("network", "ok", f"Ranks listen on {LEVEL_WORDS[level]}.")
+    cure = (
+        "Let the runner's user make network namespaces: sysctl user.max_net_namespaces above 0, user namespaces for ordinary users "
+        "(Debian: kernel.unprivileged_userns_clone=1; Ubuntu 24.04: kernel.apparmor_restrict_unprivileged_userns=0), and in a systemd unit "
+        f"RestrictNamespaces=user net. Without: launch with transport shared_memory, or accept the risk: {ALLOW_HOST_NETWORK}"
+    )
+    return Finding("network", "warn", f"Ranks listen on {LEVEL_WORDS[level]}, and could run commands as yours: no namespace can be made ({why}).", cure)
 
 
 def clock(home: Home) -> Finding:

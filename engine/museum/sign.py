@@ -35,6 +35,8 @@ class Sign:
     """The first one is the exhibit in short."""
     guard: str
     """The test that holds our own code to the same rule: its file, `::`, its name."""
+    listens: bool = False
+    """Whether it opens network listeners."""
 
     @property
     def module(self) -> str:

@@ -23,6 +23,7 @@ from torch import Tensor, distributed
 
 from engine.errors import PeerLost, RunFailed
 from engine.runtime.exchange import Exchange, Transport
+from engine.runtime.isolation import check_listening
 from engine.runtime.rank import Rank
 from engine.runtime.rendezvous import address
 
@@ -142,6 +143,7 @@ def _is_stopped(pid: int) -> bool:
 @contextmanager
 def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) -> Iterator[None]:
     """Be a member of torch's own group of all ranks for the block, which DistributedDataParallel works with."""
+    check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(backend, init_method=address(rank, "group"), rank=rank.index, world_size=rank.world, timeout=timedelta(seconds=timeout_s))
     yield

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.recorder import Point
+from engine.runtime.isolation import Network
 from engine.runtime.sink import Sink
 from engine.store import Reader
 from engine.store.records import MachineSample, RankBatch, RankRow
@@ -41,6 +42,9 @@ class CommitLog:
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self._sink.ranks(rows)
+
+    def network(self, network: Network) -> None:
+        self._sink.network(network)
 
     def running(self, startup_time_s: float) -> None:
         self._sink.running(startup_time_s)

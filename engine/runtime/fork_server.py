@@ -5,10 +5,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import forkserver, get_context, set_forkserver_preload
 from multiprocessing.connection import Connection
 
 from engine.home import ROOT
+from engine.runtime.isolation import Network, network_id, outer_level
 from engine.runtime.processes import MARK, describe_exit, mark, me
 
 PRELOAD = "engine.runtime.preload"
@@ -81,24 +83,53 @@ def _huge_pages() -> Iterator[None]:
             os.environ["GLIBC_TUNABLES"] = before
 
 
+@dataclass(frozen=True)
+class _State:
+    """What a process forked from the fork server says of it."""
+
+    pid: int
+    loaded: bool
+    network: int
+    why_not_isolated: str
+
+
 def wait_until_loaded() -> bool:
-    """Wait until the fork server serves, and return whether it had loaded all it should: asked by a first process forked from it."""
+    """Wait until the fork server serves, and return whether it had loaded all it should."""
+    state = _state()
+    return state is not None and state.loaded
+
+
+def network() -> Network:
+    """Wait until the fork server serves, and return the network that its ranks are on."""
+    state, outside = _state(), network_id()
+    if state is None:
+        return Network(outer_level(), outside, 0, "the fork server did not answer")
+    if state.network != outside:
+        return Network("namespace", outside, state.pid)
+    return Network(outer_level(), outside, state.pid, state.why_not_isolated)
+
+
+def _state() -> _State | None:
+    """Ask a process forked from the fork server; None where none came about."""
     context = get_context("forkserver")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(theirs,))
-    process.start()
-    theirs.close()
     try:
-        return bool(ours.recv())
-    except EOFError:
-        return False
-    finally:
+        process.start()
+        theirs.close()
+        state: _State = ours.recv()
         process.join()
+        return state
+    except (EOFError, OSError):  # the server has died; the ranks that it does not start say so
+        return None
+    finally:
         ours.close()
 
 
 def _answer(channel: Connection) -> None:
-    channel.send(has_loaded())
+    preload = sys.modules.get(PRELOAD)
+    why = getattr(preload, "WHY_NOT_ISOLATED", f"the fork server did not load {PRELOAD}")
+    channel.send(_State(os.getppid(), has_loaded(), network_id(), why))
 
 
 def has_loaded() -> bool:

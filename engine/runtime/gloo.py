@@ -13,6 +13,7 @@ from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr
 
 from engine.errors import PeerLost
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
+from engine.runtime.isolation import check_listening
 from engine.runtime.rank import Rank
 from engine.runtime.rendezvous import store_of
 
@@ -23,6 +24,7 @@ SERVER, CLIENT = 0, 1
 
 def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedelta) -> Any:
     """Return the group of the server and one client; both ends call this, and it waits for the other."""
+    check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store: Any = PrefixStore(f"line{client}", store_of(rank, "lines"))
     store.set_timeout(timedelta(seconds=START_S))

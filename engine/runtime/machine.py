@@ -57,7 +57,7 @@ def demand(config: Config, machine: Machine) -> Demand:
     if config.device == "mps" and platform.system() != "Darwin":
         raise DeviceError("device is 'mps', which only Apple machines have. Choose device auto or cpu.")
     cores = sum(1 if role in SERVERS else threads for role in config.roles)
-    return Demand(min(cores, machine.cores), gpus, ranks, threads)
+    return Demand(min(cores, machine.cores), gpus, ranks, threads, config.listens(gpus))
 
 
 def gpu_load() -> dict[int, dict[str, float]]:

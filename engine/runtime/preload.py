@@ -1,4 +1,4 @@
-"""What the fork server imports before it forks a rank, and nobody else: it must die with its worker and hold torch and the methods.
+"""What the fork server imports before it forks a rank, and nobody else: it leaves the machine's network, dies with its worker, and holds torch and the methods.
 
 Multiprocessing ignores a preload that fails: `LOADED` says that this one reached its end, and each rank reports it.
 """
@@ -6,9 +6,12 @@ Multiprocessing ignores a preload that fails: `LOADED` says that this one reache
 import os
 from contextlib import suppress
 
-from engine.runtime.processes import die_with_parent
+from engine.runtime import isolation
 
 LOADED = False
+WHY_NOT_ISOLATED = isolation.isolate()  # first of all: torch starts threads, and a process with threads can't enter a user namespace
+
+from engine.runtime.processes import die_with_parent  # noqa: E402
 
 die_with_parent(int(os.environ["PARALLAB_WORKER_PID"]))
 

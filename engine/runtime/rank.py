@@ -26,6 +26,7 @@ from engine.home import DATA
 from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.meeting_files import LOCK_SUFFIX
+from engine.runtime.isolation import ListenRule, obey
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
 from engine.seeding import DROPOUT, seed_of
@@ -173,6 +174,7 @@ class RankPlan:
     resume_from: Path | None
     data_folder: str | None
     """Where data sets lie, where the worker's environment names a folder: a fork server that started earlier may have another one."""
+    listening: ListenRule
     parent_pid: int | None
     """The worker, where it is the parent itself (spawn); None under a fork server, which dies with the worker."""
 
@@ -236,6 +238,7 @@ def _sentence(role: str, error: BaseException) -> str:
 def _settle(plan: RankPlan) -> None:
     """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, keeps to its threads and seed."""
     die_with_parent(plan.parent_pid)
+    obey(plan.listening)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     log = os.open(plan.folder / "logs" / f"{plan.role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -17,6 +17,7 @@ from engine.config import SERVERS
 from engine.errors import RankFailed
 from engine.home import DATA
 from engine.runtime import fork_server
+from engine.runtime.isolation import ListenRule, Sealed, call_inside, rule_of
 from engine.runtime.local_ranks import LocalRanks
 from engine.runtime.meeting_files import remove_meeting_files
 from engine.runtime.members import Member
@@ -51,6 +52,8 @@ class Ranks:
     """The checkpoint that this run goes on from."""
     time_before_s: float = 0.0
     """The training time that the checkpoint stands for; a resumed run's points count from there."""
+    host_network_refused: str = ""
+    """Why ranks may not listen on the machine's network where they can have none of their own; empty where they may."""
     execution_time_s: float | None = None
     members: list[Member] = field(default_factory=list)
 
@@ -68,10 +71,14 @@ class Ranks:
         context = mp.get_context(self.start_method)
         departed = torch.zeros(len(self.roles), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
         watch: Watch | None = None
+        network = fork_server.network()
+        self.sink.network(network)
+        rule = rule_of(network, self.host_network_refused)
+        joined = network.server_pid if network.level == "namespace" and self.start_method == "spawn" else None
         try:
             self.members = []
             for index, role in enumerate(self.roles):
-                self.members.append(self._start(context, self._plan(index, role, departed), function, shared))
+                self.members.append(self._start(context, self._plan(index, role, departed, rule), function, shared, joined))
             self.sink.ranks([member.row() for member in self.members])
             watch = Watch(self.members, self.sink, self.folder, self.began, self.stop_requested, departed, expendable, self.time_before_s)
             watch.until_done()
@@ -79,7 +86,7 @@ class Ranks:
         finally:
             self._end_all(watch)
 
-    def _plan(self, index: int, role: str, departed: torch.Tensor) -> RankPlan:
+    def _plan(self, index: int, role: str, departed: torch.Tensor, rule: ListenRule) -> RankPlan:
         return RankPlan(
             index,
             role,
@@ -94,12 +101,16 @@ class Ranks:
             self.time_before_s,
             self.resume_from,
             os.environ.get(DATA),
+            rule,
             os.getpid() if self.start_method == "spawn" else None,
         )
 
-    def _start(self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...]) -> Member:
+    def _start(self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None) -> Member:
+        """Start one rank; a spawned one joins the namespaces of process `joined` first."""
         ours, theirs = context.Pipe()
-        process = context.Process(target=rank_main, args=(plan, theirs, function, shared), name=plan.role)
+        call = (plan, theirs, function, shared)
+        target, arguments = (rank_main, call) if joined is None else (call_inside, (joined, Sealed(rank_main, *call)))
+        process = context.Process(target=target, args=arguments, name=plan.role)
         try:
             process.start()
         except (OSError, EOFError) as error:

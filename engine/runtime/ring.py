@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.runtime.collective import Average, Collective, gone_round
+from engine.runtime.isolation import check_listening
 from engine.runtime.rank import Rank
 from engine.runtime.rendezvous import store_of
 
@@ -17,6 +18,7 @@ from engine.runtime.rendezvous import store_of
 @contextmanager
 def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
     """Yield what averages a vector over all ranks, for the block."""
+    check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     patience = timedelta(seconds=collective.timeout_s)
     store: Any = PrefixStore("ring", store_of(rank, "ring"))

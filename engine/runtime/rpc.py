@@ -19,6 +19,7 @@ from engine.errors import PeerLost, RunFailed
 from engine.runtime import rendezvous
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
 from engine.runtime.open_files import raise_open_files
+from engine.runtime.isolation import check_listening
 from engine.runtime.rank import Rank
 
 THREADS, THREADS_FOR_SMALL = 2, 1
@@ -42,6 +43,7 @@ def joined(rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None,
     """
     global _joined
     if _joined == 0:
+        check_listening()
         _within(
             START_S,
             lambda: _join(rank, patience_s, device_maps or {}, threads),

@@ -20,6 +20,7 @@ from engine.notices.public_url import public_url
 from engine.runtime.ending import Endings
 from engine.runtime.gpus import Gpus, NvmlGpus
 from engine.runtime.inheritance import inherit
+from engine.runtime.isolation import LEVEL_WORDS, machine_level
 from engine.runtime.launcher import Launcher, LocalLauncher
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.machine import Machine, machine
@@ -120,7 +121,10 @@ class Runner:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
         self.endings.note_last_runner()
-        self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus))
+        network, why = machine_level()
+        self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus), network=network)
+        if network == "host":
+            log.warning("ranks listen on %s: %s", LEVEL_WORDS[network], why)
         log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
         try:
             inherit(self.home, self.endings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from engine.recorder import Point
+from engine.runtime.isolation import Network
 from engine.store.records import MachineSample, RankBatch, RankRow
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ class Sink(Protocol):
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         """Say how each rank stands."""
+
+    def network(self, network: Network) -> None:
+        """Say what the ranks listen on."""
 
     def running(self, startup_time_s: float) -> None:
         """Say that all ranks are ready."""
@@ -51,6 +55,9 @@ class StoreSink:
         if old := [row for row in rows if row not in new]:
             self._store.update_ranks(self._run_id, old)
 
+    def network(self, network: Network) -> None:
+        self._store.note_environment(self._run_id, "network", network.level)
+
     def running(self, startup_time_s: float) -> None:
         self._store.mark_running(self._run_id, startup_time_s)
 
@@ -78,9 +85,13 @@ class MemorySink:
     samples: list[MachineSample] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     startup_time_s: float | None = None
+    level: str = ""
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
+
+    def network(self, network: Network) -> None:
+        self.level = network.level
 
     def running(self, startup_time_s: float) -> None:
         self.startup_time_s = startup_time_s

@@ -135,6 +135,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         switch.asked,
         began,
         *_resumed(run, folder, store),
+        store.why_no_listening("host"),
     )
     made.append(ranks)
     noted = _note_data(config, run, store)
@@ -147,7 +148,7 @@ def _note_data(config: Config, run: Run, store: Store) -> bool:
     """Write down which files the run learns from; False where they are not there yet."""
     if config.trains_on is None or not (files := files_used(config.trains_on, store.home)):
         return False
-    store.note_data(run.id, files)
+    store.note_environment(run.id, "data_files", dict(files))
     return True
 
 

@@ -14,13 +14,13 @@ from engine.store.sweep_commands import NOT_HELD, SweepCommands
 class Claims(Queue, QueueCommands, SweepCommands):
     """The runner's side of the queue."""
 
-    def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int) -> None:
-        """Name the process that serves this store; it replaces any before it."""
+    def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int, network: str = "") -> None:
+        """Name the process that serves this store; it replaces any before it. `network` is what ranks listen on (engine.runtime.isolation.Level)."""
         with self.change() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, pid_namespace, started_at, heartbeat_at, cores, gpus)"
-                " VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [process.boot_id, process.pid, process.started_ticks, process.pid_namespace, now(), now(), cores, gpus],
+                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, pid_namespace, started_at, heartbeat_at, cores, gpus, network)"
+                " VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [process.boot_id, process.pid, process.started_ticks, process.pid_namespace, now(), now(), cores, gpus, network],
             )
 
     def beat_runner(self, *, warm: bool) -> bool:

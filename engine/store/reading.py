@@ -55,6 +55,7 @@ class Reader(
     News,
     Bests,
     Texts,
+    Shares,
     Standings,
     People,
     SignIns,
@@ -62,7 +63,6 @@ class Reader(
     Audit,
     Channels,
     Outbox,
-    Shares,
     PointPages,
     Tallies,
 ):

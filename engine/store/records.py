@@ -46,6 +46,8 @@ class Demand:
     gpus: int
     ranks: int
     threads_per_rank: int
+    listens: bool = False
+    """Whether ranks listen on the network; asked when a run is queued, and not kept."""
 
 
 @dataclass(frozen=True)
@@ -312,3 +314,5 @@ class RunnerRow:
     gpus: int
     warm: bool
     """Whether a spare worker stands ready."""
+    network: str = ""
+    """What ranks listen on: a level of engine/runtime/isolation.py; empty where the runner did not say."""

@@ -90,7 +90,7 @@ def as_summary(row: sqlite3.Row) -> Summary:
 def as_runner(row: sqlite3.Row) -> RunnerRow:
     """Return a row of the runner table as a record."""
     process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"], row["pid_namespace"])
-    return RunnerRow(process, row["heartbeat_at"], row["started_at"], bool(row["stopping"]), row["cores"], row["gpus"], bool(row["warm"]))
+    return RunnerRow(process, row["heartbeat_at"], row["started_at"], bool(row["stopping"]), row["cores"], row["gpus"], bool(row["warm"]), row["network"])
 
 
 def best_of(name: str, low: float | None, high: float | None) -> float | None:

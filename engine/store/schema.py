@@ -370,6 +370,12 @@ def data_folders_of_launches(db: Database) -> None:
     db.execute("ALTER TABLE runs ADD COLUMN data_folder TEXT")
 
 
+@steps()
+def network_of_the_runner(db: Database) -> None:
+    """Know what ranks would listen on, so that a launch can be refused before it waits in the queue."""
+    db.execute("ALTER TABLE runner ADD COLUMN network TEXT NOT NULL DEFAULT ''")
+
+
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
     """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
     connection.execute("BEGIN IMMEDIATE")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
-from engine.limits import GB, Limits, limits
-from engine.store.connection import Connected, Row
-from engine.store.guarding import Guarded
+from engine.limits import ALLOW_HOST_NETWORK, GB, Limits, limits
+from engine.store.connection import Row
+from engine.store.guarding import Guarded, Standings
 from engine.store.records import ALIVE, Demand
 from engine.terms import Terms
 
@@ -22,6 +22,11 @@ _DISK = (
     " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 GROUP BY 1"
 )
 ASK = "or ask an admin of this lab for more."
+HOST_NETWORK_REFUSED = (
+    "Ranks of this run would listen on the machine's network, where any user of the machine can run commands as the runner's user, "
+    "and this lab has accounts. Choose transport shared_memory or another experiment, let the machine make network namespaces "
+    f"(python -m engine doctor says what stops it), or ask an admin to accept the risk: {ALLOW_HOST_NETWORK}"
+)
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,20 @@ class Held:
     """Of folders and store, as the runner last measured them; runs that the person imported count too."""
 
 
-class Shares(Connected):
-    """The questions about what people hold."""
+class Shares(Standings):
+    """The questions about what people hold, and what the lab allows."""
+
+    def why_no_listening(self, level: str | None = None) -> str:
+        """Return why ranks may not listen on a network of that level (default: the runner's, as it last said); empty where they may."""
+        if level is None:
+            runner = self.row("SELECT network FROM runner")
+            level = runner["network"] if runner else ""
+        if level != "host" or not self.has_people():
+            return ""
+        try:
+            return "" if limits(self.home).host_network else HOST_NETWORK_REFUSED
+        except ConfigError:
+            return HOST_NETWORK_REFUSED
 
     def held(self, person: str) -> Held:
         """Return what one person holds."""
@@ -66,6 +83,8 @@ class Sharing(Shares, Guarded):
         """
         if isinstance(owner, Program):
             return
+        if any(each.listens for each in demands) and (why := self.why_no_listening()):
+            raise LimitReached(why)
         mine = limits(self.home).of(owner)
         if sentence := refusal(mine, owner, self.held(owner) if _needs(mine) else Held(owner), demands, wanted_s):
             raise LimitReached(sentence)

@@ -47,10 +47,10 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
 
-    def note_data(self, run_id: int, files: Mapping[str, str]) -> None:
-        """Write down which files a run learns from: by path what tells each from any other."""
+    def note_environment(self, run_id: int, name: str, value: Any) -> None:
+        """Add to a run's environment what is found out once it has begun; `value` is plain JSON."""
         with self.change() as connection:
-            connection.execute("UPDATE runs SET environment = json_set(environment, '$.data_files', json(?)) WHERE id = ?", [json.dumps(dict(files)), run_id])
+            connection.execute("UPDATE runs SET environment = json_set(environment, ?, json(?)) WHERE id = ?", [f"$.{name}", json.dumps(value), run_id])
             self.touch(run_id)
 
     def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:

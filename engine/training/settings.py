@@ -62,6 +62,10 @@ class TrainingConfig(Config):
         """So long a rank waits for an answer: longer than the server waits for others, since it is the server that finds who is late."""
         return 2 * self.timeout_s + 10
 
+    def listens(self, gpus: int) -> bool:
+        """Return whether vectors travel over the network's loopback."""
+        return self.transport != "shared_memory"
+
     def sleep_s(self, number: int) -> float:
         """Return the seconds that trainer `number` (from 1) sleeps in each step."""
         return (self.slow_sleep_ms if number == self.slow_trainer else self.sleep_ms) / 1000

@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from engine.access.limiting import change_limits
 from engine.access.rules import Program
-from engine.errors import ConfigError, LimitReached
+from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
-from engine.limits import Limits, set_limits
+from engine.limits import Limits, limits, set_limits
 from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
 from engine.store.audit import Entry
 from engine.terms import USUAL, Terms
@@ -147,3 +149,30 @@ def test_a_limits_file_that_cannot_be_read_stops_launches_with_the_cure(store: S
         store.add_run("hogwild", {}, owner="ada", demand=SIZE)
     home.limits.write_text(json.dumps({"max_running_per_person": 3}))  # as an older version wrote it
     assert store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+
+
+def test_a_lab_with_accounts_refuses_runs_that_listen_on_the_machines_network_until_an_admin_allows_it(store: Store, home: Home) -> None:
+    listening = replace(SIZE, listens=True)
+    store.register_runner(ProcessIdentity("boot", 4243, 78), cores=4, gpus=1, network="host")
+    store.add_run("hogwild", {}, owner="ada", demand=listening)  # a lab without accounts is one person's machine
+    store.add_person("ada", "admin", by="ada")
+    with pytest.raises(LimitReached, match=r"transport shared_memory .* limits set --host-network yes"):
+        store.add_run("hogwild", {}, owner="ada", demand=listening)
+    with pytest.raises(LimitReached):
+        store.add_sweep("hogwild", {}, [NewRun({}, listening, "one")], owner="ada")
+    store.add_run("hogwild", {}, owner="ada", demand=SIZE)
+    change_limits(home, {}, by="ada", host_network=True)
+    store.add_run("hogwild", {}, owner="ada", demand=listening)
+    change_limits(home, {}, by="ada", host_network=False)
+    for closed in ("namespace", "container"):
+        store.register_runner(ProcessIdentity("boot", 4243, 78), cores=4, gpus=1, network=closed)
+        store.add_run("hogwild", {}, owner="ada", demand=listening)
+    assert store.why_no_listening("host"), "a worker asks for what it found itself"
+
+
+def test_only_an_admin_allows_the_machines_network(store: Store, home: Home) -> None:
+    store.add_person("ada", "admin", by="ada")
+    store.add_person("bo", "member", by="ada")
+    with pytest.raises(Forbidden):
+        change_limits(home, {}, by="bo", host_network=True)
+    assert not limits(home).host_network

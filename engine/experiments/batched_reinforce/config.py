@@ -60,6 +60,10 @@ class BatchedReinforceConfig(Config):
     def observer_roles(self) -> tuple[str, ...]:
         return tuple(f"observer{number}" for number in range(1, self.observers + 1))
 
+    def listens(self, gpus: int) -> bool:
+        """Return whether questions travel over the network's loopback."""
+        return self.transport != "shared_memory"
+
     @property
     def max_gpus(self) -> int:
         """One, for the agent."""

@@ -58,6 +58,10 @@ class FaultMuseumConfig(Config):
         """The exhibits to show."""
         return SIGNS if self.exhibit == ALL else (sign(self.exhibit),)
 
+    def listens(self, gpus: int) -> bool:
+        """Return whether one of the exhibits opens network listeners."""
+        return any(each.listens for each in self.signs)
+
     @property
     def max_gpus(self) -> int:
         """None: every exhibit is small."""

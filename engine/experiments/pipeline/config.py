@@ -95,6 +95,10 @@ class PipelineConfig(Config):
         """One a stage; the master needs none."""
         return self.stages
 
+    def listens(self, gpus: int) -> bool:
+        """Return whether stages meet through RPC or a process group; only activations of CPU stages can travel in shared memory alone."""
+        return self.mode in ("rpc", "torch_pipelining") or self.transport == "rpc" or (self.transport == "auto" and gpus > 0)
+
     @property
     def schedule(self) -> Literal["gpipe", "1f1b"]:
         """In which order stages work."""

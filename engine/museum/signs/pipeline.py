@@ -19,6 +19,7 @@ SIGNS = (
         y="Training loss",
         numbers=(Number("moved", "Weights moved by"), Number("loss", "Last loss")),
         guard="tests/experiments/test_pipeline.py::test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd",
+        listens=True,
     ),
     Sign(
         "sizes_for_counts",

@@ -1,0 +1,39 @@
+"""What a worker does on a machine that makes no network namespaces; run by tests/runtime/test_isolation.py in such an environment."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from engine.errors import RankFailed
+from engine.runtime import fork_server, isolation
+from engine.runtime.ranks import Ranks
+from engine.runtime.sink import MemorySink
+from tests import isolation_functions as functions
+
+KINDS = ("rpc", "line", "ring", "group")
+ROLES = ("ps", "trainer1")
+
+
+def tried(kind: str, refused: str) -> str:
+    """Let ranks open listeners of one kind, which may be refused; return why they failed, if they did."""
+    ranks = Ranks(ROLES, ("cpu", "cpu"), 1, 0, Path(tempfile.mkdtemp()), MemorySink(), host_network_refused=refused)
+    try:
+        ranks.run(functions.try_to_listen, kind, functions.given_to(kind, ROLES))
+    except RankFailed as failure:
+        return str(failure)
+    return ""
+
+
+if __name__ == "__main__":
+    before = isolation.network_id()
+    why = isolation.isolate()
+    fork_server.start()
+    found = {
+        "why": why,
+        "same network": isolation.network_id() == before,
+        "machine": isolation.machine_level()[0],
+        "ranks": fork_server.network().level,
+        "refused": {kind: tried(kind, "No, they may not.") for kind in KINDS},
+        "allowed": {kind: tried(kind, "") for kind in KINDS},
+    }
+    print(json.dumps(found))
