@@ -25,8 +25,8 @@ from engine.errors import EngineError, PeerLost
 from engine.home import DATA
 from engine.recorder import Recorder
 from engine.runtime import fork_server
-from engine.runtime.meeting_files import LOCK_SUFFIX
 from engine.runtime.isolation import ListenRule, obey
+from engine.runtime.meeting_files import LOCK_SUFFIX
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
 from engine.seeding import DROPOUT, seed_of

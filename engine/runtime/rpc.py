@@ -18,8 +18,8 @@ from torch.futures import Future
 from engine.errors import PeerLost, RunFailed
 from engine.runtime import rendezvous
 from engine.runtime.exchange import START_S, Answer, Exchange, Request, Service
-from engine.runtime.open_files import raise_open_files
 from engine.runtime.isolation import check_listening
+from engine.runtime.open_files import raise_open_files
 from engine.runtime.rank import Rank
 
 THREADS, THREADS_FOR_SMALL = 2, 1

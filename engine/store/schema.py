@@ -181,6 +181,7 @@ LATER: dict[str, str] = {
     "runs.data_folder": "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named none: the runner's then",
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
     "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
+    "runner.network": "what ranks listen on: namespace, container or host; empty where the runner did not say",
 }
 """Words of the columns that later steps add, by 'table.column'."""
 
