@@ -28,14 +28,14 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "chart.js"),
+    js=_text("plotly.js", "plot.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
     "parallab_figure",
     html='<div class="pl-figure"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "paint.js", "save.js", "stretch.js", "table.js", "figure.js"),
+    js=_text("plotly.js", "plot.js", "paint.js", "save.js", "stretch.js", "table.js", "figure.js"),
     isolate_styles=False,
 )
 _log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("log.js"), isolate_styles=False)

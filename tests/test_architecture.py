@@ -249,3 +249,27 @@ def test_the_layout_in_the_readme_lists_every_package_and_no_other() -> None:
     listed = set(re.findall(r"^ {6}(\w+)/", layout, re.M))
     assert listed == {path.parent.name for path in (ROOT / "engine").glob("*/__init__.py")}
     assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"} - {"shared"}
+
+
+# ---- charts --------------------------------------------------------------------------------------------------------
+
+OFFERS_AN_UPLOAD = {"map", "pydeck_chart", "to_html", "write_html", "iplot", "show_figure"}
+"""What else than Streamlit's charts draws with a bar or a map of its maker's: `live.figure` and `live.curves` draw ours."""
+
+
+def foreign_charts(text: str) -> list[str]:
+    """Return the calls that draw a chart whose bar or menu would offer to send it to a service (plotly's cloud, Vega's editor), or ask one for a map."""
+    called = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return [f"{each.lineno}: {ast.unparse(each)}" for each in called if each.attr.endswith("_chart") or each.attr in OFFERS_AN_UPLOAD]
+
+
+def test_no_page_draws_a_chart_that_offers_to_upload_itself() -> None:
+    for call in ("st.line_chart(x)", "with a: b.plotly_chart(f)", "st.map(y)", "f.write_html('z')"):
+        assert foreign_charts(call)
+    assert not {name: found for name, path in modules().items() if (found := foreign_charts(path.read_text()))}
+
+
+def test_one_script_draws_every_chart_with_one_config() -> None:
+    texts = {path.name: path.read_text() for path in (ROOT / "app" / "browser").glob("*.js")}
+    assert [name for name, text in texts.items() if re.search(r"Plotly\??\.(react|newPlot|plot)\(", text)] == ["plot.js"]
+    assert "showSendToCloud: false" in texts["plot.js"]

@@ -4,7 +4,8 @@ const RUNNING = 100; // values that the running mean is over
 
 function bandPicture(metric, band, goal, data, theme) {
   const [colour, second] = theme.colours;
-  const x = data.x === "time" ? band.times : band.steps;
+  const along = data.x === "time" ? "time" : "step";
+  const x = along === "time" ? band.times : band.steps;
   const each = band.width > 1 ? `mean of ${band.width.toLocaleString("en")}` : "one each";
   const edge = { type: "scatter", x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
   const traces = [
@@ -18,11 +19,11 @@ function bandPicture(metric, band, goal, data, theme) {
   ];
   const layout = {
     height: data.height,
-    uirevision: data.x,
+    uirevision: "kept",
     showlegend: true,
     hovermode: "closest",
-    xaxis: { title: { text: data.x === "time" ? "Seconds since all ranks were ready" : "Steps of each rank", standoff: 6 } },
-    yaxis: { title: { text: "" } },
+    xaxis: { title: { text: along === "time" ? "Seconds since all ranks were ready" : "Step of each rank", standoff: 6 }, uirevision: along },
+    yaxis: { title: { text: "" }, uirevision: along },
   };
   return { traces, layout };
 }

@@ -91,7 +91,7 @@ function begin(element) {
     const note = element.querySelector(".pl-note");
     note.textContent = drawable() ? "" : chart.done ? "This run recorded no curves." : "Waiting for the first value.";
     if (!drawable()) return;
-    const Plotly = await loadPlotly(chart.data.plotly);
+    await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
     for (const metric of chart.metrics) {
       const held = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
@@ -106,8 +106,7 @@ function begin(element) {
       else describe(panel, metric, curves);
       const goal = chart.goals[metric.name];
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
-      panel.config ??= configOf(fileName(`run ${chart.data.run} ${metric.name}`));
-      await Plotly.react(panel.plot, traces, themedLayout(theme, layout), panel.config);
+      await drawPlot(panel.plot, `run ${chart.data.run} ${metric.name}`, traces, theme, layout);
       panel.fold.refresh();
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
@@ -141,7 +140,7 @@ function merge(curves, part, anew) {
   const key = `${part.metric}|${part.rank}`;
   const held = curves.get(key);
   if (!held || anew) return void curves.set(key, part);
-  for (const list of LISTS) held[list].push(...part[list]);
+  for (const list of LISTS) held[list] = [...held[list], ...part[list]]; // a new list: react takes one that grew in place for the same
   if (held.values.length > HELD) thin(held, HELD / 2);
   held.total = part.total;
   held.role = part.role;
@@ -198,19 +197,19 @@ function axisOf(curves, x) {
 }
 
 function picture(metric, curves, goal, data, theme) {
-  const axis = AXES[axisOf(curves, data.x)];
+  const along = axisOf(curves, data.x);
+  const axis = AXES[along];
   const whole = curves.every((curve) => curve.rank < 0);
   const traces = curves.flatMap((curve, index) => lines(curve, index, axis, metric.smooth ? data.smoothing : 0, theme));
   const longest = curves.reduce((best, curve) => (curve[axis.key].length > best.length ? curve[axis.key] : best), []);
   traces.push(...goalLine(goal, longest, theme));
   const layout = {
     height: data.height,
-    uirevision: data.x,
-    datarevision: curves.reduce((sum, curve) => sum + curve.total + curve.values.length / 1e4, data.smoothing), // lists grow in place, which react would not see
+    uirevision: "kept", // of what the legend hides; a zoom is of one axis
     showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
     hovermode: "closest",
-    xaxis: { title: { text: whole && axis === AXES.step ? "Work done by all ranks" : axis.title, standoff: 6 } },
-    yaxis: { title: { text: "" } },
+    xaxis: { title: { text: whole && axis === AXES.step ? "Work done by all ranks" : axis.title, standoff: 6 }, uirevision: along },
+    yaxis: { title: { text: "" }, uirevision: along },
   };
   return { traces, layout };
 }
@@ -225,6 +224,17 @@ function lines(curve, index, axis, smoothing, theme) {
   }
   return [
     { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, meta: { as: "raw" }, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
-    { ...base, y: smoothed(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
+    { ...base, y: averageOf(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
   ];
+}
+
+const averages = new WeakMap();
+
+// The same list again where nothing is new, so that react draws nothing.
+function averageOf(values, weight) {
+  const known = averages.get(values);
+  if (known?.weight === weight) return known.list;
+  const list = smoothed(values, weight);
+  averages.set(values, { weight, list });
+  return list;
 }

@@ -12,13 +12,14 @@ function begin(element) {
   state.take = (data) => {
     const told = JSON.stringify(data);
     if (told !== state.told) {
+      const isOther = state.data && axesOf(state.data.figure.layout) !== axesOf(data.figure.layout);
       Object.assign(state, { data, told, finer: null });
       state.draw();
-      state.stretch?.again();
+      state.stretch?.again(isOther);
     }
   };
   state.draw = async () => {
-    const Plotly = await loadPlotly(state.data.plotly);
+    await loadPlotly(state.data.plotly);
     const theme = themeOf(element);
     const { layout } = state.data.figure;
     const { figure, colours } = state.finer ?? state.data;
@@ -26,8 +27,7 @@ function begin(element) {
     node.style.height = `${state.data.height}px`;
     node.setAttribute("role", "figure");
     node.setAttribute("aria-label", state.data.alt);
-    state.config ??= configOf(fileName(state.data.alt));
-    await Plotly.react(node, coloured, themedLayout(theme, { ...layout, height: state.data.height, uirevision: layout.uirevision ?? "kept" }), state.config);
+    await drawPlot(node, state.data.alt, coloured, theme, { ...layout, height: state.data.height, uirevision: axesOf(layout) });
     if (state.data.zoom) state.stretch ??= watchStretch(node, state);
     if (state.data.table && !state.fold) node.after((state.fold = tableFold(node)));
     state.fold?.refresh();
@@ -49,4 +49,9 @@ function begin(element) {
     delete element.figure;
   };
   return state;
+}
+
+// What the axes show, in a word: a zoom is kept while that is the same.
+function axesOf(layout) {
+  return layout.uirevision ?? JSON.stringify([layout.xaxis, layout.yaxis].map((axis) => [axis?.title?.text, axis?.type]));
 }

@@ -47,7 +47,7 @@ function channels(colour) {
 }
 
 function themedLayout(theme, layout) {
-  const axis = { gridcolor: theme.faint, zerolinecolor: theme.faint, linecolor: theme.faint, automargin: true, fixedrange: false };
+  const axis = { gridcolor: theme.faint, zerolinecolor: theme.faint, linecolor: theme.faint, automargin: true, fixedrange: false, separatethousands: true };
   const { legend = {}, ...rest } = layout;
   const axes = new Set(["xaxis", "yaxis", ...Object.keys(rest).filter((name) => /^[xy]axis\d+$/.test(name))]);
   return {
@@ -62,12 +62,6 @@ function themedLayout(theme, layout) {
     ...Object.fromEntries([...axes].map((name) => [name, { ...axis, ...rest[name] }])),
   };
 }
-
-const PLOT_CONFIG = {
-  responsive: false,
-  displaylogo: false,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-};
 
 // Calls back when Streamlit's theme changes: its variables are then set anew on an ancestor.
 function onThemeChange(element, callback) {

@@ -20,8 +20,7 @@ async function drawAll() {
   for (const { plot, told } of charts) {
     const theme = themeOf(document.body);
     const traces = told.figure.data.map((trace, index) => paint(trace, told.colours[index], theme));
-    const layout = themedLayout(theme, { ...told.figure.layout, height: told.height, uirevision: "kept" });
-    await window.Plotly.react(plot, traces, layout, configOf(fileName(told.name)));
+    await drawPlot(plot, told.name, traces, theme, { ...told.figure.layout, height: told.height, uirevision: "kept" });
   }
   document.body.dataset.drawn = charts.length;
 }

@@ -2,26 +2,21 @@
 
 const TABLE_ICON = { width: 24, height: 24, path: "M3 4h18v16H3V4zm2 5v4h6V9H5zm8 0v4h6V9h-6zm-8 6v3h6v-3H5zm8 0v3h6v-3h-6z" };
 
-function saveButtons(name) {
+function saveButtons() {
   const { camera, disk } = window.Plotly.Icons;
   return [
-    { name: "png", title: "Save as PNG", icon: camera, click: (plot) => savePicture(plot, "png", name) },
-    { name: "svg", title: "Save as SVG", icon: disk, click: (plot) => savePicture(plot, "svg", name) },
-    { name: "csv", title: "Save the numbers as CSV", icon: TABLE_ICON, click: (plot) => saveText(asCsv(numbersOf(plot)), `${name}.csv`, "text/csv") },
+    { name: "png", title: "Save as PNG", icon: camera, click: (plot) => savePicture(plot, "png") },
+    { name: "svg", title: "Save as SVG", icon: disk, click: (plot) => savePicture(plot, "svg") },
+    { name: "csv", title: "Save the numbers as CSV", icon: TABLE_ICON, click: (plot) => saveText(asCsv(numbersOf(plot)), `${plot.dataset.file}.csv`, "text/csv") },
   ];
 }
 
-// To be made once for a chart: plotly draws it anew, and forgets its zoom, where the buttons of its bar are other functions.
-function configOf(name) {
-  return { ...PLOT_CONFIG, modeBarButtonsToRemove: [...PLOT_CONFIG.modeBarButtonsToRemove, "toImage"], modeBarButtonsToAdd: saveButtons(name) };
-}
-
 // The charts are transparent so that they sit on any ground; a file needs one of its own.
-function savePicture(plot, format, filename) {
+function savePicture(plot, format) {
   const { ground } = themeOf(plot);
   const size = { width: plot.offsetWidth, height: plot.offsetHeight };
   const layout = { ...plot.layout, ...size, paper_bgcolor: ground, plot_bgcolor: ground };
-  return window.Plotly.downloadImage({ data: plot.data, layout, config: {} }, { format, filename, ...size, scale: format === "png" ? 2 : 1 });
+  return window.Plotly.downloadImage({ data: plot.data, layout, config: {} }, { format, filename: plot.dataset.file, ...size, scale: format === "png" ? 2 : 1 });
 }
 
 // A list of names, then a row a point of every line that is shown.

@@ -21,7 +21,8 @@ function watchStretch(node, state) {
     }
   };
 
-  const again = () => {
+  const again = (isOther) => {
+    if (isOther) range = null; // another axis: plotly shows all of it
     asked += 1;
     clearTimeout(timer);
     if (range && state.data.zoom) timer = setTimeout(ask, LET_GO_MS);

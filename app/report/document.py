@@ -19,7 +19,7 @@ from engine.store.clock import now
 from engine.transfer.tables import Table, plain
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-SCRIPTS = ("plotly.js", "paint.js", "save.js", "swatch.js", "report.js")
+SCRIPTS = ("plotly.js", "plot.js", "paint.js", "save.js", "swatch.js", "report.js")
 MOST_ROWS = 500
 """Rows of a table that are laid out; the file that is saved out of the report holds all."""
 _FOLDER = ROOT / "app" / "browser"

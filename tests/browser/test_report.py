@@ -14,6 +14,7 @@ from engine.store import Reader, Store
 from tests.app import compare_labs, figure_labs, labs, test_scaling
 from tests.browser.conftest import Console
 from tests.browser.places import settle
+from tests.browser.test_choices import OFFERED
 from tests.conftest import end_processes_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
@@ -52,6 +53,7 @@ def test_a_report_opens_without_a_network_and_shows_the_same_numbers(home: Home,
     with Reader.open(home) as reader:
         losses = [series for series in reader.series(run_id, ["train/loss"]) if series.ids]
     drawn = page.evaluate(TRACES)[0]
+    assert page.evaluate(OFFERED) == []
     assert [(trace["name"], trace["x"]) for trace in drawn] == [(role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)]
     for trace, series in zip(drawn, losses, strict=True):
         assert [value for value in trace["y"] if value is not None] == [value for value in series.values if value == value]

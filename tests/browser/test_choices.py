@@ -1,0 +1,179 @@
+"""What a person chooses is what the charts draw: plotly is asked for the plotted points after each choice, on every page that offers one.
+
+On the way each chart's bar is read: none may offer to send the chart anywhere.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from engine.home import Home
+from engine.store import Reader, Store
+from tests.app import compare_labs, duel_labs, figure_labs, museum_labs, small_labs
+from tests.browser.conftest import Console
+from tests.browser.places import Place, go, settle
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
+SOON_S = 20.0
+CHARTS = "[...document.querySelectorAll('.pl-plot, .pl-figure, figure .plot')].filter((plot) => plot._fullData)"
+DRAWN = f"""() => {{
+  const flat = (value) => (Array.isArray(value) || ArrayBuffer.isView(value) ? [...value].map(flat) : value ?? null);
+  return {CHARTS}.map((plot) => ({{
+    name: plot.dataset.metric ?? plot.getAttribute('aria-label'),
+    title: plot._fullLayout.xaxis.title?.text,
+    along: plot.calcdata.map((trace) => trace.flatMap((point) => flat(point.x)).filter((x) => x !== undefined)),
+    points: JSON.stringify(plot.calcdata.map((trace) => trace.map(({{ x, y, z, b, s0, s1 }}) => [x, y, z, b, s0, s1].map(flat)))),
+    ranges: ['xaxis', 'yaxis'].flatMap((axis) => plot._fullLayout[axis].range),
+  }}));
+}}"""
+"""Returns what each chart has on the screen, not what it was handed: `calcdata` is what plotly paints from."""
+REDRAW = f"() => Promise.all({CHARTS}.map((plot) => window.Plotly.redraw(plot))).then(() => {{}})"
+OFFERED = f"""() => {CHARTS}.flatMap((plot) => [
+  ...[...plot.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title ?? button.getAttribute('aria-label') ?? '')
+    .filter((title) => !/^(Save|Zoom|Pan|Reset|Download)/.test(title)),
+  ...(plot._context.showSendToCloud || plot._context.plotlyServerURL ? ['an upload, by its config'] : []),
+]).filter((offer, at, all) => all.indexOf(offer) === at)"""
+"""Returns every button that neither saves nor zooms, and whether the config would let plotly send a chart."""
+AXES = {"Step": "steps", "Passes": "passes", "Time": "times_s"}
+"""The choices of a curve's axis, and where the store has what is plotted then."""
+Chart = dict[str, Any]
+Recorded = dict[str, dict[str, list[list[float]]]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that a person chooses on a page."""
+
+    words: str
+    make: Callable[[Page], object]
+    every: bool = False
+    """Whether all charts of the page go by it."""
+    axis: str = ""
+    """The axis that is chosen by it, where that is one of AXES."""
+
+
+def radio(name: str, *, every: bool = False) -> Choice:
+    return Choice(name, lambda page: page.get_by_role("radio", name=name, exact=True).click(), every, name if name in AXES else "")
+
+
+def toggle(name: str) -> Choice:
+    return Choice(name, lambda page: page.get_by_text(name, exact=True).first.click())
+
+
+def pick(label: str, option: str, *, every: bool = False) -> Choice:
+    def make(page: Page) -> None:
+        page.get_by_role("combobox", name=label).first.click()
+        page.get_by_role("option", name=option, exact=True).click()
+        page.keyboard.press("Escape")
+
+    return Choice(f"{label} {option}", make, every, option if option in AXES else "")
+
+
+def target(value: float) -> Choice:
+    def make(page: Page) -> None:
+        page.get_by_role("spinbutton", name="Target").fill(str(value))
+        page.keyboard.press("Enter")
+
+    return Choice(f"Target {value}", make)
+
+
+def unsmoothed(page: Page) -> None:
+    page.get_by_role("slider", name="Smoothing").press("Home")
+
+
+def choices(lab: small_labs.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Sequence[Choice]]]:
+    """Yield each place that has a chart, and what there is to choose that changes it."""
+    run = f"/run?run={lab.stale}"
+    axes = [radio(name) for name in ("Passes", "Time", "Step")]
+    yield Place("run", run, "How old do gradients get?"), axes
+    yield Place("run, Histograms", f"{run}&section=Histograms", "Over time, all ranks"), ()
+    yield Place("run of many points", f"/run?run={curves}", loss), [Choice("Smoothing 0", unsmoothed), radio("Time", every=True)]
+    yield Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"), [pick("Batch", "1"), radio("Without waiting")]
+    compare = f"/compare?runs={lab.runs}"
+    along = [pick("Against", name, every=True) for name in ("Passes", "Time", "Updates", "Step")]
+    grouped = [pick("Group by", "trainers", every=True), pick("Statistic", "Median"), pick("Band", "lowest to highest")]
+    yield Place("compare", compare, "The 12 runs compared"), [*along, toggle("Logarithmic along"), *grouped]
+    yield Place("compare of many points", f"/compare?runs={curves}&metrics=train/loss", loss), [Choice("Smoothing 0", unsmoothed), pick("Against", "Time")]
+    yield Place("compare, bars", f"{compare}&tab=bars", "The 12 runs compared"), [pick("Number", "seed"), pick("Group by", "trainers")]
+    yield (
+        Place("compare, scatter", f"{compare}&tab=scatter", "The 12 runs compared"),
+        [pick("Along", "Training loss, last"), pick("Upwards", "Execution time (s)")],
+    )
+    yield Place("compare, parallel", f"{compare}&tab=parallel", "The 12 runs compared"), [pick("Coloured by", "seed")]
+    measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
+    yield Place("scaling", f"/scaling?runs={lab.runs}", "Off by"), [*measures, target(95)]
+    yield Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"), [radio("Every rank")]
+    yield Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"), ()
+    yield Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"), [pick("Number", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")]
+    yield Place("duel", "/duel?duel=1", "What is unlike"), [radio("seconds")]
+    yield Place("a figure", "/figures?figure=pipeline_as_run", "Execution alone"), [toggle("Execution alone")]
+    yield Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."), ()
+    yield Place("machine", "/machine", "The last hour"), ()
+
+
+def recorded(home: Home, run_id: int) -> Recorded:
+    """Return where along each axis a run's points lie, by metric and axis, a list for each rank; by steps where passes are not counted."""
+    found: Recorded = {}
+    with Reader.open(home) as reader:
+        for series in reader.series(run_id, [summary.metric for summary in reader.summaries(run_id)]):
+            for axis, column in AXES.items():
+                along = getattr(series, column)
+                found.setdefault(series.metric, {}).setdefault(axis, []).append(list(along if None not in along else series.steps))
+    return found
+
+
+def wrong(before: Sequence[Chart], drawn: Sequence[Chart], choice: Choice, known: Recorded) -> list[str]:
+    """Return what of the charts does not follow a choice."""
+    if known:
+        where = [(chart, known[chart["name"]][choice.axis]) for chart in drawn if chart["name"] in known]
+        return [
+            f"{chart['name']} is not plotted where it was recorded" for chart, along in where if chart["along"] != [pytest.approx(xs, abs=1e-3) for xs in along]
+        ]
+    same = [(one["points"], one["ranges"]) == (other["points"], other["ranges"]) for one, other in zip(before, drawn, strict=False)]
+    return ["the plotted points did not change"] if len(before) == len(drawn) and (any if choice.every else all)(same) else []
+
+
+def followed(page: Page, choice: Choice, known: Recorded) -> list[str]:
+    """Make a choice, and return what of the charts has not followed it before long, or is not drawn as it is held."""
+    before = page.evaluate(DRAWN)
+    choice.make(page)
+    end = time.monotonic() + SOON_S
+    while (found := wrong(before, drawn := page.evaluate(DRAWN), choice, known)) and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    settle(page)
+    drawn = page.evaluate(DRAWN)
+    page.evaluate(REDRAW)
+    whole = page.evaluate(DRAWN)
+    return found + [
+        f"{one['name']} against '{one['title']}' shows other points than it holds" for one, other in zip(drawn, whole, strict=True) if is_other(one, other)
+    ]
+
+
+def is_other(one: Chart, redrawn: Chart) -> bool:
+    """Say whether a chart shows something else once all of it is drawn anew; the room around its points may be a pixel more or less."""
+    (left, right, low, high) = redrawn["ranges"]
+    rooms = [abs(right - left)] * 2 + [abs(high - low)] * 2
+    moved = [abs(end - other) > 0.01 * room for end, other, room in zip(one["ranges"], redrawn["ranges"], rooms, strict=True)]
+    return one["points"] != redrawn["points"] or any(moved)
+
+
+def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(still: Home, console: Console, page: Page) -> None:
+    lab = small_labs.fill(still)
+    duel_labs.whole(still)
+    museum_labs.visited(still, "aliased_weights", ["aliased_weights"])
+    figure_labs.pipeline(still, lambda splits: splits / 10)
+    with Store.open(still) as store:
+        curves = compare_labs.add(store, trainers=2, steps=120, ranks=2)
+    found = []
+    for place, made in choices(lab, curves, "Training loss"):
+        go(page, console.address, place)
+        known = recorded(still, lab.stale) if place.name == "run" else {}
+        assert page.evaluate(DRAWN), f"{place.name} has a chart"
+        for choice in made:
+            found += [f"{place.name}, {choice.words}: {each}" for each in followed(page, choice, known)]
+        found += [f"{place.name} offers {offer}" for offer in page.evaluate(OFFERED)]
+    assert not found, "\n".join(found)
