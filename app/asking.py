@@ -15,6 +15,11 @@ COMMAND_TIMEOUT_S = 2.0
 Answer = TypeVar("Answer")
 
 
+def told(error: EngineError) -> str:
+    """Return an error's sentence for a page: without the paths of the home, which are no visitor's business."""
+    return Home.find().unnamed(str(error))
+
+
 @contextmanager
 def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
     """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or fragment)."""
@@ -22,7 +27,7 @@ def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
         with Reader.open(Home.find()) as reader:
             yield reader
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
         if otherwise:
             otherwise()
         st.stop()
@@ -34,5 +39,5 @@ def command(order: Callable[[Store], Answer]) -> Answer | None:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             return order(store)
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
         return None

@@ -54,7 +54,7 @@ def _asked() -> tuple[Duel | None, list[str]]:
     shared = _shared()
     rates, tuning_seeds, seeds, first_seed = _seeds()
     name, target, tie, alone = _judged(kind)
-    st.session_state["duel.title"] = st.text_input("Name", max_chars=120, placeholder="may be empty", key="duel.name")
+    st.session_state["duel.title"] = st.text_input("Name", placeholder="may be empty", key="duel.name")
     try:
         strategies = tuple([READY[name] for name in names] + list(_own(own)))
         duel = Duel(strategies, Budget(kind, amount), read_shared(shared), _numbers(rates), tuning_seeds, seeds, first_seed, name, target, tie, alone)

@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import allowed, dialogs, duel_pictures, duel_tables, live, noting, parts, person
-from app.asking import reading
+from app.asking import reading, told
 from app.compare_tables import groups_frame
 from app.duel_leaving import leave, note, note_tables
 from app.markup import as_text, bar, when
@@ -123,7 +123,7 @@ def _retry(evidence: Evidence) -> None:
     try:
         retry_missing(Home.find(), evidence.stored.id, owner=person.whoever())
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
     else:
         st.rerun()
 
@@ -137,7 +137,7 @@ def ask_cancel(duel_id: int) -> None:
             try:
                 cancel_duel(Home.find(), duel_id, owner=person.whoever())
             except EngineError as error:
-                st.error(as_text(str(error)))
+                st.error(as_text(told(error)))
             else:
                 st.rerun()
         if st.button("Let it go on"):
@@ -218,7 +218,7 @@ def _unlike(duel: Duel) -> None:
     try:
         st.html(duel_tables.facts_table(facts(duel)))
     except EngineError as error:
-        st.caption(as_text(str(error)))
+        st.caption(as_text(told(error)))
 
 
 def _runs(found: Outcome) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from app import dialogs, person
+from app.asking import told
 from app.markup import as_text
 from app.parts import go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
@@ -85,7 +86,7 @@ def _launch(wanted: Wanted) -> None:
         else:
             found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
     else:
         if isinstance(wanted, SweepOrder) and wanted.figure:
             go_to_figure(wanted.figure.partition("/")[0])

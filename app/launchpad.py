@@ -60,7 +60,7 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
         takes = st.container()
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
-        title = st.text_input(f"Name of the {name_of} (optional)", max_chars=120, key="launch.title", placeholder="what you want to find out")
+        title = st.text_input(f"Name of the {name_of} (optional)", key="launch.title", placeholder="what you want to find out")
         asked = launch_options(of_sweep=draft is not None)
         with takes:
             configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []

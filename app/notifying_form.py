@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.asking import told
 from app.markup import as_text
 from app.notifying_orders import give, say_trouble
 from engine.errors import EngineError
@@ -50,7 +51,7 @@ def _email(reader: Reader, who: str) -> bool:
         server = mail_server(Home.find())
         account = reader.account_address(who)
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
         return False
     if server is None:
         st.info("This lab has no mail server. An admin sets one up: docs/notifications.md says how.")

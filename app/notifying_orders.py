@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app.asking import COMMAND_TIMEOUT_S
+from app.asking import COMMAND_TIMEOUT_S, told
 from app.markup import as_text
 from engine.errors import EngineError
 from engine.home import Home
@@ -23,7 +23,7 @@ def give(order: Callable[[Store], object], place: str) -> bool:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             order(store)
     except EngineError as error:
-        st.session_state[_TROUBLE] = (place, str(error))
+        st.session_state[_TROUBLE] = (place, told(error))
         return False
     return True
 

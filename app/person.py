@@ -6,6 +6,7 @@ from time import monotonic
 import streamlit as st
 
 from app import identity, live
+from app.asking import told
 from app.base import at
 from app.doorway import Visitor, key_in, visitor_now
 from app.markup import as_text
@@ -86,7 +87,7 @@ def _visitor() -> Visitor:
     try:
         found = visitor_now(cookies)
     except EngineError as error:
-        st.error(as_text(str(error)))
+        st.error(as_text(told(error)))
         st.stop()
     st.session_state[_VISITOR] = ((key, Home.find()), monotonic(), found)
     return found

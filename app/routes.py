@@ -185,7 +185,7 @@ def _answered(route: Callable[[Request], Response]) -> Callable[[Request], Any]:
         try:
             return await run_in_threadpool(route, request)
         except EngineError as error:
-            return JSONResponse({"error": str(error)}, _status_of(error), NEVER_STORE)
+            return JSONResponse({"error": Home.find().unnamed(str(error))}, _status_of(error), NEVER_STORE)
 
     return answer
 
@@ -197,7 +197,7 @@ def _shared(route: Callable[[Request], Any]) -> Callable[[Request], Any]:
         try:
             found: Response = await route(request)
         except EngineError as error:
-            return JSONResponse({"error": str(error)}, _status_of(error), NEVER_STORE)
+            return JSONResponse({"error": Home.find().unnamed(str(error))}, _status_of(error), NEVER_STORE)
         return found
 
     return answer

@@ -82,7 +82,7 @@ def notes(run: Run, reader: Reader) -> None:
     if not person.may("note", [run.owner]):
         _noted(run)
         return
-    name = st.text_input("Name", value=run.name, key=f"name-{run.id}", max_chars=200, placeholder="What lists call it beside its experiment.")
+    name = st.text_input("Name", value=run.name, key=f"name-{run.id}", placeholder="What lists call it beside its experiment.")
     tags = st.text_input("Tags, apart by commas", value=", ".join(run.tags), key=f"tags-{run.id}", help="Words that the search on Runs and Results finds.")
     text = st.text_area("Note", value=run.note, key=f"note-{run.id}", max_chars=4_000, placeholder="What this run showed, for whoever finds it later.")
     if st.button("Save", key=f"save-{run.id}"):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import allowed, dialogs, person
-from app.asking import command
+from app.asking import command, told
 from app.forms import label_of
 from app.markup import as_text
 from app.sweep_numbers import experiment_of
@@ -92,12 +92,12 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         if more or seeds or draws:
             count = len(plan_more(sweep, runs, more, seeds, draws)[0].cells)
     except EngineError as error:
-        st.markdown(f":red[{as_text(str(error))}]")
+        st.markdown(f":red[{as_text(told(error))}]")
     if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):
         try:
             extend_sweep(Home.find(), sweep.id, more, seeds, draws, owner=person.whoever())
         except EngineError as error:
-            st.error(as_text(str(error)))
+            st.error(as_text(told(error)))
         else:
             st.rerun()
 

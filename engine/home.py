@@ -119,6 +119,7 @@ class Home:
         """Return a sentence without this home's paths, for those who need not know where it lies."""
         for named in (f" in {self.database}", f" {self.database}"):
             sentence = sentence.replace(named, "")
+        sentence = sentence.replace(f"he home {self.path} ", "he home ")
         return sentence.replace(str(self.path), "the home")
 
 

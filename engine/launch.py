@@ -8,10 +8,12 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import Reader, Run, Store
+from engine.store.commands import checked_name
 from engine.store.launch_keys import LaunchKey
 from engine.terms import USUAL, Terms
 
 PAGE_TIMEOUT_S = 2.0
+OWNER_LENGTH = 60
 
 
 def launch(
@@ -39,7 +41,7 @@ def launch(
         found.preset(preset)
     owner = owner_of(owner)
     asked = demand(config, machine())
-    settings, title = config.model_dump(mode="json"), title.strip()[:120]
+    settings, title = config.model_dump(mode="json"), title if parent_id else checked_name(title)
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.add_run(
             name,
@@ -58,8 +60,10 @@ def launch(
 def owner_of(name: str) -> str:
     """Return a name as runs carry it; raises ConfigError for none."""
     if not name.strip():
-        raise ConfigError([Problem("owner", "A run needs an owner: give a name of 1 to 60 characters.")])
-    return name.strip()[:60]
+        raise ConfigError([Problem("owner", f"A run needs an owner: give a name of 1 to {OWNER_LENGTH} characters.")])
+    if len(name.strip()) > OWNER_LENGTH:
+        raise ConfigError([Problem("owner", f"owner must have at most {OWNER_LENGTH} characters, got {len(name.strip()):,}. Shorten it.")])
+    return name.strip()
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:

@@ -13,6 +13,7 @@ from engine.launch import PAGE_TIMEOUT_S, owner_of
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
 from engine.store import NewRun, Store
+from engine.store.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps import SEED
 from engine.sweep_draw import Draw, combinations
 from engine.sweep_values import MOST_RUNS, checked, told
@@ -89,7 +90,7 @@ def launch_sweep(
     """
     if preset:
         experiment(name).preset(preset)
-    owner, title = owner_of(owner), title.strip()[:120]
+    owner, title = owner_of(owner), checked_name(title)
     if stop_after is not None and stop_after < 1:
         raise ConfigError([Problem("stop_after", f"stop_after must be at least 1, got {stop_after}. Leave it out to go on whatever fails.")])
     planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
@@ -155,7 +156,13 @@ class SweepOrder:
 def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:
     """Return cells as the store queues them; raises DeviceError for one that could never run here."""
     here = machine()
-    return [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), f"{title}: {cell.name}" if title else cell.name) for cell in cells]
+    return [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name)) for cell in cells]
+
+
+def _name(title: str, cell: str) -> str:
+    """Return what a run of a sweep is called; a title that leaves no room for its cell is cut, which the name shows."""
+    room = max(1, NAME_LENGTH - len(cell) - len(": "))
+    return f"{title if len(title) <= room else f'{title[: room - 1]}…'}: {cell}" if title else cell
 
 
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

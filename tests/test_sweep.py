@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
+from engine.duel.launching import launch_duel
 from engine.errors import ConfigError, DeviceError, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
+from engine.launch import launch, retry
 from engine.registry import EXPERIMENTS, experiment
-from engine.store import Reader
+from engine.store import Reader, Store
 from engine.sweep import launch_sweep, plan
 from engine.sweep_values import MOST_RUNS, read_values, usual_values
+from tests.app.duel_labs import duel_of
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,42 @@ def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> N
     assert runs[0].name == "speed: trainers 1, seed 0"
     assert {run.config["dataset"] for run in runs} == {"digits"}
     HogwildConfig.check(runs[0].config)
+
+
+def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(home: Home) -> None:
+    settings = experiment("hogwild").preset("quick").settings
+    config, longest = experiment("hogwild").config.check(settings), "x" * 199 + "y"
+    sentence = "name must have at most 200 characters, got 201. Shorten it."
+    for order in (
+        lambda name: launch(home, "hogwild", config, owner="Ada", title=name),
+        lambda name: launch_sweep(home, "hogwild", settings, {"trainers": [1, 2]}, 1, owner="Ada", title=name),
+        lambda name: launch_duel(home, duel_of("hogwild", "sync_sgd"), owner="Ada", title=name),
+    ):
+        with pytest.raises(ConfigError) as told:
+            order(longest + "z")
+        assert str(told.value) == sentence
+        order(f" {longest} ")
+    with Reader.open(home) as reader:
+        runs = [run.name for run in reader.runs(experiment="hogwild", owner="Ada") if run.name.startswith("x")]
+        assert {reader.sweep(1).name, reader.duel(1).name, runs[-1]} == {longest}
+        of_sweep = [run.name for run in reader.sweep_runs(1)]
+    assert [name.partition("…: ")[2] for name in of_sweep] == ["trainers 1, seed 0", "trainers 2, seed 0"], "the cut shows"
+    assert {len(name) for name in of_sweep} == {200}
+
+
+def test_an_owner_whose_name_is_too_long_is_no_one_elses_shortened(home: Home) -> None:
+    with pytest.raises(ConfigError, match="owner must have at most 60 characters, got 61"):
+        launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="a" * 61)
+
+
+def test_a_repeated_run_keeps_a_long_name(home: Home) -> None:
+    run_id = launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="Ada")
+    with Store.open(home) as store:
+        store.rename(run_id, "x" * 200, by="Ada")
+        store.request_cancel(run_id, by="Ada")
+    again = retry(home, run_id, owner="Ada")
+    with Reader.open(home) as reader:
+        assert reader.run(again).name == "x" * 200
 
 
 def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

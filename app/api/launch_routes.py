@@ -17,6 +17,7 @@ from engine.launch import launch
 from engine.registry import experiment
 from engine.store import Reader, Status, Store
 from engine.store.clock import now
+from engine.store.commands import NAME_LENGTH
 from engine.store.launch_keys import LONGEST, LaunchKey
 from engine.terms import Terms
 
@@ -44,7 +45,7 @@ class Submission(Body):
     experiment: str = Field(min_length=1, max_length=100, description="The method's name; GET /experiments lists them.")
     preset: str | None = Field(None, max_length=100, description="A named config to start from; without one, the defaults.")
     config: dict[str, JsonValue] = Field({}, description="Settings that differ from it; GET /experiments/{name} has their bounds as a JSON schema.")
-    title: str = Field("", max_length=120, description="What you call the run.")
+    title: str = Field("", max_length=NAME_LENGTH, description="What you call the run.")
     terms: TermsTold = Field(TermsTold(), description="What the run asks for beside its config.")
     owner: Owner = None
 

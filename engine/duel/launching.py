@@ -11,6 +11,7 @@ from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.runtime.machine import demand, machine
 from engine.store import NewDuelRun, NewRun, Reader, Store
+from engine.store.commands import checked_name
 from engine.store.records import ENDED
 from engine.sweep_values import value_in_words
 from engine.terms import Terms
@@ -28,7 +29,7 @@ def launch_duel(home: Home, duel: Duel, *, owner: str, title: str = "", terms: T
     runs = new_runs(duel, tuning_cells(duel))
     judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # what breaks a rule there is better said now
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_duel(duel.as_json(), runs, owner=owner, name=title.strip()[:120], exclusive=duel.exclusive, terms=terms.checked())
+        return store.add_duel(duel.as_json(), runs, owner=owner, name=checked_name(title), exclusive=duel.exclusive, terms=terms.checked())
 
 
 def go_on(reader: Reader, store: Store, duel_id: int) -> bool:

@@ -105,7 +105,7 @@ class Commands(Sharing, Telling, LaunchKeys):
     @command("rename", "run")
     def rename(self, run_id: int, name: str, *, by: str) -> None:
         """Give the run another name; raises ConfigError for one that is too long."""
-        name = _checked("name", name, NAME_LENGTH)
+        name = checked_name(name)
         self._edit(run_id, "renamed", by, name, "UPDATE runs SET name = ? WHERE id = ?", [name, run_id])
 
     def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
@@ -220,9 +220,14 @@ def checked_tag(tag: str) -> str:
     return tag
 
 
+def checked_name(text: str) -> str:
+    """Return the name of a run, sweep or duel without blanks round it; raises ConfigError where it is too long."""
+    return _checked("name", text, NAME_LENGTH)
+
+
 def _checked(field: str, text: str, most: int) -> str:
     """Return the text without blanks round it; raises ConfigError where it is too long."""
     text = storable(text).strip()
     if len(text) > most:
-        raise ConfigError([Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}.")])
+        raise ConfigError([Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}. Shorten it.")])
     return text

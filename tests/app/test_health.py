@@ -70,3 +70,4 @@ def test_sentences_lose_the_homes_paths_and_nothing_else(tmp_path: Path) -> None
         "No run has the id 9. The list command shows which there are."
     )
     assert home.unnamed(f"See {home.runner_log}.") == "See the home/runner.log."
+    assert home.unnamed(f"The home {home.path} can't be made.") == "The home can't be made."

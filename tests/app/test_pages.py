@@ -80,6 +80,13 @@ def test_a_link_to_no_run_is_a_sentence(home: Home, lab: dict[Status, int], want
     assert word in said(test).replace("\\", "")
 
 
+@pytest.mark.parametrize("page", ["run", "sweep", "duel", "compare"])
+def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: str) -> None:
+    test = opened(page, {"runs" if page == "compare" else page: "99"})
+    assert "99" in said(test)
+    assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test).replace("\\", "")]
+
+
 def test_an_empty_lab_is_offered_a_quick_run_that_says_what_it_reaches(home: Home) -> None:
     test = opened("launch")
     assert any(button.label == "Run quick Hogwild!" for button in test.button)

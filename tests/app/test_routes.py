@@ -142,10 +142,11 @@ def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, ho
         ("/api/log?run=99&source=worker", 404, "No run has the id 99"),
     ],
 )
-def test_nonsense_is_answered_by_a_sentence(client: Client, lab: Lab, address: str, status: int, word: str) -> None:
+def test_nonsense_is_answered_by_a_sentence(client: Client, lab: Lab, home: Home, address: str, status: int, word: str) -> None:
     answer = client.get(address)
     assert answer.status_code == status
     assert word in answer.json()["error"]
+    assert str(home.path) not in answer.json()["error"]
 
 
 def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read(client: Client, home: Home) -> None:
