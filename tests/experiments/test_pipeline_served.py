@@ -1,11 +1,20 @@
-"""How a stage of mode rpc accounts for backwards that distributed autograd carries out in two threads at a time."""
+"""How a stage of mode rpc orders forwards that come in several threads, and accounts for backwards that come in two at a time."""
 
 import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from engine.experiments.pipeline.served import Backwards
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.served import Backwards, Served, Turns
+from engine.experiments.pipeline.stage import Stage
+from engine.recorder import MemoryRecorder
+from engine.runtime.rank import Rank
 
 
 class Work:
@@ -24,6 +33,45 @@ class Work:
         yield
         self.told.append(f"-{micro_batch}")
         self.on.remove(micro_batch)
+
+
+class Reference:
+    """Stands for a remote reference to activations that are there at once."""
+
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
+
+    def to_here(self) -> Tensor:
+        return self.value
+
+
+def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> None:
+    config = PipelineConfig.check({"mode": "rpc", "model": "small_resnet", "splits": 4, "batch_size": 8, "image_size": 32, "batch_norm": "micro_batch"})
+    inputs = [torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(number)) for number in range(4)]
+    plain, norm = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    for each in inputs:
+        plain(each)
+    rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
+    stage = Served(rank, Stage(config, 0, [norm], rank.device))
+    threads = [threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)]
+    for thread in threads:
+        thread.start()
+        thread.join(0.2 if thread is not threads[-1] else 20)  # each comes before the next one is asked
+    for thread in threads:
+        thread.join(20)
+    stage.check()
+    assert torch.equal(norm.running_mean, plain.running_mean)
+    assert torch.equal(norm.running_var, plain.running_var)
+
+
+def test_a_forward_that_fails_holds_up_no_other() -> None:
+    turns = Turns(2)
+    with pytest.raises(ValueError, match="no"), turns.of(0):
+        raise ValueError("no")
+    with turns.of(1), pytest.raises(ValueError, match="never"):
+        raise ValueError("never")
+    with turns.of(0):
+        pass
 
 
 def told(*happened: int) -> str:

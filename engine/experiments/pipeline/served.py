@@ -44,13 +44,13 @@ def place() -> "Served":
 
 
 class Served:
-    """A stage that is asked by remote calls; they come in several threads, and take turns."""
+    """A stage that is asked by remote calls; they come in several threads and take turns, forwards in the order of their micro-batches."""
 
     def __init__(self, rank: Rank, stage: Stage) -> None:
         self.rank = rank
         self.stage = stage
         self.timing = Timing(rank.recorder, stage.config, stage.number, rank.device)
-        self.turn = threading.Lock()
+        self.turns = Turns(stage.config.splits)
         self.failure: BaseException | None = None
         self.done = threading.Event()
         self.backwards = Backwards(lambda micro_batch: self._at_work("backward", micro_batch))
@@ -102,7 +102,7 @@ class Served:
         arrived: Tensor = inputs.to_here()
         arrived = arrived.to(self.rank.device)
         stage = self.stage
-        with self.turn, self._kept(), self._at_work("forward", micro_batch):
+        with self.turns.of(micro_batch), self._kept(), self._at_work("forward", micro_batch):
             with named(stage.role, "forward", stage.batch, micro_batch), stage.memory.kept(micro_batch):
                 outputs: Tensor = stage.net(arrived)
             self._watch_backward(arrived, outputs, micro_batch)
@@ -145,7 +145,7 @@ class Served:
     def test(self, inputs: Any) -> Tensor:
         """Return the activations of images that are only tested on."""
         arrived: Tensor = inputs.to_here()
-        with self.turn, self._kept():
+        with self.turns.any(), self._kept():
             outputs = self.stage.test(arrived.to(self.rank.device))
             self._count(arrived, outputs)
             return self._given(outputs)
@@ -161,6 +161,35 @@ class Served:
     def end(self) -> None:
         """Let the stage's own thread end."""
         self.done.set()
+
+
+class Turns:
+    """Lets calls go one at a time, whichever thread they come in.
+
+    Those of a batch's micro-batches go in order, since batch-norm's running statistics depend on it.
+    """
+
+    def __init__(self, splits: int) -> None:
+        self._splits = splits
+        self._next = 0
+        self._free = threading.Condition()
+
+    @contextmanager
+    def of(self, micro_batch: int) -> Iterator[None]:
+        """Wait until all micro-batches before this one have had their turn, and take the next."""
+        with self._free:
+            self._free.wait_for(lambda: self._next == micro_batch)
+            try:
+                yield
+            finally:  # the turn of one that failed is over too
+                self._next = (self._next + 1) % self._splits
+                self._free.notify_all()
+
+    @contextmanager
+    def any(self) -> Iterator[None]:
+        """Take a turn between two others."""
+        with self._free:
+            yield
 
 
 class Backwards:
