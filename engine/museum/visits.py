@@ -1,6 +1,6 @@
 """What the store knows of the exhibits: the newest run that showed each of them, anyone's. Torch-free."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.museum import SIGNS
@@ -61,12 +61,20 @@ def _runs(reader: Reader) -> Iterator[RunRow]:
 
 def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
     events, summaries = reader.events(run.id), reader.summaries(run.id)
-    ended = [(sign, told) for sign in wanted if HELD in (told := heard(events, sign)) and (BROKEN in told or UNSEEN in told)]
+    measured = {(each.metric, each.rank) for each in summaries}
+    ended = [
+        (sign, told) for sign in wanted if HELD in (told := heard(events, sign)) and (BROKEN in told or UNSEEN in told) and _of_this_version(sign, measured)
+    ]
     series = reader.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
     for sign, told in ended:
         errors = {"wrong": told.get(ERROR, "")}
         outcomes = {way: _outcome(sign, rank, summaries, series, errors.get(way, "")) for rank, way in enumerate(WAYS)}
         yield Visit(sign, run, outcomes, told.get(BROKEN, ""), told.get(UNSEEN, ""))
+
+
+def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -> bool:
+    """Tell whether a run has the numbers that the exhibit measures now; one from before it changed showed something else."""
+    return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
 
 
 def _outcome(sign: Sign, rank: int, summaries: list[Summary], series: list[Series], error: str) -> Outcome:

@@ -21,8 +21,13 @@ def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
         return store.add_run("fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()))
 
 
-def visited(home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, owner: str = "Ada") -> int:
-    """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the first number of each is 7 the right way and `wrong` the wrong one."""
+def visited(
+    home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, owner: str = "Ada", older: bool = False
+) -> int:
+    """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the numbers of each are 7 the right way and `wrong` the wrong one.
+
+    An `older` run has numbers that these exhibits do not measure any more.
+    """
     run_id = queued(home, exhibit, owner)
     with Store.open(home) as store:
         store.claim(run_id, worker(), [])
@@ -32,7 +37,7 @@ def visited(home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.
         for name in shown:
             found = sign(name)
             for rank, value in enumerate((7.0, wrong)):
-                numbers = [Point(found.metric_of(number), 1, value, 1.0) for number in found.numbers]
+                numbers = [Point(f"{found.metric}.gone" if older else found.metric_of(number), 1, value, 1.0) for number in found.numbers]
                 store.write(run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])])
             store.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
             store.add_event(run_id, BROKEN if caught else UNSEEN, "worker", told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."))

@@ -34,6 +34,16 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home) 
     assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == ("fault_museum", "Ada", "all", "all", 2)
 
 
+def test_a_run_from_before_an_exhibit_changed_is_not_shown_under_its_new_sign(home: Home) -> None:
+    visited(home, "live_reply", ["live_reply"], older=True)
+    with Reader.open(home) as reader:
+        assert museum(reader).visits == {}
+    kept = visited(home, "live_reply", ["live_reply"])
+    visited(home, "live_reply", ["live_reply"], older=True)
+    with Reader.open(home) as reader:
+        assert museum(reader).visits["live_reply"].run.id == kept
+
+
 @pytest.mark.parametrize("system", systems())
 def test_a_system_shows_its_exhibits_in_words_and_code_before_any_run(home: Home, system: str) -> None:
     test = opened("museum", {"system": experiment(system).title})
