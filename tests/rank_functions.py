@@ -127,3 +127,13 @@ def kill_the_fork_server(rank: Rank, number: int) -> None:
     if rank.index == 0:
         os.kill(os.getppid(), number)
     time.sleep(60)
+
+
+def take_too_much_memory(rank: Rank, how: str) -> None:
+    """Allocate more than a limit allows: in torch, or in C++ code whose exception ends the process."""
+    rank.ready()
+    resource.setrlimit(resource.RLIMIT_AS, (2**33, resource.RLIM_INFINITY))
+    if how == "raise":
+        torch.empty(2**33)
+    os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+    os.abort()

@@ -15,6 +15,7 @@ from engine.doctor.finding import Finding, State
 from engine.home import ROOT, Home
 from engine.limits import ALLOW_HOST_NETWORK
 from engine.runtime.isolation import LEVEL_WORDS, machine_level
+from engine.runtime.memory import memory_limit
 
 GB = 2**30
 MB = 2**20
@@ -31,6 +32,8 @@ def cores_and_memory() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = min(psutil.virtual_memory().available, _group_limit())
     text = f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free, enough for about {free // (RANK_MB * MB)} ranks."
+    if limit := memory_limit():
+        return Finding("cores and memory", "warn", f"{text} {limit}", "Start Parallab without that limit: what a process maps is several times what it uses.")
     if free < 3 * RANK_MB * MB:
         return Finding("cores and memory", "warn", text, "A run of two ranks takes about 2 GB: close other programs, or give the container more memory.")
     return Finding("cores and memory", "ok", text)

@@ -12,6 +12,7 @@ from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.runtime.launcher import Launcher
+from engine.runtime.memory import memory_cause
 from engine.runtime.processes import boot_id, identity, is_foreign, uptime_s
 from engine.runtime.remains import Cleared, Footprint, clear, look
 from engine.store import Store
@@ -131,8 +132,9 @@ class Endings:
         elif run.begun_at is None and run.starts < MAX_STARTS:
             self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
         elif run.begun_at is None:
-            cause = f"{who} before it began, {MAX_STARTS} times. The doctor command says what is missing."
-            self.store.end(run.id, "failed", cause, error=self.launcher.failure())
+            last_words = self.launcher.failure()
+            why = memory_cause(last_words) or " The doctor command says what is missing."
+            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words)
         else:
             self._lose(run, f"{who} while the run was on. What it had recorded is kept.{remains}")
 

@@ -27,6 +27,7 @@ from engine.recorder import Recorder
 from engine.runtime import fork_server
 from engine.runtime.isolation import ListenRule, obey
 from engine.runtime.meeting_files import LOCK_SUFFIX
+from engine.runtime.memory import limit_met, memory_cause, words_of
 from engine.runtime.processes import die_with_parent
 from engine.runtime.recording import ChannelRecorder, Flush
 from engine.seeding import DROPOUT, seed_of
@@ -230,9 +231,11 @@ def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done 
 
 
 def _sentence(role: str, error: BaseException) -> str:
+    words = words_of(error)
     if isinstance(error, EngineError):
-        return str(error)
-    return f"{role} raised {type(error).__name__}: {error}".rstrip(": ")
+        return f"{error}{limit_met(words)}"
+    cause = memory_cause(words)
+    return f"{role} raised {type(error).__name__}: {error}".rstrip(": ") + (f".{cause}" if cause else "")
 
 
 def _settle(plan: RankPlan) -> None:

@@ -15,6 +15,7 @@ from engine.errors import EngineError, RankFailed, StoreBusy, StoreFull
 from engine.recorder import Point
 from engine.runtime import fork_server
 from engine.runtime.members import Member
+from engine.runtime.memory import memory_cause
 from engine.runtime.patience import PATIENCE_S, patiently
 from engine.runtime.processes import describe_exit
 from engine.runtime.rank import Done, Failed, Go, Hello, Meeting, Said
@@ -161,7 +162,8 @@ class Watch:
             self.departed[member.plan.index] = 1
             self.sink.event("rank lost", f"{sentence} The others go on.")
             return
-        member.failure = RankFailed(member.role, sentence, _tail(self.folder / "logs" / f"{member.role}.log"))
+        last_words = _tail(self.folder / "logs" / f"{member.role}.log")
+        member.failure = RankFailed(member.role, f"{sentence}{memory_cause(last_words)}", last_words)
         member.failed_at, member.state = time.monotonic(), "failed"
 
     def _lose_all(self, first: Member, sentence: str) -> None:

@@ -31,6 +31,7 @@ from engine.runtime.ending import stopped_because
 from engine.runtime.environment import environment
 from engine.runtime.launcher import a_run_waits
 from engine.runtime.logs import log_to_stdout
+from engine.runtime.memory import limit_met, memory_cause, words_of
 from engine.runtime.patience import patiently
 from engine.runtime.presence import announce, lives
 from engine.runtime.processes import me, uptime_s
@@ -180,10 +181,11 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     except RankFailed as failure:
         return "failed", str(failure), failure.traceback
     except EngineError as failure:
-        return "failed", str(failure), ""
+        return "failed", f"{failure}{limit_met(words_of(failure))}", ""
     except BaseException as failure:
         log.exception("the worker failed")
-        return "failed", f"The worker raised {type(failure).__name__}: {failure}", traceback.format_exc()
+        cause = memory_cause(words_of(failure))
+        return "failed", f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}", traceback.format_exc()
     return "finished", "All ranks ended their work.", ""
 
 

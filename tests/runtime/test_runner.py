@@ -27,6 +27,7 @@ class PaperLauncher:
     warm: bool = True
     next_pid: int = 10_000_000  # above any pid that Linux hands out
     reserved: int = 0
+    last_words: str = "no torch here"
 
     def reserve(self) -> ProcessIdentity:
         self.reserved += 1
@@ -45,7 +46,7 @@ class PaperLauncher:
             self.ended[worker.pid] = "was killed by signal 9 (SIGKILL)"
 
     def failure(self) -> str:
-        return "no torch here"
+        return self.last_words
 
 
 @pytest.fixture
@@ -144,6 +145,17 @@ def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_a
     runner.step()
     assert run_of(runner, run_id).status == "failed"
     assert run_of(runner, run_id).error == "no torch here"
+    assert run_of(runner, run_id).cause.endswith("before it began, 3 times. The doctor command says what is missing.")
+
+
+def test_workers_that_cannot_load_torch_for_want_of_memory_name_memory(runner: Runner, queue: Callable[..., int]) -> None:
+    paper(runner).last_words = "ImportError: libtorch_cpu.so: failed to map segment from shared object"
+    run_id = queue()
+    for _ in range(MAX_STARTS):
+        runner.step()
+        paper(runner).ended[paper(runner).submitted[run_id].pid] = "exited with code 1"
+    runner.step()
+    assert "exited with code 1 before it began, 3 times. Memory ran out." in run_of(runner, run_id).cause
 
 
 def test_a_run_of_an_earlier_boot_is_lost_even_where_its_pid_is_in_use(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
