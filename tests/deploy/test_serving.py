@@ -119,6 +119,7 @@ def test_what_the_environment_asks_for_is_read(home: Home) -> None:
         (("127.0.0.1", 8501), ("192.0.2.7", 0), False),
         (("192.0.2.1", 8501), ("127.0.0.1", 9), False),
         (("127.0.0.1", 8501), ("unknown", 0), False),
+        (("testserver", 80), ("127.0.0.1", 9), False),
         (("/run/socket", None), None, True),
     ],
 )
