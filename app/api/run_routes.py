@@ -87,7 +87,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
     """Return a run with all that is told of it, inside a snapshot; raises NoSuchRun."""
     found = reader.run(run_id)
     same = {name: getattr(found, name) for name in RunInFull.model_fields if hasattr(found, name)}
-    told = same | vars(reader.entry(run_id)) | {"progress_done": found.progress_done, "progress_total": found.progress_total}
+    told = vars(reader.entry(run_id)) | same | {"progress_done": found.progress_done, "progress_total": found.progress_total}
     return RunInFull(
         **{name: value for name, value in told.items() if name in RunInFull.model_fields and name not in ("demand", "terms")},
         demand=Demanded.model_validate(found.demand),

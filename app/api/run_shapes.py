@@ -31,7 +31,10 @@ class RunEntry(Shape):
     time_before_s: Number = Field(description="Seconds of training of the runs that it goes on from.")
     sweep_id: Id | None = Field(description="The sweep that it is part of.")
     seeding: int = Field(ge=1, description="The rule that it drew random numbers by: 1 seed + rank, 2 streams. Runs of different rules are no repetitions.")
-    config: dict[str, Any] = Field(description="All settings; GET /experiments/{name} says what each means.")
+    config: dict[str, Any] = Field(
+        description="All settings; GET /experiments/{name} says what each means. Of one that is longer than 16 KB a list has a part, and in it '(left out)' "
+        "says how many are missing; GET /runs/{id} has all."
+    )
     last: Numbers = Field(description="The last value of each metric, the mean over ranks where only ranks recorded it. GET /metric-names says units.")
     best: Numbers = Field(description="The best value of each metric that has a better side.")
     mean: Numbers = Field(description="The mean of all values of each metric.")

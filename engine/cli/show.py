@@ -56,8 +56,9 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
     """Return all that the run's page shows, as plain values."""
     run = reader.run(run_id)
     found = {
-        **plain(run),
         **summary(reader, run_id),
+        **plain(run),
+        "config": reader.whole_config(run_id) or run.config,
         "pid": run.worker.pid if run.worker else None,
         "resumed_as": reader.resumed_as(run_id),
         "retried_as": reader.retried_as(run_id),

@@ -12,6 +12,7 @@ from typing import Any
 from engine.errors import ImportRefused
 from engine.store.buckets import rebuild
 from engine.store.clock import now
+from engine.store.configs import keep_whole, listed
 from engine.store.connection import Connected
 from engine.store.origins import Origin
 from engine.store.parcels import NO_LONGER, Part, columns_of
@@ -125,7 +126,7 @@ def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | N
         sweeps.hold(part)
     elif part.table == "runs":
         keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
-        _insert(connection, part, keys, {"version": _VERSION, "place": _PLACE})
+        _insert(connection, replace(part, rows=_shortened(connection, part, ids)), keys, {"version": _VERSION, "place": _PLACE})
     elif part.table == "metrics":
         _insert(connection, replace(part, rows=_numbered(connection, part, ids, metrics)), {}, {})
     elif part.table == "points":
@@ -154,6 +155,17 @@ def _without(part: Part, names: Sequence[str]) -> Part:
         return part
     kept = [place for place, name in enumerate(part.columns) if name not in names]
     return Part(part.table, tuple(part.columns[place] for place in kept), ([row[place] for place in kept] for row in part.rows))
+
+
+def _shortened(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None]) -> Iterator[list[Any]]:
+    """Yield the rows of runs with as much of their configs as a row holds; the whole of a longer one is kept beside them."""
+    at_id, at_config = part.columns.index("id"), part.columns.index("config")
+    for row in part.rows:
+        values = list(row)
+        if (run_id := ids[values[at_id]]) is not None:
+            keep_whole(connection, run_id, values[at_config])
+            values[at_config] = listed(values[at_config])
+        yield values
 
 
 def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> Iterator[list[Any]]:

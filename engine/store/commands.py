@@ -8,6 +8,7 @@ from engine.errors import ConfigError, Problem, WrongStatus
 from engine.home import named_data
 from engine.seeding import SEEDING
 from engine.store.clock import now
+from engine.store.configs import keep_whole, listed
 from engine.store.connection import Row
 from engine.store.guarding import command, storable
 from engine.store.launch_keys import LaunchKey, LaunchKeys
@@ -141,6 +142,7 @@ class Commands(Sharing, Telling, LaunchKeys):
         """
         terms = self._cut(terms, owner)
         data_folder = data_folder or named_data() or self._data_folder(parent_id)
+        whole = json.dumps(dict(config))
         cursor = self.connection.execute(
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
@@ -148,13 +150,14 @@ class Commands(Sharing, Telling, LaunchKeys):
             " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
-                *(experiment, preset, name, owner, json.dumps(dict(config))),
+                *(experiment, preset, name, owner, listed(whole)),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
                 *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt, SEEDING, data_folder),
             ],
         )
         run_id = cursor.lastrowid
         assert run_id is not None
+        keep_whole(self.connection, run_id, whole)
         self._note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
         return run_id
 

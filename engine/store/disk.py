@@ -1,16 +1,18 @@
-"""How much disk each run takes: its folder, as the runner measured it, and its points in the store. What people hold is summed up from these rows."""
+"""How much disk each run takes: its folder, as the runner measured it, its points and its texts in the store. What people hold is summed up from these rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.store.configs import TEXT_BYTES
 from engine.store.connection import Writing
 from engine.store.points import POINT_BYTES
 
 _CHANGED = "SELECT id, version FROM runs WHERE version > (SELECT coalesce(max(version), 0) FROM disk) ORDER BY version LIMIT ?"
 _NOTE = (
-    "INSERT INTO disk (run_id, version, file_bytes, point_bytes) SELECT id, ?2, ?3,"
-    f" {POINT_BYTES} * (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id) FROM runs WHERE id = ?1"
-    " ON CONFLICT (run_id) DO UPDATE SET version = excluded.version, file_bytes = excluded.file_bytes, point_bytes = excluded.point_bytes"
+    "INSERT INTO disk (run_id, version, file_bytes, point_bytes, text_bytes) SELECT id, ?2, ?3,"
+    f" {POINT_BYTES} * (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id), {TEXT_BYTES} FROM runs WHERE id = ?1"
+    " ON CONFLICT (run_id) DO UPDATE SET version = excluded.version, file_bytes = excluded.file_bytes, point_bytes = excluded.point_bytes,"
+    " text_bytes = excluded.text_bytes"
 )
 
 

@@ -60,10 +60,13 @@ def parts_of(reader: Connected, run_ids: Sequence[int]) -> Iterator[Part]:
     for table in TABLES[1:]:
         columns = columns_of(reader.connection, table)
         within = _OF_POINTS if table == "points" else f"{'id' if table == 'runs' else 'run_id'} IN (SELECT value FROM json_each(?))"
+        wanted = ", ".join(
+            "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)" if name == "config" else name for name in columns
+        )
         cursor = reader.connection.cursor()
         cursor.row_factory = None
         order = _ORDER.get(table, "run_id")
-        yield Part(table, columns, cursor.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE {within} ORDER BY {order}", [chosen]))
+        yield Part(table, columns, cursor.execute(f"SELECT {wanted} FROM {table} WHERE {within} ORDER BY {order}", [chosen]))
 
 
 def _sweeps(reader: Connected, run_ids: str) -> Iterator[Sequence[Any]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from typing import Any
 
 from engine.recorder import Span
 from engine.store import samples
@@ -88,6 +89,11 @@ class Reader(
         """Return the run with all those that it goes back to and all that go back to it, oldest first, each with its status."""
         with self.told():
             return [(row["id"], row["status"]) for row in self.connection.execute(_CHAIN, {"run": run_id})]
+
+    def whole_config(self, run_id: int) -> dict[str, Any] | None:
+        """Return a config that is longer than a run's row holds, whatever its length; None for any other."""
+        row = self.row("SELECT config FROM long_configs WHERE run_id = ?", [run_id])
+        return dict(json.loads(row["config"])) if row else None
 
     def summaries(self, run_id: int) -> list[Summary]:
         """Return each metric of a run in a row, the whole run's before its ranks'."""

@@ -9,9 +9,10 @@ from typing import Any
 from engine.recorder import Point
 from engine.store.arrivals import arriving, owner_here, reserve
 from engine.store.clock import now
+from engine.store.configs import keep_whole, listed
 from engine.store.guarding import storable
 from engine.store.origins import Kind, Origin
-from engine.store.points import write_points
+from engine.store.points import POINT_BYTES, write_points
 from engine.store.records import Status
 from engine.store.writing import Store
 
@@ -50,6 +51,12 @@ class Recorded:
     environment: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     note: str = ""
+    point_count: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the run takes in the store."""
+        return POINT_BYTES * self.point_count + len(json.dumps(self.config))
 
 
 def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> list[int]:
@@ -60,8 +67,9 @@ def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> li
     with arriving(store, origins) as connection:
         for run_id, run in zip(ids, runs, strict=True):
             owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
-            texts = [storable(text) for text in (run.experiment, run.name, owner, run.status, run.cause, config, environment)]
+            texts = [storable(text) for text in (run.experiment, run.name, owner, run.status, run.cause, listed(config), environment)]
             connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
+            keep_whole(connection, run_id, config)
             points = iter(run.points)
             while batch := list(islice(points, BATCH)):
                 write_points(connection, run_id, [(None, batch)])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from engine.metrics import metric
 from engine.store.clock import seconds_since
+from engine.store.configs import WHOLE
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
 from engine.terms import PRIORITIES, Terms
 
@@ -18,14 +19,14 @@ _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run
 _OF_SWEEP = ", ".join(f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}" for name in ("exclusive", "held"))
 
 RUN = (
-    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}"
+    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, {WHOLE} AS whole_config"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, {_TAGS}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
-"""A list leaves out the columns that can be long: environment and error."""
+"""A list leaves out the columns that can be long: environment, error, and the whole of a long config."""
 
 
 def as_terms(row: sqlite3.Row) -> Terms:
@@ -42,7 +43,7 @@ def as_run(row: sqlite3.Row) -> Run:
     )
     return Run(
         **{name: row[name] for name in same.split()},
-        config=json.loads(row["config"]),
+        config=json.loads(row["whole_config"] or row["config"]),
         demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
         gpus=tuple(json.loads(row["gpu_ids"])),
         worker=_worker(row),

@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.errors import StoreTooNew
 from engine.store.buckets import rebuild
 from engine.store.clock import now
+from engine.store.configs import TEXT_BYTES, move_out
 from engine.store.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
 from engine.store.tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.without_pandas import Database, Migrations
@@ -149,8 +150,14 @@ _LAUNCH_KEYS = """CREATE TABLE launch_keys ( -- launches that a script gave a ke
     PRIMARY KEY (owner, key)
 ) STRICT, WITHOUT ROWID"""
 
+_LONG_CONFIGS = """CREATE TABLE long_configs ( -- the whole of each config that a run's row holds a part of
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, -- the run
+    bytes INTEGER NOT NULL, -- how long it is
+    config TEXT NOT NULL -- all settings, as JSON
+) STRICT"""
+
 LATER_TABLES = (
-    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK, _LAUNCH_KEYS),
+    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK, _LAUNCH_KEYS, _LONG_CONFIGS),
     *NOTICE_TABLES,
 )
 """Tables that later steps add."""
@@ -180,6 +187,7 @@ LATER: dict[str, str] = {
     "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
     "runs.data_folder": "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named none: the runner's then",
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
+    "disk.text_bytes": "what its config, its environment and its error take in the store",
     "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
     "runner.network": "what ranks listen on: namespace, container or host; empty where the runner did not say",
 }
@@ -375,6 +383,16 @@ def data_folders_of_launches(db: Database) -> None:
 def network_of_the_runner(db: Database) -> None:
     """Know what ranks would listen on, so that a launch can be refused before it waits in the queue."""
     db.execute("ALTER TABLE runner ADD COLUMN network TEXT NOT NULL DEFAULT ''")
+
+
+@steps()
+def long_configs(db: Database) -> None:
+    """Keep the rows of runs short, whatever an import brought, and count their texts in what they take of the disk."""
+    db.execute(_LONG_CONFIGS)
+    for (run_id,) in db.execute("SELECT id FROM runs").fetchall():
+        move_out(db.conn, run_id)
+    db.execute("ALTER TABLE disk ADD COLUMN text_bytes INTEGER NOT NULL DEFAULT 0")
+    db.execute(f"UPDATE disk SET text_bytes = (SELECT {TEXT_BYTES} FROM runs WHERE runs.id = disk.run_id)")
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -18,7 +18,7 @@ _RUNS = (
     f" sum(iif(status = 'queued', 0, gpus)) AS gpus FROM runs WHERE status IN ('queued', {_ALIVE}) AND {_OF} GROUP BY owner"
 )
 _DISK = (
-    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(file_bytes + point_bytes) AS bytes FROM disk JOIN runs ON runs.id = disk.run_id"
+    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(file_bytes + point_bytes + text_bytes) AS bytes FROM disk JOIN runs ON runs.id = disk.run_id"
     " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 GROUP BY 1"
 )
 ASK = "or ask an admin of this lab for more."
@@ -124,10 +124,15 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
     return over_disk(mine, person, held)
 
 
-def over_disk(mine: Limits, person: str, held: Held) -> str:
-    """Return why a person may have nothing more kept; empty where they may."""
-    if mine.max_disk_gb is None or held.disk_bytes < mine.max_disk_gb * GB:
+def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str:
+    """Return why a person may have nothing more, or not so many bytes more, kept; empty where they may."""
+    if mine.max_disk_gb is None or held.disk_bytes + more_bytes < mine.max_disk_gb * GB:
         return ""
+    if held.disk_bytes < mine.max_disk_gb * GB:
+        return (
+            f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, and this would take about {more_bytes / GB:,.3g} GB more. "
+            "Import fewer runs, ask an admin of this lab to thin or delete old runs (the gc command), or for more."
+        )
     return (
         f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, so no more can be kept. "
         f"Ask an admin of this lab to thin or delete old runs (the gc command), or for more."

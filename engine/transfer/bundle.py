@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from engine.store import Reader, Store
 from engine.store.arrivals import admit, origin_of, reserve
 from engine.store.clock import now
 from engine.store.parcels import TABLES, Part, parts_of
+from engine.store.points import POINT_BYTES
 from engine.transfer.archives import Members, opened
 from engine.transfer.manifest import NAME, Log, Manifest, Sheet, manifest_of
 from engine.transfer.recognised import Recognised, recognised
@@ -121,14 +122,18 @@ def _write_logs(home: Home, part: Part, packed: zipfile.ZipFile) -> Iterator[Log
         yield Log(run_id=run_id, source=source, member=name, sha256=into.digest.hexdigest())
 
 
-def import_bundle(store: Store, source: Members, *, file: str, by: str) -> Arrived:
-    """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about it is wrong."""
+def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]) -> Arrived:
+    """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about it is wrong.
+
+    `permit_bytes` raises where about so many bytes more may not be kept.
+    """
     about = manifest_of(source)
     _check_members(source, about)
     with Reader.open(store.home) as reader:
         found = recognised(reader, source, about)
     if not found.fresh:
         raise ImportRefused(_all_here(found, file))
+    permit_bytes(_size(source, about) * len(found.fresh) // (len(found.fresh) + len(found.known)))
     ids = dict(zip(found.fresh, reserve(store, len(found.fresh)), strict=True))
     origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
     try:
@@ -139,6 +144,11 @@ def import_bundle(store: Store, source: Members, *, file: str, by: str) -> Arriv
             shutil.rmtree(store.home.run_folder(run_id), ignore_errors=True)
         raise
     return Arrived(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
+
+
+def _size(source: Members, about: Manifest) -> int:
+    """Return about what all of a bundle's runs take here (bytes): their points, texts and logs."""
+    return POINT_BYTES * about.tables["points"].rows + source.size("runs.jsonl") + sum(source.size(log.member) for log in about.logs)
 
 
 def _check_members(source: Members, about: Manifest) -> None:

@@ -1,6 +1,6 @@
 """Takes in a file or folder of runs, whatever program wrote it: a bundle, TensorBoard's event files, MLflow's folder of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import ImportRefused, LimitReached
@@ -20,14 +20,18 @@ MOST_RUNS = 10_000
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
     """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what the file is called by people."""
     store.permit("import", by=by, detail=name or path.name)
-    if sentence := over_disk(limits(store.home).of(by), by, store.held(by)):
-        raise LimitReached(sentence)
+
+    def permit_bytes(more: int) -> None:
+        if sentence := over_disk(limits(store.home).of(by), by, store.held(by), more):
+            raise LimitReached(sentence)
+
+    permit_bytes(0)
     called = (name or path.resolve().name)[:200]
     with members(path) as source:
         if NAME in source.names:
-            return import_bundle(store, source, file=called, by=by)
+            return import_bundle(store, source, file=called, by=by, permit_bytes=permit_bytes)
         runs, notes = _recorded(source, called)
-    return _taken(store, runs, notes, file=called, by=by)
+    return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 
 
 def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
@@ -44,7 +48,7 @@ def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
     )
 
 
-def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file: str, by: str) -> Arrived:
+def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file: str, by: str, permit_bytes: Callable[[int], None]) -> Arrived:
     known: dict[str, int] = {}
     fresh: dict[str, Recorded] = {}
     with Reader.open(store.home) as reader:
@@ -58,6 +62,7 @@ def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file
         there = ", ".join(map(str, sorted(set(known.values()))))
         why = f"All its runs are here already, as {there}." if known else " ".join(notes)
         raise ImportRefused(f"Nothing was imported from {file}. {why}")
+    permit_bytes(sum(run.size_bytes for run in fresh.values()))
     return Arrived(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
 
 

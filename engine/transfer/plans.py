@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.store.configs import MOST_LISTED
 from engine.store.sweeps import SEED
 from engine.sweep import MOST_FIELDS
 from engine.sweep_draw import MOST_FIELDS as MOST_DRAWN
@@ -86,6 +87,8 @@ def _no_part_of(run: Mapping[str, Any], sweep: Mapping[str, Any] | None) -> str:
     if sweep is None:
         return "it is of a sweep that the bundle does not hold"
     config = json.loads(run["config"])
+    if len(run["config"]) > MOST_LISTED:
+        return f"its config has {len(run['config']):,} characters; that of a run of a sweep has at most {MOST_LISTED:,}"
     if run["experiment"] != sweep["experiment"]:
         return "it is of another experiment than its sweep"
     if lacking := [name for name in json.loads(sweep["grid"]) if name not in config or not _is_plain(config[name])]:

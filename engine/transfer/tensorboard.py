@@ -97,6 +97,7 @@ class _Folder:
             original_id=name,
             fingerprint=fingerprint("tensorboard", self.digest.hexdigest()),
             points=self.values.points(begin),
+            point_count=len(self.values),
             created_at=moment(begin),
             ended_at=moment(end),
             seconds=end - begin,

@@ -9,6 +9,7 @@ from pyarrow import parquet
 from engine.metrics import METRICS
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, NewRun, Reader
+from engine.store.configs import LEFT_OUT, MOST_LISTED
 from engine.transfer.curves import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
 from tests.app import labs
@@ -90,6 +91,18 @@ def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> 
     assert [each["role"] for each in told["ranks"]] == ["trainer1", "trainer2"]
     assert told["logs"] == ["worker"]
     assert told["demand"] == vars(run.demand)
+
+
+def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_of_its_own(open_lab: Lab, script: Script) -> None:
+    long = {f"p{number}": "x" * 20_000 for number in range(50)}
+    with open_lab.store() as store:
+        ids = [store.add_run("hogwild", long, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(5)]
+        usual = len(script.get("/runs", limit=5, before=ids[0]).text)
+    answer = script.get("/runs", limit=5)
+    assert [run["id"] for run in answer.json()["runs"]] == ids[::-1]
+    assert len(answer.text) < usual + 5 * MOST_LISTED
+    assert all("50 settings" in run["config"][LEFT_OUT] for run in answer.json()["runs"])
+    assert script.told(f"/runs/{ids[0]}")["config"] == long
 
 
 def test_what_people_wrote_comes_out_as_json_and_nothing_else(open_lab: Lab, script: Script) -> None:

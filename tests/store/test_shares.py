@@ -18,6 +18,8 @@ from engine.terms import USUAL, Terms
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 SIZE = Demand(2, 1, 2, 1)
+TEXTS = len('{"trainers": 2}{}')
+"""Bytes of the config and environment of a run that waits."""
 NEW = [NewRun({"seed": seed, "learning_rate": 0.1}, SIZE, f"seed {seed}") for seed in range(3)]
 LAUNCH = """
 from engine.errors import LimitReached
@@ -44,7 +46,7 @@ def test_what_people_hold_is_counted_by_person(store: Store, reader: Reader, add
     assert store.claim(first, WORKER, ())
     store.note_disk([(run, 1_000) for run in store.unmeasured(10)])
     held = {each.person: each for each in reader.all_held()}
-    assert (held["ada"].running, held["ada"].queued, held["ada"].cores, held["ada"].gpus, held["ada"].disk_bytes) == (1, 1, 2, 0, 2_000)
+    assert (held["ada"].running, held["ada"].queued, held["ada"].cores, held["ada"].gpus, held["ada"].disk_bytes) == (1, 1, 2, 0, 2_000 + 2 * TEXTS)
     assert (held["grace"].running, held["grace"].queued, held["grace"].cores) == (0, 1, 0)
     assert reader.held("ada") == held["ada"] and reader.held("nobody").queued == 0
 
@@ -129,7 +131,7 @@ def test_a_run_that_could_never_start_is_refused(store: Store, home: Home, limit
 def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: Callable[..., int]) -> None:
     run_id = running()
     set_limits(home, Limits(max_disk_gb=0.5))
-    store.note_disk([(run, 499_999_999) for run in store.unmeasured(10)])
+    store.note_disk([(run, 499_999_900) for run in store.unmeasured(10)])
     second = store.add_run("hogwild", {}, owner="ada", demand=SIZE)
     store.touch(run_id)
     store.note_disk([(run, 250_000_000) for run in store.unmeasured(10)])

@@ -1,6 +1,7 @@
 """How much a file of runs may hold: each bound is found out before anything large is built, and named with its number."""
 
 import json
+import os
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -8,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ImportRefused
+from engine.errors import ImportRefused, LimitReached
+from engine.limits import Limits, set_limits
 from engine.store import Store
 from engine.transfer import archives
 from engine.transfer.bounds import MOST_SETTINGS, Room
 from engine.transfer.incoming import import_path
 from tests.transfer import events
-from tests.transfer.test_bundles import changed, counts, row
+from tests.transfer.test_bundles import changed, counts, resign_logs, row
 from tests.transfer.test_other_programs import mlruns
 
 MB = 1 << 20
+
+
+noise = os.urandom
 
 
 def zipped(folder: Path, more: dict[str, bytes]) -> Path:
@@ -52,7 +57,7 @@ def test_parameters_are_bounded_in_number(ours: Store, tmp_path: Path) -> None:
 
 
 def test_parameters_are_bounded_together_and_none_is_read_before_that_is_known(ours: Store, tmp_path: Path) -> None:
-    padding = {f"artifacts/{number}": archives_noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
+    padding = {f"artifacts/{number}": noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
     sentence, held = refused(ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding))
     assert "parameters of '42/0a1b2c' have 20,000,706 bytes" in sentence and "at most 1,048,576" in sentence
     assert held < 5
@@ -63,19 +68,15 @@ def test_tags_are_bounded_like_parameters(ours: Store, tmp_path: Path) -> None:
     assert "tags; at most 1,000" in sentence
 
 
-def archives_noise(size: int) -> bytes:
-    return zipfile.os.urandom(size)  # type: ignore[attr-defined]
-
-
 def test_a_line_without_an_end_is_read_no_further_than_a_line_may_be_long(ours: Store, tmp_path: Path) -> None:
-    digits = archives_noise(6 * MB).translate(bytes(48 + value % 10 for value in range(256)))
+    digits = noise(6 * MB).translate(bytes(48 + value % 10 for value in range(256)))
     sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": digits}))
     assert "'42/0a1b2c/metrics/long', line 1, is longer than 1,000 bytes" in sentence
     assert held < 3
 
 
 def test_what_unpacks_to_a_hundred_times_its_size_is_refused_whatever_lies_beside_it(ours: Store, tmp_path: Path) -> None:
-    sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": archives_noise(2 * MB)}))
+    sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": noise(2 * MB)}))
     assert "Its member '42/0a1b2c/metrics/long' unpacks to" in sentence and "not read" in sentence
     assert held < 3
 
@@ -135,6 +136,19 @@ def test_an_import_has_one_measure_for_all_of_its_runs(
     events.write(tmp_path / "board" / "b" / "events.out.tfevents.1", steps=1)
     path = mlruns(tmp_path) if kind == "mlflow" else tmp_path / "board"
     assert sentence in refused(ours, path)[0]
+
+
+@pytest.mark.parametrize("kind", ["bundle", "mlflow"])
+def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_written(ours: Store, bundle: Path, tmp_path: Path, kind: str) -> None:
+    set_limits(ours.home, Limits(max_disk_gb=0.001))
+    curve = "".join(f"{1_700_000_000_000 + step} 0.5 {step}\n" for step in range(25_000)).encode()
+    path = zipped(tmp_path, {"metrics/curve": curve}) if kind == "mlflow" else changed(bundle, lambda held: held.update({"logs/0.txt": noise(2 * MB)}))
+    if kind == "bundle":
+        resign_logs(path)
+    before = counts(ours)
+    with pytest.raises(LimitReached, match=r"Lin's runs take 0 of 0\.001 GB of disk, and this would take about 0\.00\d+ GB more"):
+        import_path(ours, path, by="Lin")
+    assert counts(ours) == before
 
 
 def test_a_run_as_training_records_it_is_far_from_any_bound(ours: Store, tmp_path: Path) -> None:

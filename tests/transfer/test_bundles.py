@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from engine.cli.show import in_full
 from engine.errors import ImportRefused, WrongStatus
 from engine.home import Home
-from engine.store import Reader, Store, checks
+from engine.store import Demand, Reader, Store, checks
 from engine.transfer import archives
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
@@ -60,6 +60,18 @@ def test_a_run_comes_whole_to_another_store(theirs: Home, bundle: Path, ours: St
     assert len(arrived.ids) == 5 and not arrived.known
     for old, new in zip([1, 2, 3, 4, 9], arrived.ids, strict=True):
         assert told(ours.home, new) == told(theirs, old)
+
+
+def test_a_config_longer_than_a_row_travels_whole(tmp_path: Path, theirs: Home, ours: Store) -> None:
+    config = {f"p{number}": "x" * 400 for number in range(200)} | {"seed": 3}
+    with Store.open(theirs) as store, Reader.open(theirs) as reader:
+        run_id = store.add_run("hogwild", config, owner="Ada", demand=Demand(1, 0, 1, 1))
+        store.request_cancel(run_id, by="Ada")
+        write_bundle(reader, [run_id], tmp_path / "long.zip", by="Ada")
+    (here,) = import_path(ours, tmp_path / "long.zip", by="Lin").ids
+    assert ours.run(here).config == config
+    with Reader.open(ours.home) as reader:
+        assert len(reader.entry(here).config) < 50
 
 
 def test_an_imported_run_says_where_it_comes_from(bundle: Path, ours: Store) -> None:
@@ -154,6 +166,19 @@ def resign(held: dict[str, bytes]) -> None:
         if f"{name}.jsonl" in held:
             sheet["sha256"] = hashlib.sha256(held[f"{name}.jsonl"]).hexdigest()
     held["parallab.json"] = json.dumps(about).encode()
+
+
+def resign_logs(path: Path) -> None:
+    """Write the checksums of a bundle's logs anew."""
+    with zipfile.ZipFile(path) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    about = json.loads(held["parallab.json"])
+    for log in about["logs"]:
+        log["sha256"] = hashlib.sha256(held[log["member"]]).hexdigest()
+    held["parallab.json"] = json.dumps(about).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data)
 
 
 def manifest(**values: object) -> Change:

@@ -1,6 +1,5 @@
 """An import goes on in a process of its own, with limits of memory and time; however that ends, the lab is as it was, or has all of the runs."""
 
-import json
 import os
 import re
 import signal
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +22,8 @@ from engine.transfer import child
 from engine.transfer.child import Allowance, import_in_child
 from engine.transfer.incoming import import_path
 from tests.test_architecture import imports, modules
-from tests.transfer.test_bounds import archives_noise, zipped
-from tests.transfer.test_bundles import changed, counts, told
+from tests.transfer.test_bounds import noise, zipped
+from tests.transfer.test_bundles import changed, counts, resign_logs, told
 
 MB = 1 << 20
 
@@ -70,7 +68,7 @@ def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
 
 
 def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
-    path = zipped(tmp_path, {f"tags/{number}": archives_noise(MB - 2_000) for number in range(1)})
+    path = zipped(tmp_path, {f"tags/{number}": noise(MB - 2_000) for number in range(1)})
     assert re.fullmatch(
         r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import fewer runs at a time\.",
         refusal(ours.home, path, memory_bytes=200_000),
@@ -94,7 +92,7 @@ def test_an_import_that_takes_too_long_is_killed_and_leaves_nothing(bundle: Path
 
 def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folder(bundle: Path, ours: Store) -> None:
     """It is stopped when the first folder is there, then killed."""
-    long = changed(bundle, lambda members: members.update({"logs/0.txt": archives_noise(48 * MB)}), resigned=False)
+    long = changed(bundle, lambda members: members.update({"logs/0.txt": noise(48 * MB)}), resigned=False)
     resign_logs(long)
     seen: list[list[Path]] = []
 
@@ -114,21 +112,6 @@ def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folde
     killing.join()
     assert seen
     assert (counts(ours), list(ours.home.path.glob("runs/*"))) == (before, [])
-
-
-def resign_logs(path: Path) -> None:
-    """Write the checksums of a bundle's logs anew."""
-    import hashlib
-
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    about = json.loads(members["parallab.json"])
-    for log in about["logs"]:
-        log["sha256"] = hashlib.sha256(members[log["member"]]).hexdigest()
-    members["parallab.json"] = json.dumps(about).encode()
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in members.items():
-            file.writestr(name, data)
 
 
 def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,103 @@
+"""Configs that are longer than a list should carry: the run's row holds a part of them, a table of their own all.
+
+Whatever reads many rows (lists, groups, filters) meets the part alone. In it `LEFT_OUT` stands for the settings that are not there, with a digest of
+them, so that two configs that differ are never taken for one.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+MOST_LISTED = 16 << 10
+"""Characters of a config in a run's row; one of ours has a tenth of that."""
+LONGEST_LISTED = 1_000
+"""Of one setting there."""
+MOST_WHOLE = 4 << 20
+"""Bytes up to which a run is read with all of its config; imports of older versions may have left longer ones."""
+LEFT_OUT = "(left out)"
+ALWAYS = "seed"
+WHOLE = f"(SELECT CASE WHEN bytes <= {MOST_WHOLE} THEN config END FROM long_configs WHERE long_configs.run_id = runs.id)"
+"""The whole config of a run; NULL where its row has it, or where it is too long to be read with the run."""
+TEXT_BYTES = (
+    "(length(CAST(config AS BLOB)) + length(CAST(environment AS BLOB)) + length(CAST(error AS BLOB))"
+    " + coalesce((SELECT bytes FROM long_configs WHERE long_configs.run_id = runs.id), 0))"
+)
+"""About what the texts of a run take in the store."""
+_PIECE = 1 << 20
+_ON_ITS_PAGE = "the run's page and GET /runs/{id} have all"
+_BY_COMMAND = "python -m engine show ID --json prints all"
+
+
+def listed(text: str) -> str:
+    """Return what of a config (JSON) a run's row holds: the same text where that is short enough."""
+    if len(text) <= MOST_LISTED:
+        return text
+    config = json.loads(text)
+    return _part(config, len(config), sha256(json.dumps(_beyond(config), sort_keys=True).encode()).hexdigest(), _ON_ITS_PAGE)
+
+
+def keep_whole(connection: sqlite3.Connection, run_id: int, text: str) -> None:
+    """Keep a config that a run's row does not hold, inside a change; the row may come later in it."""
+    if len(text) > MOST_LISTED:
+        connection.execute("INSERT INTO long_configs (run_id, bytes, config) VALUES (?, ?, ?)", [run_id, len(text.encode("utf-8", "backslashreplace")), text])
+
+
+def move_out(connection: sqlite3.Connection, run_id: int) -> None:
+    """Leave the part of a config in its run's row, where that holds a longer one; reads no more than a piece of it at a time."""
+    with connection.blobopen("runs", "config", run_id, readonly=True) as held:
+        size = len(held)
+        if size <= MOST_LISTED:
+            return
+        begin, digest = held.read(_PIECE), sha256()
+        piece = begin
+        while piece:
+            digest.update(piece)
+            piece = held.read(_PIECE)
+    connection.execute("INSERT INTO long_configs (run_id, bytes, config) SELECT id, ?, config FROM runs WHERE id = ?", [size, run_id])
+    (count,) = connection.execute("SELECT count(*) FROM long_configs, json_each(long_configs.config) WHERE run_id = ?", [run_id]).fetchone()
+    where = _ON_ITS_PAGE if size <= MOST_WHOLE else _BY_COMMAND
+    connection.execute("UPDATE runs SET config = ? WHERE id = ?", [_part(_begin_of(begin.decode(errors="ignore")), count, digest.hexdigest(), where), run_id])
+
+
+def _part(config: Mapping[str, Any], count: int, digest: str, where: str) -> str:
+    """Return as JSON the settings that fit a row, and how many of `count` do not."""
+    beyond = _beyond(config)
+    shown = {name: value for name, value in config.items() if name not in beyond}
+    return json.dumps({**shown, LEFT_OUT: f"{count - len(shown):,} settings ({digest[:12]}); {where}"})
+
+
+def _beyond(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that do not fit a row; the seed, which tells the runs of a group apart, always does."""
+    beyond: dict[str, Any] = {}
+    room = MOST_LISTED - 500
+    for name in sorted(config, key=lambda name: name != ALWAYS):
+        size = len(json.dumps({name: config[name]}))
+        if size <= min(room, LONGEST_LISTED):
+            room -= size
+        else:
+            beyond[name] = config[name]
+    return beyond
+
+
+def _begin_of(text: str) -> dict[str, Any]:
+    """Return the settings that the beginning of a JSON object holds whole."""
+    decoder, found = json.JSONDecoder(), dict[str, Any]()
+    at = text.find("{") + 1
+    try:
+        while True:
+            name, at = decoder.raw_decode(text, _next(text, at))
+            value, at = decoder.raw_decode(text, _next(text, at))
+            if not text[at : at + 1].strip():  # a number may go on behind the end
+                return found
+            found[name] = value
+    except ValueError:
+        return found
+
+
+def _next(text: str, at: int) -> int:
+    """Return where the next name or value begins."""
+    while at < len(text) and text[at] in " \t\r\n,:":
+        at += 1
+    return at
