@@ -14,6 +14,8 @@ EngineError
 ├── StoreError            the store can't do what was asked
 │   ├── StoreBusy         another program held the database for longer than the time-out
 │   ├── StoreFull         the store's disk has no room left
+│   ├── StoreDamaged     the store's file is damaged, or none of SQLite's
+│   ├── StoreDenied      this user may not open the store, or not write to it
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
 │   ├── NoSuchSweep       no sweep has that id
@@ -115,6 +117,14 @@ class StoreBusy(StoreError):
 
 class StoreFull(StoreError):
     """The store's disk has no room left; what was recorded so far is kept."""
+
+
+class StoreDamaged(StoreError):
+    """The store's file is damaged, or is no database of SQLite."""
+
+
+class StoreDenied(StoreError):
+    """This user may not open the store, or not write to it or to its folder."""
 
 
 class StoreTooNew(StoreError):

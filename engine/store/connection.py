@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import ConfigError, NoSuchRun, NoSuchSweep, Problem, StoreBusy, StoreError, StoreFull
+from engine.errors import ConfigError, NoSuchRun, NoSuchSweep, Problem, StoreBusy, StoreDamaged, StoreDenied, StoreError, StoreFull
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
 from engine.umask import make_private
@@ -231,4 +231,7 @@ def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> Sto
         return _busy(home, timeout_s)
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept.")
-    return StoreError(f"The store {home.database} {cures[code]}") if code in cures else None
+    kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(
+        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), StoreDenied
+    )
+    return kinds.get(code, StoreError)(f"The store {home.database} {cures[code]}") if code in cures else None

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.access.rules import Program
-from engine.errors import EngineError, StoreBusy, StoreError, StoreTooNew
+from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
 from engine.runtime.presence import lives
 from engine.runtime.running import is_running
@@ -34,11 +34,16 @@ class Trouble:
 def examine(home: Home) -> Iterator[Trouble]:
     """Yield what is wrong in a home, the worst first. A store that is damaged is looked at no further.
 
-    Runs that are on are left out wherever what they write could look unfinished. Raises StoreBusy, StoreTooNew.
+    Runs that are on are left out wherever what they write could look unfinished. Raises StoreBusy, StoreTooNew, StoreError for one that is older.
     """
-    if not home.database.exists():
+    try:
+        if not home.database.exists():
+            return
+        broken = _damage(home)
+    except (StoreDenied, OSError) as error:
+        yield Trouble("access", str(error) if isinstance(error, StoreDenied) else f"{error.filename} can't be read: {error.strerror}.", _as_whom(home))
         return
-    if broken := _damage(home):
+    if broken:
         yield Trouble("damage", broken, "Restore the newest good backup: python -m engine backup --list, then python -m engine restore FILE.")
         return
     with Reader.open(home, timeout_s=PATIENCE_S) as reader:
@@ -51,11 +56,21 @@ def _damage(home: Home) -> str:
     try:
         with Reader.open(home, timeout_s=PATIENCE_S) as reader:
             broken = checks.damage(reader)
-    except (StoreBusy, StoreTooNew):
-        raise
-    except StoreError as error:
+    except StoreDamaged as error:
         return str(error)
     return f"The store {home.database} is damaged: {'; '.join(broken)}." if broken else ""
+
+
+def _as_whom(home: Home) -> str:
+    """Return what to do where a store can't be opened, which says nothing of what it holds."""
+    try:
+        owner = f"{home.path.owner()}, who owns {home.path}"
+    except (OSError, KeyError):
+        owner = f"the user who owns {home.path}"
+    return (
+        f"Run it as {owner}, or let this user write there: SQLite keeps files of its own beside an open store. The store was not checked; "
+        "this is no reason to restore a backup."
+    )
 
 
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:

@@ -1,18 +1,20 @@
 """What crashes can leave is found, said and mended; what is in use, or not ours, is never touched."""
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.runtime.processes import boot_id, identity, me
 from engine.store import ProcessIdentity, RankBatch, RankRow, Reader, Store
@@ -31,6 +33,47 @@ def mend(home: Home) -> None:
     for trouble in fsck.examine(home):
         assert trouble.mend, trouble
         trouble.mend()
+
+
+@pytest.fixture
+def shelf() -> Iterator[Path]:
+    """Give a folder that every user of the machine may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+        for path in Path(name).glob("home*"):
+            path.chmod(0o700)
+
+
+AS_ANOTHER = """
+import json, os, sys
+from pathlib import Path
+from engine.home import Home
+from engine.upkeep.fsck import examine
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+print(json.dumps([[trouble.kind, trouble.sentence, trouble.cure] for trouble in examine(Home(Path(sys.argv[1])))]))
+"""
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o555, 0o444), (0o555, 0o000), (0o000, 0o444)])
+def test_a_home_that_may_not_be_written_is_no_damage(shelf: Path, folder: int, file: int) -> None:
+    home = Home(shelf / "home").create()
+    with Store.open(home):
+        pass
+    home.database.chmod(file)
+    home.path.chmod(folder)
+    ended = subprocess.run([sys.executable, "-c", AS_ANOTHER, str(home.path)], cwd=ROOT, capture_output=True, text=True)
+    ((kind, sentence, cure),) = json.loads(ended.stdout or ended.stderr)
+    assert kind == "access"
+    assert re.search(r"parallab\.db can't be (written to|opened|read)", sentence), sentence
+    assert f"who owns {home.path}" in cure and "no reason to restore a backup" in cure
+
+
+def test_a_store_that_is_no_database_is_damage(home: Home) -> None:
+    home.database.write_bytes(b"nonsense" * 1_000)
+    ((trouble,)) = fsck.examine(home)
+    assert (trouble.kind, "Restore the newest good backup" in trouble.cure) == ("damage", True)
 
 
 @pytest.fixture
