@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app import home_standing, identity, series, standing, tail
@@ -30,6 +30,7 @@ from app.signing import sign_in_routes
 from app.vendor import PLOTLY, PLOTLY_URL
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
+from engine.runtime import log_files
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.people import checked_name
@@ -141,6 +142,9 @@ def log(request: Request) -> Response:
             whose = "the lab" if run_id is None else f"run {run_id}"
             raise NoSuchRun(f"The log '{source}' of {whose} has not been written yet, or its file was removed.")
         filename = path.name if run_id is None else f"run-{run_id}-{source}.log"
+        if log_files.has_hole(path):
+            as_file = {"Content-Disposition": f'attachment; filename="{filename}"'}
+            return StreamingResponse((each.text for each in log_files.pieces(path)), media_type="text/plain; charset=utf-8", headers=NEVER_STORE | as_file)
         return FileResponse(path, media_type="text/plain; charset=utf-8", filename=filename, headers=NEVER_STORE)
     offset = _whole(request, "offset") if "offset" in request.query_params else None
     return JSONResponse(vars(tail.tail(path, offset)), headers=NEVER_STORE)

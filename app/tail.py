@@ -5,6 +5,7 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.home import Home
+from engine.runtime import log_files
 from engine.store import Reader
 
 CHUNK = 256 * 1024
@@ -50,13 +51,12 @@ def tail(path: Path, offset: int | None) -> Tail:
     """Return what follows byte `offset` (None: the last `CHUNK` bytes), cut at a line's end where more is to come."""
     if not path.is_file():
         return Tail("", 0, 0, 0)
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        start = max(0, size - CHUNK) if offset is None else min(max(0, offset), size)
-        file.seek(start)
-        block = file.read(CHUNK)
+    size = path.stat().st_size
+    found = log_files.piece(path, max(0, size - CHUNK) if offset is None else log_files.offset_now(path, max(0, offset)), CHUNK)
+    start, block, dropped = found.start, found.data, found.dropped
     if offset is None and start > 0:
         skipped = block.find(b"\n") + 1
-        block, start = block[skipped:], start + skipped
-    whole = block[: block.rfind(b"\n") + 1] or (block if len(block) == CHUNK else b"")
-    return Tail(whole.decode("utf-8", "replace"), start, start + len(whole), size)
+        block, start, dropped = block[skipped:], start + skipped, 0
+    whole = block[: block.rfind(b"\n") + 1] or (block if len(block) == CHUNK or found.end < size else b"")
+    text = log_files.Piece(start, whole, dropped if whole else 0).text
+    return Tail(text.decode("utf-8", "replace"), start, start + len(whole), size)

@@ -23,7 +23,10 @@ METHOD_SEES = (
 )
 TORCH_FREE = (
     *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
-    *(f"engine.runtime.{name}" for name in ("runner", "running", "machine", "processes", "launcher", "slots", "environment", "logs", "sampling", "storage")),
+    *(
+        f"engine.runtime.{name}"
+        for name in ("runner", "running", "machine", "processes", "launcher", "slots", "environment", "logs", "log_files", "sampling", "storage")
+    ),
     *(
         "engine.limits",
         "engine.catalogue",

@@ -1,7 +1,8 @@
 """`logs`: what a run's worker and ranks wrote, once or as they write it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from engine.cli.answers import print_json
 from engine.cli.frame import json_option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
+from engine.runtime.log_files import offset_now, pieces
 from engine.store import Reader
 
 POLL_S = 0.2
-CHUNK = 1 << 20
+LONGEST_LINE = 1 << 20
+"""Bytes; a longer line is given in parts."""
 
 
 @click.command("logs", short_help="Print what a run's worker and ranks wrote.")
@@ -40,21 +43,23 @@ class Tail:
     offset: int = 0
     rest: bytes = b""
 
-    def read(self, *, final: bool = False) -> list[str]:
-        """Return the lines that are new."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                fresh = file.read(CHUNK)
-                while block := file.read(CHUNK):
-                    fresh += block
-        except FileNotFoundError:
-            return []
-        self.offset += len(fresh)
-        *whole, self.rest = (self.rest + fresh).split(b"\n")
+    def read(self, *, final: bool = False) -> Iterator[str]:
+        """Yield the lines that are new, of however long a log."""
+        if self.path.is_file():
+            self.offset = offset_now(self.path, self.offset)
+        for piece in pieces(self.path, self.offset):
+            self.offset = piece.end
+            *whole, self.rest = (self.rest + piece.text).split(b"\n")
+            if len(self.rest) >= LONGEST_LINE:
+                whole, self.rest = [*whole, self.rest], b""
+            yield from map(_text, whole)
         if final and self.rest:
-            whole, self.rest = [*whole, self.rest], b""
-        return [line.decode(errors="replace").rstrip("\r") for line in whole]
+            rest, self.rest = self.rest, b""
+            yield _text(rest)
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")
 
 
 def read_logs(home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None) -> Iterator[tuple[str, str]]:
@@ -68,9 +73,10 @@ def read_logs(home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bo
             raise UnknownName("log of this run", unknown[0], tails)
         for source, tail in chosen.items():
             first = tail.offset == 0
-            found = tail.read(final=not active)
-            start = max(0, len(found) - lines) if first and lines is not None else 0
-            yield from ((source, line) for line in found[start:])
+            found: Iterable[str] = tail.read(final=not active)
+            if first and lines is not None:
+                found = deque(found, maxlen=lines)
+            yield from ((source, line) for line in found)
         if active:
             time.sleep(POLL_S)
 

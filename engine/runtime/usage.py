@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.runtime.log_files import size_on_disk
 from engine.store import Store
 
 EVERY_S = 20.0
@@ -46,6 +47,7 @@ def _sizes(folder: str | Path) -> Iterator[int]:
             yield from _sizes(entry.path)
             continue
         try:
-            yield entry.stat(follow_symlinks=False).st_size
+            about = entry.stat(follow_symlinks=False)
+            yield size_on_disk(about.st_size, about.st_blocks)
         except FileNotFoundError:
             continue

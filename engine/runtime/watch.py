@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.errors import EngineError, RankFailed, StoreBusy, StoreFull
 from engine.recorder import Point
 from engine.runtime import fork_server
+from engine.runtime.log_files import trim
 from engine.runtime.members import Member
 from engine.runtime.memory import memory_cause
 from engine.runtime.patience import PATIENCE_S, patiently
@@ -220,6 +221,7 @@ class Watch:
         samples = []
         if self.telemetry.due() or final:
             samples = self.telemetry.sample()
+            self._trim_logs()
             for member in self.members:
                 member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
         done, total, unit = self._progress()
@@ -234,6 +236,13 @@ class Watch:
             log.warning("%s", error)
             if final:
                 raise
+
+    def _trim_logs(self) -> None:
+        for role in ("worker", *(member.role for member in self.members)):
+            try:
+                trim(self.folder / "logs" / f"{role}.log")
+            except OSError as error:
+                log.warning("the log of %s can't be trimmed: %s", role, error)
 
     def take_last_words(self) -> None:
         """Keep what ranks sent before they were ended, now that they are gone: a checkpoint that stands may stand for points among it."""

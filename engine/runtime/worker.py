@@ -30,6 +30,7 @@ from engine.runtime.commits import VARIABLE, CommitLog
 from engine.runtime.ending import stopped_because
 from engine.runtime.environment import environment
 from engine.runtime.launcher import a_run_waits
+from engine.runtime.log_files import close_up
 from engine.runtime.logs import log_to_stdout
 from engine.runtime.memory import limit_met, memory_cause, words_of
 from engine.runtime.patience import patiently
@@ -109,6 +110,7 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     if status == "failed" and (now := store.run(run_id)).stop_requested_by:
         status, cause = "cancelled", stopped_because(now)  # it was to end, whatever became of its ranks on the way
     took = ranks[0].execution_time_s if ranks else None
+    _close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.registered_runner()) and lives(store.home, runner):
         return  # it looks whether all of the run is gone before it says so
     patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
@@ -205,6 +207,16 @@ def _devices(config: Config, run: Run) -> list[str]:
     if config.device == "mps":
         return ["mps"] * len(config.roles)
     return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]
+
+
+def _close_up_logs(folder: Path) -> None:
+    """Write the long logs of the ranks, which are gone, anew; this process goes on writing its own."""
+    for path in folder.glob("*.log"):
+        if path.name != "worker.log":
+            try:
+                close_up(path)
+            except OSError as error:
+                log.warning("the log %s could not be written anew: %s", path.name, error)
 
 
 def _write_own_log(path: Path) -> None:

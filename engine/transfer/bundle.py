@@ -16,6 +16,7 @@ from typing import IO, Any
 from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
+from engine.runtime.log_files import has_hole, pieces
 from engine.store import Reader, Store
 from engine.store.arrivals import admit, origin_of, reserve
 from engine.store.clock import now
@@ -115,10 +116,10 @@ def _write_logs(home: Home, part: Part, packed: zipfile.ZipFile) -> Iterator[Log
         if not found.is_relative_to(folder) or not found.is_file():
             continue
         name = f"logs/{number}.txt"
-        with found.open("rb") as text, packed.open(name, "w") as member:
-            text.seek(max(0, found.stat().st_size - MOST_LOG))
+        with packed.open(name, "w") as member:
             into = Hashing(member)
-            shutil.copyfileobj(text, into)
+            for piece in pieces(found, 0 if has_hole(found) else max(0, found.stat().st_size - MOST_LOG)):
+                into.write(piece.text)
         yield Log(run_id=run_id, source=source, member=name, sha256=into.digest.hexdigest())
 
 

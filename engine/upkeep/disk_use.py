@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.home import Home
+from engine.runtime.log_files import size_on_disk
 
 
 def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:
@@ -24,5 +25,6 @@ def _size(folder: Path) -> int:
     for place, _, files in os.walk(folder):
         for name in files:
             with suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 -- a Path each would cost more than the look
+                about = os.lstat(os.path.join(place, name))  # noqa: PTH118 -- a Path each would cost more than the look
+                total += size_on_disk(about.st_size, about.st_blocks)
     return total

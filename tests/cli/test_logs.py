@@ -3,10 +3,13 @@
 import json
 import subprocess
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.cli.logs import Tail
+import pytest
+
+from engine.cli.logs import Tail, read_logs
 from engine.home import Home
 from engine.store import Store
 from tests.cli.conftest import Parallab, wait, write_log
@@ -59,10 +62,24 @@ def test_following_prints_what_comes_and_ends_with_the_run(begun: Callable[..., 
 def test_a_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     tail = Tail(path)
-    assert tail.read() == []
+    assert list(tail.read()) == []
     path.write_bytes(b"gr" + "ü".encode()[:1])
-    assert tail.read() == []
+    assert list(tail.read()) == []
     with path.open("ab") as file:
         file.write("ü".encode()[1:] + b"n\nrest")
-    assert tail.read() == ["grün"]
-    assert tail.read(final=True) == ["rest"]
+    assert list(tail.read()) == ["grün"]
+    assert list(tail.read(final=True)) == ["rest"]
+
+
+@pytest.mark.parametrize("line", [b"a line of a training run\n", b"no end "])
+def test_a_long_log_is_read_in_the_room_of_a_short_one(home: Home, store: Store, ended: int, tmp_path: Path, line: bytes) -> None:
+    """A log of 300 MB was copied anew for each megabyte of it."""
+    path = home.run_folder(ended) / "logs" / "worker.log"
+    path.write_bytes(line * (40_000_000 // len(line)))
+    tracemalloc.start()
+    length = sum(len(text) for _, text in read_logs(home, ended, ["worker"]))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert length >= 0.95 * path.stat().st_size
+    assert most < 12_000_000
+    assert [text for _, text in read_logs(home, ended, ["worker"], lines=2)][-1] == line.decode().rstrip("\n") or b"\n" not in line

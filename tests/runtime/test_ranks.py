@@ -16,6 +16,7 @@ import torch
 from engine.errors import RankFailed, RunFailed
 from engine.home import ROOT
 from engine.runtime import fork_server
+from engine.runtime.log_files import pieces
 from engine.runtime.processes import identity
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
@@ -67,6 +68,15 @@ def test_the_fork_server_had_torch_and_the_methods_loaded(team: Start) -> None:
     ranks = team(1)
     ranks.run(functions.log_steps, 1)
     assert ranks.members[0].preloaded
+
+
+def test_a_rank_that_prints_without_an_end_fills_no_disk(team: Start, tmp_path: Path) -> None:
+    team(1).run(functions.print_much, 30)
+    log = tmp_path / "logs" / "trainer1.log"
+    assert log.stat().st_blocks * 512 < 21 << 20
+    read = b"".join(each.text for each in pieces(log))
+    assert read.startswith(b"the first line\n") and read.endswith(b"the last line\n")
+    assert b"bytes were dropped here" in read
 
 
 def test_ranks_share_the_tensors_they_are_given(team: Start) -> None:
