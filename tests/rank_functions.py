@@ -137,6 +137,8 @@ def take_too_much_memory(rank: Rank, how: str) -> None:
         torch.empty(2**33)
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     os.abort()
+
+
 def print_much(rank: Rank, megabytes: int) -> None:
     """Print so many megabytes, with a first and a last line of their own."""
     print("the first line")

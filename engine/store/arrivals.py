@@ -4,6 +4,7 @@ The tables themselves refuse what has the wrong type; what they can't know (time
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,8 @@ from engine.store.writing import Store
 IMPORTED = "imported"
 """The kind of event that says where a run comes from."""
 MOST_BUCKET = 1_000_000
+MOST_CURVES = 20_000
+"""Metrics of one run, those of its ranks counted one by one."""
 
 _WRONG_VALUES = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, OverflowError, UnicodeEncodeError)
 _ORIGIN = (
@@ -172,10 +175,14 @@ def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int 
     """Yield the rows of the metrics with their ids here, and remember these; a metric of a run that is left out goes to None."""
     (highest,) = connection.execute("SELECT coalesce(max(id), 0) FROM metrics").fetchone()
     at = {name: position for position, name in enumerate(part.columns)}
+    of_runs: Counter[int] = Counter()
     for row in part.rows:
         old, run_id = row[at["id"]], ids[row[at["run_id"]]]
         if old in metrics:
             raise KeyError(f"metric {old} twice")
+        of_runs[row[at["run_id"]]] += 1
+        if of_runs[row[at["run_id"]]] > MOST_CURVES:
+            raise ImportRefused(f"Its run {row[at['run_id']]} has more than {MOST_CURVES:,} metrics, those of its ranks counted one by one.")
         highest += 1
         metrics[old] = None if run_id is None else highest
         if run_id is not None:

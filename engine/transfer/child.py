@@ -20,7 +20,7 @@ from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
 from engine.runtime.processes import describe_exit
-from engine.store import Reader
+from engine.store import Reader, Store
 from engine.store.arrivals import last_id, without_run
 from engine.transfer.bundle import Arrived
 
@@ -64,8 +64,8 @@ def _alone(home: Home) -> Iterator[None]:
 @contextmanager
 def _tidy(home: Home) -> Iterator[None]:
     """Remove the folders of runs that a failed import had begun to bring; only one import goes on, so no other's are among them."""
-    with Reader.open(home) as reader:
-        before = last_id(reader)
+    with Store.open(home) as store:  # which brings it up to date
+        before = last_id(store)
     try:
         yield
     finally:

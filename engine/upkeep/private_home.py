@@ -16,7 +16,25 @@ from engine.umask import PRIVATE
 
 log = logging.getLogger(__name__)
 _OURS = frozenset(
-    ("accounts", "aside", "backups", "catalogue", "checksums", "cookie", "data", "limits", "mail", "parallab", "restoring", "runner", "runs", "schema", "spare")
+    (
+        "accounts",
+        "aside",
+        "backups",
+        "catalogue",
+        "checksums",
+        "cookie",
+        "data",
+        "import",
+        "limits",
+        "mail",
+        "parallab",
+        "presence",
+        "restoring",
+        "runner",
+        "runs",
+        "schema",
+        "spare",
+    )
 )
 """How the names begin, up to a dot, of what Parallab keeps in a home; whatever else lies there is not ours to change."""
 NAMED = 3

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import ImportRefused, LimitReached
 from engine.limits import Limits, set_limits
-from engine.store import Store
+from engine.store import Store, arrivals
 from engine.transfer import archives
 from engine.transfer.bounds import MOST_SETTINGS, Room
 from engine.transfer.incoming import import_path
@@ -136,6 +136,11 @@ def test_an_import_has_one_measure_for_all_of_its_runs(
     events.write(tmp_path / "board" / "b" / "events.out.tfevents.1", steps=1)
     path = mlruns(tmp_path) if kind == "mlflow" else tmp_path / "board"
     assert sentence in refused(ours, path)[0]
+
+
+def test_metrics_of_a_run_in_a_bundle_are_bounded(ours: Store, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MOST_CURVES", 2)
+    assert "Its run 1 has more than 2 metrics" in refused(ours, bundle)[0]
 
 
 @pytest.mark.parametrize("kind", ["bundle", "mlflow"])
