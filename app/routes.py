@@ -23,6 +23,7 @@ from app.gate import HEALTH, VISITOR
 from app.health import health
 from app.latest import Latest
 from app.machine_token import machine_token
+from app.page_html import page_routes
 from app.password_page import password_routes
 from app.prometheus import prometheus_routes
 from app.reading_bodies import body
@@ -55,6 +56,7 @@ def routes() -> list[BaseRoute]:
         *password_routes(),
         *prometheus_routes(),
         *api_routes(),
+        *page_routes(),
         *([Route(HEALTH, _answered(health)), Route("/", to_the_console)] if base() else []),
     ]
 

@@ -217,3 +217,14 @@ def test_a_zoom_on_runs_that_are_gone_says_so(client: Client, home: Home) -> Non
     answer = client.get("/api/compare", params={"runs": "99", "metric": "train/loss"})
     assert (answer.status_code, answer.json()["error"]) == (404, "None of the runs of this comparison is in this lab (any more).")
     assert client.get("/api/compare", params={"runs": "99", "from": "x"}).status_code == 400
+
+
+@pytest.mark.parametrize("path", ["", "/lab"])
+def test_the_html_of_a_page_names_the_address_of_its_server_before_streamlits_script_runs(home: Home, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setenv("PARALLAB_BASE", path)
+    answer = Client().get(f"{path}/run")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    told, _, rest = answer.text.partition(f'BACKEND_BASE_URL: location.origin + "{path}"')
+    assert "<head>" in told and 'src="' not in told and 'src="./static/js/' in rest
+    assert Client().get(f"{path}/run/_stcore/health").status_code == 404
+    assert Client().get(f"{path}/nopage").status_code == 404

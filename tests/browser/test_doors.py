@@ -71,8 +71,8 @@ def test_no_page_is_refused_anything_by_the_browser(console: Console, page: Page
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error" and "404" not in message.text:
-            complaints.append(message.text)
+        if message.type == "error":
+            complaints.append(f"{message.text} {message.location['url']}")
 
     page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))
