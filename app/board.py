@@ -36,6 +36,7 @@ class Line:
 
     experiment: str
     config: Mapping[str, Any]
+    """With the rule that its runs draw by."""
     run_ids: tuple[int, ...]
     counted: tuple[int, ...]
     """The runs whose numbers count: those of a group that finished."""
@@ -48,12 +49,12 @@ class Line:
 
 def run_lines(runs: Iterable[RunRow]) -> list[Line]:
     """Return a row for each run."""
-    return [Line(run.experiment, run.config, (run.id,), (run.id,), _cells(run)) for run in runs]
+    return [Line(run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,), _cells(run)) for run in runs]
 
 
 def group_lines(groups: Iterable[RunGroup]) -> list[Line]:
-    """Return a row for each group of runs that differ in the seed alone."""
-    return [Line(group.experiment, group.config, group.run_ids, group.finished, _group_cells(group)) for group in groups]
+    """Return a row for each group of runs that draw by one rule and differ in the seed alone."""
+    return [Line(group.experiment, {"seeding": group.seeding, **group.config}, group.run_ids, group.finished, _group_cells(group)) for group in groups]
 
 
 def differing(lines: Sequence[Line]) -> list[str]:

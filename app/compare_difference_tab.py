@@ -18,7 +18,7 @@ def differences(reader: Reader, found: Compared, view: View) -> View:
     same = st.toggle("Show what is equal too", key=key_of("same", view.same))
     environments = reader.environments([run.id for run in found.runs])
     without = [{name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs]
-    for title, rows in (("Config", apart.rows([run.config for run in found.runs])), ("Environment", apart.rows(without))):
+    for title, rows in (("Config", apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])), ("Environment", apart.rows(without))):
         st.header(title, anchor=False)
         shown = [row for row in rows if row.differs or same]
         equal = sum(not row.differs for row in rows)

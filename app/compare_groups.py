@@ -14,6 +14,7 @@ from engine.store import Reader
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
 
+SEEDING = "seeding"
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {"sd": "± standard deviation", "se": "± standard error", "ci": "95 % confidence interval", "range": "lowest to highest", "none": "none"}
 
@@ -27,7 +28,9 @@ class RunGroup:
 
 
 def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[RunGroup]:
-    """Return the runs by their values of some fields, in the order of these values."""
+    """Return the runs by their values of some fields, in the order of these values; those that draw by different rules stand apart."""
+    if SEEDING not in fields and len({run.seeding for run in runs}) > 1:
+        fields = [*fields, SEEDING]
     found: dict[tuple[object, ...], list[RunRow]] = {}
     for run in runs:
         found.setdefault(tuple(field(run, name) for name in fields), []).append(run)

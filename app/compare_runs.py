@@ -13,7 +13,7 @@ from engine.sweep_values import value_in_words
 
 MOST_RUNS = 30
 LONGEST_NAME, MOST_NAMED = 46, 4
-LEAST = ("seed", "preset", "owner", "threads_per_rank", "device", "start_method")
+LEAST = ("seed", "seeding", "preset", "owner", "threads_per_rank", "device", "start_method")
 """Fields that tell runs apart last: what they did stands before who asked for it, and how it was started."""
 
 

@@ -89,6 +89,7 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
         ("Execution time", duration(run.execution_time_s)),
         ("Start-up time", duration(run.startup_time_s)),
         ("Ranks", str(run.demand.ranks) if run.demand.ranks else ""),
+        ("Seeding", f"rule {run.seeding}" if origin is None or origin.kind == "parallab" else ""),
         ("Result", result.words if result else ""),
         ("Tags", ", ".join(run.tags)),
         ("Comes from", origin.words if origin else ""),

@@ -9,6 +9,7 @@ from app.markup import as_text, bar, figure_link, sweep_link, when
 from app.sweep_actions import actions
 from app.sweep_numbers import experiment_of
 from engine.analysis.cells import newest
+from engine.analysis.seedings import mixture
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
 from engine.sweep_values import value_in_words
@@ -28,6 +29,8 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             st.badge("paused", color="orange")
             st.text("Its queued runs wait until someone lets it go on.")
     allowed.say_whose(f"Sweep {sweep.id}", sweep.owner)
+    if mixed := mixture(runs):
+        st.warning(as_text(f"{mixed} Means over seeds mix them."))
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
         sweep_takes.what_is_left(sweep)

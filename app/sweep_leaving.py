@@ -9,6 +9,7 @@ from app.sweep_heading import name_of
 from app.sweep_numbers import experiment_of
 from app.view_downloads import here, view_downloads
 from app.view_report import Environments
+from engine.analysis.seedings import mixture
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
@@ -30,6 +31,7 @@ def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),
         ("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}" if sweep.draw else ""),
+        ("Caution", mixture(runs)),
         ("Timed", "one at a time, nothing beside it" if sweep.exclusive else ""),
     ]
 

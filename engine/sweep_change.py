@@ -7,6 +7,7 @@ from engine.analysis.cells import tries
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
+from engine.seeding import SEEDING
 from engine.store import Reader, Store, Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps import SEED
@@ -38,10 +39,18 @@ def extend_sweep(
     owner = owner_of(owner)
     with Reader.open(home, timeout_s=timeout_s) as reader, reader.snapshot():
         sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    _check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
     new = new_runs(planned.cells, sweep.name)
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.extend_sweep(sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw.as_json() if draw else None)
+
+
+def _check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Raise ConfigError where new runs would draw random numbers by another rule than the finished ones that they are to stand beside."""
+    if others := sorted({run.seeding for run in runs if run.status == "finished"} - {SEEDING}):
+        words = f"Runs of sweep {sweep.id} drew random numbers by rule {others[0]} (seeding), and new ones draw by rule {SEEDING}. Launch another sweep."
+        raise ConfigError([Problem("", words)])
 
 
 def _check(sweep: Sweep, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:

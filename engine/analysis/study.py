@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.seedings import mixture
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps import SEED
@@ -101,5 +102,7 @@ def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], told: set[
     elif others := [name for name in differing(runs) if name not in told]:
         values = "; ".join(f"{name} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}" for name in others[:3])
         yield f"The runs differ in more than that: {values}. Choose runs that are alike, or let it tell lines apart."
+    if mixed := mixture(runs):
+        yield f"{mixed} Choose those of one rule: filter by seeding."
     if difference := unlike(known):
         yield f"The runs are of unlike machines: {difference}. Choose those of one machine."

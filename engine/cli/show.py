@@ -10,6 +10,7 @@ from engine.cli.answers import duration, moment, number, plain, print_json, tabl
 from engine.cli.frame import json_option
 from engine.home import Home
 from engine.metrics import PHASES, metric
+from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import Event, RankRow, Run
 
@@ -118,6 +119,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "ended": moment(run.ended_at),
         "takes": f"{run.demand.ranks} ranks of {run.demand.threads_per_rank} threads on {run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
         "worker": f"pid {run.worker.pid}" if run.worker else "",
+        "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
         "note": run.note,
         "commit": str(run.environment.get("git_commit", "")),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from engine.analysis.duel import Difference, Reached, differences, joined, reached, unflattered, usual_target, verdict
+from engine.analysis.seedings import mixture
 from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import Evidence, Tried
 from engine.duel.tuned import Tuned, is_missing, tuned
@@ -45,6 +46,7 @@ def outcome(found: Evidence) -> Outcome:
     """Return what the runs came to."""
     duel, better = found.duel, metric(found.duel.metric).better or "max"
     judged = {one.name: found.of("judging", place) for place, one in enumerate(duel.strategies)}
+    judged, older = _by_one_rule(judged)
     values = {name: {each.seed: each.value for each in own if each.value is not None} for name, own in judged.items()}
     known = any(values.values())
     pairs = unflattered(differences(values, better, duel.margin), [name for name, own in judged.items() if any(each.failed for each in own)]) if known else []
@@ -59,7 +61,7 @@ def outcome(found: Evidence) -> Outcome:
         verdict(list(values), pairs, duel.margin, unit_of(duel.metric)) if known else "",
         target,
         tuple(reached(with_failed, target, duel.budget.amount, better)) if target is not None and known else (),
-        tuple(_cautions(found, judged)),
+        (*_of_rules(found, older), *_cautions(found, judged)),
     )
 
 
@@ -96,6 +98,20 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
             yield f"{len(untested)} of {len(own)} judged runs of {name} were not tested within the budget, so they have no value. Give a larger budget."
         if duel.budget.kind == "seconds" and (short := [each for each in own if each.complete and each.spent < SHORT * duel.budget.amount]):
             yield f"{len(short)} of {len(own)} judged runs of {name} had done all their passes before the budget was spent, and stood still from then on."
+
+
+def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[Tried]], list[int]]:
+    """Return the judged runs without those that draw random numbers by an older rule than the newest, and the ids of these: a pair shares its draws."""
+    rules = {each.run.id: each.run.seeding for own in judged.values() for each in own if each.run and each.value is not None}
+    older = [run_id for run_id, rule in rules.items() if rule < max(rules.values())]
+    return {name: [each for each in own if each.run is None or each.run.id not in older] for name, own in judged.items()}, older
+
+
+def _of_rules(found: Evidence, older: Sequence[int]) -> Iterator[str]:
+    if older:
+        yield f"Judged runs {', '.join(map(str, older))} draw random numbers by an older rule (seeding) than the others: left out. Launch the duel again."
+    if mixed := mixture(each.run for each in found.of("tuning") if each.run and each.complete):
+        yield f"Tuning: {mixed}"
 
 
 def _of_tuning(found: Evidence) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.analysis.cells import tries
 from engine.analysis.hardware import unlike
+from engine.analysis.seedings import mixture
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
 from engine.published.readings import Reading, Readings
 from engine.registry import experiment
@@ -127,6 +128,8 @@ def _obstacles(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow],
         others = {value_in_words(run.config[name]): run.id for run in runs if name not in varied and name in run.config and run.config[name] != value}
         for other, run_id in others.items():
             yield f"{name} is {other} in run {run_id}, and {value_in_words(value)} in the figure. Launch the figure again, as it is now."
+    if mixed := mixture(runs):
+        yield f"{mixed} Launch the figure again."
     if figure.timed and (difference := unlike([around[run.id] for run in runs if run.id in around])):
         yield f"Its times are of unlike machines: {difference}. Launch it again on one."
 

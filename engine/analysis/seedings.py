@@ -1,0 +1,23 @@
+"""Whether runs draw random numbers by one rule (engine/seeding.py): runs of different rules are no repetitions of each other. Torch-free."""
+
+from collections.abc import Iterable
+
+from engine.store.records import RunRow
+
+MOST_NAMED = 6
+
+
+def mixture(runs: Iterable[RunRow]) -> str:
+    """Return a caution where runs draw by different rules, empty where all draw by one."""
+    by_rule: dict[int, list[int]] = {}
+    for run in sorted(runs, key=lambda run: run.id):
+        by_rule.setdefault(run.seeding, []).append(run.id)
+    if len(by_rule) < 2:
+        return ""
+    said = "; ".join(f"seeding {rule}: {_named(ids)}" for rule, ids in sorted(by_rule.items()))
+    return f"The runs draw random numbers by different rules ({said}), so that they are no repetitions of each other, whatever their seeds."
+
+
+def _named(ids: list[int]) -> str:
+    some = ", ".join(map(str, ids[:MOST_NAMED])) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
+    return f"{'run' if len(ids) == 1 else 'runs'} {some}"

@@ -1,0 +1,120 @@
+"""Runs that draw random numbers by different rules stand apart, or it is said, wherever several runs are put together."""
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app.board import differing, run_lines
+from app.compare_groups import groups_of
+from app.compare_runs import names
+from engine.analysis.seedings import mixture
+from engine.analysis.study import study
+from engine.duel.outcome import outcome
+from engine.errors import ConfigError
+from engine.filter import read_filter
+from engine.home import Home
+from engine.published import figure
+from engine.published.judging import judge
+from engine.store import Reader, Store
+from engine.store.records import RunRow
+from engine.sweep_change import extend_sweep
+from engine.transfer.bundle import write_bundle
+from engine.transfer.incoming import import_path
+from tests.app import compare_labs, duel_labs, figure_labs
+from tests.app.test_pages import opened, said
+
+
+def drew_by_1(home: Home, *run_ids: int) -> None:
+    """Make runs ones of an older version."""
+    with Store.open(home) as store, store.change() as connection:
+        connection.executemany("UPDATE runs SET seeding = 1 WHERE id = ?", [[run_id] for run_id in run_ids])
+
+
+@pytest.fixture
+def mixed(home: Home) -> list[RunRow]:
+    """Return three runs that differ in the seed, the first of them by rule 1."""
+    with Store.open(home) as store:
+        ids = [compare_labs.add(store, steps=5, seed=seed) for seed in range(3)]
+    drew_by_1(home, ids[0])
+    with Reader.open(home) as reader:
+        return reader.some(ids)
+
+
+def test_a_mixture_is_named_with_its_runs(mixed: list[RunRow]) -> None:
+    assert "(seeding 1: run 1; seeding 2: runs 2, 3)" in mixture(mixed)
+    assert mixture(mixed[1:]) == mixture(()) == ""
+
+
+def test_groups_of_compare_hold_runs_of_one_rule(mixed: list[RunRow]) -> None:
+    assert [(group.name, [run.id for run in group.runs]) for group in groups_of(mixed, ["trainers"])] == [
+        ("trainers 2, seeding 1", [1]),
+        ("trainers 2, seeding 2", [2, 3]),
+    ]
+    assert [group.name for group in groups_of(mixed[1:], ["trainers"])] == ["trainers 2"]
+    assert "seeding 1" in names(mixed)[1]
+
+
+def test_rows_of_the_results_table_say_that_they_differ_in_the_rule(mixed: list[RunRow]) -> None:
+    assert differing(run_lines(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
+    assert differing(run_lines(mixed[1:])) == ["", ""]
+
+
+def test_a_filter_can_ask_for_the_rule(home: Home, mixed: list[RunRow]) -> None:
+    with Reader.open(home) as reader:
+        assert [run.id for run in reader.runs(matching=read_filter("seeding == 1"))] == [1]
+
+
+def test_no_law_is_fitted_to_a_mixture(home: Home, mixed: list[RunRow]) -> None:
+    assert [each for each in study(mixed, {}, "trainers").obstacles if "seeding 1: run 1" in each]
+
+
+def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
+    found = duel_labs.whole(home, "hogwild", "parameter_server", seeds=6)
+    run = found.of("judging", 0)[0].run
+    assert run
+    drew_by_1(home, run.id)
+    told = outcome(duel_labs.gathered(home, found.stored.id))
+    assert [len(each.by_seed) for each in told.found] == [5]
+    assert f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out." in " ".join(told.cautions)
+
+
+def test_a_figure_of_a_mixture_has_no_verdict(home: Home) -> None:
+    sweep_id, runs = figure_labs.pipeline(home, lambda splits: 10.0 / splits)
+    drew_by_1(home, runs[0].id)
+    with Reader.open(home) as reader:
+        evidence = judge(reader, figure("pipeline_as_run"), reader.sweep(sweep_id)).evidence
+    assert any(f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.") for each in evidence.obstacles)
+
+
+def test_a_sweep_of_an_older_rule_says_so_and_is_not_extended(home: Home) -> None:
+    sweep_id, runs = figure_labs.pipeline(home, lambda splits: 10.0 / splits)
+    drew_by_1(home, runs[0].id)
+    with pytest.raises(ConfigError, match=r"drew random numbers by rule 1 \(seeding\), and new ones draw by rule 2\. Launch another sweep"):
+        extend_sweep(home, sweep_id, {}, seeds=1, owner="Ada")
+    page = opened("sweep", {"sweep": str(sweep_id)})
+    assert not page.exception
+    assert f"seeding 1: run {runs[0].id}" in said(page).replace("\\", "")
+
+
+def test_a_bundle_carries_the_rule_and_one_that_names_none_is_of_rule_1(home: Home, mixed: list[RunRow], tmp_path: Path) -> None:
+    bundle, older = tmp_path / "runs.zip", tmp_path / "older.zip"
+    with Reader.open(home) as reader:
+        write_bundle(reader, [1, 2], bundle, by="Ada")
+    with zipfile.ZipFile(bundle) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    about = json.loads(held["parallab.json"])
+    place = about["tables"]["runs"]["columns"].index("seeding")
+    del about["tables"]["runs"]["columns"][place]
+    rows = [json.loads(line) for line in held["runs.jsonl"].splitlines()]
+    held["runs.jsonl"] = b"".join(json.dumps([*row[:place], *row[place + 1 :]]).encode() + b"\n" for row in rows)
+    about["tables"]["runs"]["sha256"] = hashlib.sha256(held["runs.jsonl"]).hexdigest()
+    held["parallab.json"] = json.dumps(about).encode()
+    with zipfile.ZipFile(older, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data)
+    for path, rules in ((bundle, [1, 2]), (older, [1, 1])):
+        with Store.open(Home(tmp_path / path.stem)) as other:
+            assert [other.run(run_id).seeding for run_id in import_path(other, path, by="Lin").ids] == rules
