@@ -9,12 +9,11 @@ from app.compare_curves import GroupLine, possible
 from app.compare_points import Within, group_line
 from engine.analysis.bands import Spread
 from engine.analysis.confidence import FEWEST, Statistic
-from engine.analysis.numbers import field
+from engine.analysis.numbers import SEEDING, field
 from engine.store import Reader
 from engine.store.records import RunRow
 from engine.sweep_values import value_in_words
 
-SEEDING = "seeding"
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {"sd": "± standard deviation", "se": "± standard error", "ci": "95 % confidence interval", "range": "lowest to highest", "none": "none"}
 

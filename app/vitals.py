@@ -9,6 +9,7 @@ from app.rows import time_left
 from engine.analysis.ranked import Ranked, ranked
 from engine.metrics import metric
 from engine.results import STATISTICS, Of
+from engine.seeding import SEEDING
 from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 
@@ -62,7 +63,13 @@ def facts_of(run: Run, origin: Origin | None = None) -> str:
         pairs.append(("Comes from", escape(origin.words)))
     if run.tags:
         pairs.append(("Tags", escape(", ".join(run.tags))))
-    return facts(pairs)
+    return facts([*pairs, *_other_rule(run, origin)])
+
+
+def _other_rule(run: Run, origin: Origin | None) -> list[tuple[str, str]]:
+    """Return the rule that the run draws random numbers by, where it is not this version's; another program's has none."""
+    foreign = origin is not None and origin.kind != "parallab"
+    return [] if foreign or run.seeding == SEEDING else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
 
 
 def tiles(summaries: Sequence[Summary], entry: RunRow) -> str:

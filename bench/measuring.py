@@ -20,6 +20,7 @@ from engine.registry import experiment
 from engine.runtime.environment import environment
 from engine.runtime.processes import end_session, identity
 from engine.runtime.running import ensure_running, runner_process
+from engine.seeding import SEEDING
 from engine.store import Reader, Store
 from engine.store.records import ENDED, Run
 
@@ -112,6 +113,7 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
         "command": f"python -m bench.{name} {' '.join(sys.argv[1:])}".strip(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": {key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")},
+        "seeding": SEEDING,
         "load_at_end": [round(value, 2) for value in os.getloadavg()],
         "other_processes_cpu_percent": _others(),
         "stolen_percent": _stolen(),

@@ -10,6 +10,7 @@ import pytest
 from app.board import differing, run_lines
 from app.compare_groups import groups_of
 from app.compare_runs import names
+from app.vitals import facts_of
 from engine.analysis.seedings import mixture
 from engine.analysis.study import study
 from engine.duel.outcome import outcome
@@ -65,6 +66,12 @@ def test_rows_of_the_results_table_say_that_they_differ_in_the_rule(mixed: list[
 def test_a_filter_can_ask_for_the_rule(home: Home, mixed: list[RunRow]) -> None:
     with Reader.open(home) as reader:
         assert [run.id for run in reader.runs(matching=read_filter("seeding == 1"))] == [1]
+
+
+def test_a_runs_page_names_an_older_rule(home: Home, mixed: list[RunRow]) -> None:
+    with Reader.open(home) as reader:
+        assert "rule 1 (this version: 2)" in facts_of(reader.run(mixed[0].id))
+        assert "Seeding" not in facts_of(reader.run(mixed[1].id))
 
 
 def test_no_law_is_fitted_to_a_mixture(home: Home, mixed: list[RunRow]) -> None:

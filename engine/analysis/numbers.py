@@ -12,7 +12,8 @@ from engine.store.records import RunRow
 
 Way = Literal["last", "best", "mean"]
 WAYS: tuple[Way, ...] = get_args(Way)
-ABOUT = ("experiment", "preset", "owner", "seeding")
+SEEDING = "seeding"
+ABOUT = ("experiment", "preset", "owner", SEEDING)
 """What else of a run counts as a field, beside its config."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
@@ -37,7 +38,9 @@ def value(run: RunRow, name: str) -> Value:
 
 
 def field(run: RunRow, name: str) -> Value:
-    """Return a field of a run: of its config, or one of ABOUT."""
+    """Return a field of a run: of its config, or one of ABOUT. The rule that it draws by tells runs apart and is no amount: it comes as text."""
+    if name == SEEDING and name not in run.config:
+        return f"{SEEDING} {run.seeding}"
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
     return found if isinstance(found, int | float | str | None) else str(found)
 
