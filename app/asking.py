@@ -6,13 +6,20 @@ from typing import TypeVar
 
 import streamlit as st
 
+from app.base import at
 from app.markup import as_text
-from engine.errors import EngineError
+from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep
 from engine.home import Home
 from engine.store import Reader, Store
 
 COMMAND_TIMEOUT_S = 2.0
 Answer = TypeVar("Answer")
+_LISTS: dict[type[EngineError], tuple[str, str, str]] = {
+    NoSuchRun: ("Run", "/runs", "All runs"),
+    NoSuchSweep: ("Sweep", "/sweep", "All sweeps"),
+    NoSuchDuel: ("Duel", "/duel", "All duels"),
+}
+"""What the page of something that is not there is called, and where those are that are."""
 
 
 def told(error: EngineError) -> str:
@@ -22,12 +29,20 @@ def told(error: EngineError) -> str:
 
 @contextmanager
 def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
-    """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or fragment)."""
+    """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or fragment).
+
+    Where what a link names is not there, the page has its title and a link to what is.
+    """
     try:
         with Reader.open(Home.find()) as reader:
             yield reader
     except EngineError as error:
+        title, path, label = _LISTS.get(type(error), ("", "", ""))
+        if title:
+            st.title(title, anchor=False)
         st.error(as_text(told(error)))
+        if title:
+            st.html(f'<a href="{at(path)}">{label}</a>')
         if otherwise:
             otherwise()
         st.stop()

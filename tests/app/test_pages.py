@@ -87,6 +87,13 @@ def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: s
     assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test).replace("\\", "")]
 
 
+@pytest.mark.parametrize(("page", "path"), [("run", "/runs"), ("sweep", "/sweep"), ("duel", "/duel")])
+def test_a_broken_link_has_its_pages_title_and_leads_to_what_is_there(home: Home, lab: dict[Status, int], page: str, path: str) -> None:
+    test = opened(page, {page: "99"})
+    assert [title.value for title in test.title] == [page.capitalize()]
+    assert f'<a href="{path}">All {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
+
+
 def test_an_empty_lab_is_offered_a_quick_run_that_says_what_it_reaches(home: Home) -> None:
     test = opened("launch")
     assert any(button.label == "Run quick Hogwild!" for button in test.button)
