@@ -7,6 +7,7 @@ import click
 
 from engine.cli.answers import moment, print_json, table
 from engine.cli.frame import FAILED, json_option, owner_option
+from engine.cli.serving import tell_ignored_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.notices.addresses import KIND_WORDS, KINDS, Kind, ReceiverKind
@@ -164,6 +165,7 @@ def mail_command(ctx: click.Context, check: bool, owner: str, as_json: bool) -> 
     server = mail_server(home)
     if server is None:
         raise ConfigError([Problem("mail", f"This lab has no mail server. Write {home.path}/mail.toml, or set PARALLAB_MAIL_HOST (docs/notifications.md).")])
+    tell_ignored_settings(home)  # it is the runner that sends
     outcome = mail.check(server) if check else None
     said = f"E-mail goes from {server.sender} by {server.host}:{server.port}, {server.security}{', signed in' if server.user else ''}."
     if outcome is not None:

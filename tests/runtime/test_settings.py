@@ -65,3 +65,14 @@ def test_a_command_that_launches_says_what_the_runner_ignores(runner: Started, p
     assert told.returncode == 0
     assert "CUDA_VISIBLE_DEVICES is '1' here and not set in the runner" in told.stderr
     assert "restart the runner: python -m engine stop, then python -m engine serve" in told.stderr
+
+
+def test_a_mail_server_that_only_the_command_has_is_said_to_be_none_of_the_runners(
+    runner: Started, parallab: Parallab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner()
+    monkeypatch.setenv("PARALLAB_MAIL_HOST", "mail.example.org")
+    monkeypatch.setenv("PARALLAB_MAIL_SENDER", "lab@example.org")
+    told = parallab("notify", "mail")
+    assert told.returncode == 0 and "mail.example.org" in told.stdout
+    assert "PARALLAB_MAIL_HOST is set here and not in the runner" in told.stderr
