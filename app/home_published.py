@@ -14,6 +14,7 @@ from engine.store import Reader, Sweep
 
 SHADES: dict[Verdict, str] = {
     "reproduced": "finished",
+    "set-up assumed": "running",
     "trend only": "running",
     "not reproduced": "failed",
     "too few seeds": "stopping",

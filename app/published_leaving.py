@@ -18,6 +18,7 @@ def said_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
         ("Published", found.claim),
         ("Source", found.source),
         ("Set-up assumed", found.assumed),
+        ("Chosen by its outcome", found.chosen),
         ("Read with care", found.note),
     ]
     if judged is None:

@@ -15,7 +15,8 @@ from engine.transfer.tables import Table
 RULES = ("Rule", "Of", "Outcome", "Numbers")
 MEANS: dict[Verdict, str] = {
     "reproduced": "Every rule holds.",
-    "trend only": "The shape is as published; the values are not, or could not be held against the published ones.",
+    "set-up assumed": "Every rule holds, but some of the set-up was chosen because it gives this outcome.",
+    "trend only": "The shape is as published; the values are not, were not judged, or the work is less than published.",
     "not reproduced": "A rule was clearly broken.",
     "too few seeds": "Some rules are still open. Add seeds by Extend on the sweep's page, or try again what failed.",
     "not comparable": "What was run is not what the figure is about, or not under one set of conditions.",

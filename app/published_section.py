@@ -28,6 +28,7 @@ STARTUP = "Without start-up, which the published timings contain."
 ALONE = "The published times contain start-up, so they are not drawn beside execution alone."
 COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
     "reproduced": "green",
+    "set-up assumed": "blue",
     "trend only": "blue",
     "not reproduced": "red",
     "too few seeds": "orange",
@@ -87,7 +88,7 @@ def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
             st.badge("not launched yet", color="gray")
         elif not judged.sweep.active:
             st.badge("no run finished", color="gray")
-        if found.assumed:
+        if found.assumed and not (judged and judged.verdict == "set-up assumed"):
             st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
         beside = st.container(width="content")
     st.text(f"Published: {found.claim}")
@@ -116,6 +117,8 @@ def _about(found: Figure, judged: Judgement | None) -> None:
     pairs = [("Source", escape(found.source))]
     if found.assumed:
         pairs.append(("Set-up assumed", f"{escape(found.assumed[0].upper() + found.assumed[1:])}."))
+    if found.chosen:
+        pairs.append(("Chosen by its outcome", f"{escape(found.chosen[0].upper() + found.chosen[1:])}."))
     if found.note:
         pairs.append(("Read with care", escape(found.note)))
     if judged:

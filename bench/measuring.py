@@ -110,7 +110,7 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
     """Write bench/results/<name>.json with the command, the date, the commit and the machine, and print it."""
     about = environment()
     report = {
-        "command": f"python -m bench.{name} {' '.join(sys.argv[1:])}".strip(),
+        "command": f"python -m {_program(name)} {' '.join(sys.argv[1:])}".strip(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": {key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")},
         "seeding": SEEDING,
@@ -123,6 +123,11 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
     text = json.dumps(report, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n")
     print(text)
+
+
+def _program(name: str) -> str:
+    spec = sys.modules["__main__"].__spec__
+    return spec.name if spec else f"bench.{name}"
 
 
 def _others() -> float:

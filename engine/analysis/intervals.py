@@ -70,12 +70,12 @@ def p_of_no_difference(differences: Sequence[float]) -> float:
     return 2 * float(stdtr(count - 1, -abs(found.mean) / error))
 
 
-def equivalence(values: Sequence[float], value: float, tolerance: float) -> Equivalence:
-    """Say whether a mean is within `tolerance` of `value` at the 5 % level (TOST, Schuirmann 1987): its 90 % interval lies inside.
+def equivalence(values: Sequence[float], value: float, tolerance: float, level: float = 0.9) -> Equivalence:
+    """Say whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its interval lies inside, at 90 % for 5 % a test.
 
     `outside` where that interval lies outside as a whole, `undecided` where it does neither.
     """
-    found = mean_interval(values, 0.9)
+    found = mean_interval(values, level)
     if found.count < FEWEST["mean"]:
         return "undecided"
     if value - tolerance <= found.low and found.high <= value + tolerance:
@@ -83,40 +83,8 @@ def equivalence(values: Sequence[float], value: float, tolerance: float) -> Equi
     return "outside" if found.low > value + tolerance or found.high < value - tolerance else "undecided"
 
 
-def sign(differences: Sequence[float]) -> Literal[-1, 0, 1]:
-    """Return on which side of 0 the mean is at the 5 % level (one-sided, by its 90 % interval); 0 where that is open."""
-    return mean_interval(differences, 0.9).side(0.0)
-
-
-def kendall(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Kendall's tau-b of two rows of numbers in pairs, 1 for the same order, -1 for the opposite one; 0 where a row is constant."""
-    pairs = [(i, j) for i in range(len(first)) for j in range(i)]
-    signs = [(_sign(first[i] - first[j]), _sign(second[i] - second[j])) for i, j in pairs]
-    untied = sqrt(sum(one != 0 for one, _ in signs) * sum(other != 0 for _, other in signs))
-    return sum(one * other for one, other in signs) / untied if untied else 0.0
-
-
 def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the slope of the line of least squares; 0 where all xs are the same."""
     middle = sum(xs) / len(xs)
     spread = sum((x - middle) ** 2 for x in xs)
     return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
-
-
-def crossing(xs: Sequence[float], first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return where `first` comes to be below `second` for good, between two of the rising xs where it is so; the first x where it always is.
-
-    None where it is not below at the last x.
-    """
-    gaps = [one - other for one, other in zip(first, second, strict=True)]
-    if not gaps or gaps[-1] >= 0:
-        return None
-    place = max((place for place, gap in enumerate(gaps) if gap >= 0), default=None)
-    if place is None:
-        return xs[0]
-    share = gaps[place] / (gaps[place] - gaps[place + 1])
-    return xs[place] + share * (xs[place + 1] - xs[place])
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)

@@ -59,6 +59,7 @@ def _described(found: Figure, judged: Judgement | None) -> dict[str, Any]:
         "claim": found.claim,
         "source": found.source,
         "assumed": found.assumed,
+        "chosen": found.chosen,
         "verdict": judged.verdict if judged else None,
         "sweep": judged.sweep.id if judged else None,
         "size": judged.size if judged else None,
@@ -72,6 +73,8 @@ def _in_full(found: Figure, judged: Judgement | None) -> str:
     lines = [f"{found.title} ({found.name})", f"Published: {found.claim}", f"Source: {found.source}"]
     if found.assumed:
         lines.append(f"Set-up assumed: {found.assumed}.")
+    if found.chosen:
+        lines.append(f"Chosen by its outcome: {found.chosen}.")
     if judged is None:
         return "\n".join([*lines, "", f"It was not launched yet: figures {found.name} --launch reduced"])
     reduced = found.versions[judged.size].reduced

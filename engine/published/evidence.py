@@ -104,8 +104,8 @@ def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
 def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
     """Return the keys of the cells that the figure asks for, as `engine.analysis.cells` has them."""
     version = figure.versions[size]
-    first = sweep.seeds[0] if sweep.seeds else 0
-    return list(product(*(version.grid.get(name, values) if name != SEED else range(first, first + version.seeds) for name, values in sweep.grid.items())))
+    seeds = sweep.seeds[: version.seeds]
+    return list(product(*(version.grid.get(name, values) if name != SEED else seeds for name, values in sweep.grid.items())))
 
 
 def _missing(wanted: Sequence[tuple[Any, ...]], names: Sequence[str], cells: Mapping[tuple[Any, ...], RunRow]) -> Iterable[str]:

@@ -30,7 +30,7 @@ class Version:
     grid: Mapping[str, tuple[Any, ...]]
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the preset in every run."""
-    seeds: int = 3
+    seeds: int = 5
     reduced: tuple[str, ...] = ()
     """What is less than published, a sentence each; empty for the full version."""
     values_count: bool = True
@@ -64,6 +64,8 @@ class Figure:
     """Empty where the source shows a picture without numbers."""
     assumed: str = ""
     """What the source leaves open and was assumed; empty where nothing was."""
+    chosen: str = ""
+    """What was chosen by the outcome it gives, so that the figure can't be called reproduced; empty where nothing was."""
     timed: bool = False
     """Whether it is about time: its runs have the machine to themselves, and must have run on the same hardware."""
     hardware: str = ""
@@ -78,6 +80,7 @@ class Figure:
         return f"{self.name}/{size}"
 
     def judged(self, size: Size) -> tuple[Rule, ...]:
-        """Return the rules of that size: where it has shapes of its own, those in place of the figure's, beside the figure's values."""
+        """Return the rules of that size, its floor first: where it has shapes of its own, those in place of the figure's, beside the figure's values."""
         own = self.versions[size].rules
-        return self.rules if own is None else (*(rule for rule in self.rules if rule.kind == "value"), *own)
+        rules = self.rules if own is None else (*(rule for rule in self.rules if rule.kind == "value"), *own)
+        return tuple(sorted(rules, key=lambda rule: rule.kind != "floor"))

@@ -7,7 +7,7 @@ from engine.analysis.hardware import gpus_used
 from engine.published.evidence import Evidence, gather, numbers_of
 from engine.published.figure import PASSES, SIZES, Figure, Size
 from engine.published.rules import Check
-from engine.published.verdict import Verdict, verdict
+from engine.published.verdict import Cap, Verdict, verdict
 from engine.store import Reader, Surroundings, Sweep
 
 
@@ -43,7 +43,7 @@ def judge(reader: Reader, figure: Figure, sweep: Sweep) -> Judgement:
     tested = reader.tested(ids, numbers_of(figure)) if figure.axis == PASSES else []
     evidence = gather(figure, size, sweep, runs, around, tested)
     checks = tuple(_checked(figure, size, evidence, around))
-    found = verdict(evidence.obstacles, checks) if evidence.finished else None
+    found = verdict(evidence.obstacles, checks, cap_of(figure, size)) if evidence.finished else None
     return Judgement(figure, size, sweep, evidence, checks, found)
 
 
@@ -60,6 +60,13 @@ def _checked(figure: Figure, size: Size, evidence: Evidence, around: Mapping[int
             yield Check(rule.kind, rule.said, "not judged", why)
         else:
             yield rule.judge(evidence.readings)
+
+
+def cap_of(figure: Figure, size: Size) -> Cap | None:
+    """Return what a figure is called at most in a size, None where it can be called reproduced."""
+    if figure.versions[size].reduced:
+        return "trend only"
+    return "set-up assumed" if figure.chosen else None
 
 
 def _why_not(figure: Figure, size: Size, evidence: Evidence, around: Mapping[int, Surroundings]) -> str:

@@ -1,14 +1,21 @@
 """Test accuracies on MNIST: a parameter server, Hogwild!, and synchronous SGD."""
 
 from engine.published.figure import PASSES, Figure, Line, Version
-from engine.published.rules import Beyond, Near, Order
+from engine.published.rules import Beyond, Near, Order, Plausible
 
 ACCURACY, LOSS = "test/accuracy", "test/loss"
 _POINTS = 0.3
 """Accuracies count as equal within 0.3 points: 30 of the 10,000 test images, about three times the spread over seeds."""
+_SERVER_POINTS = 0.6
+"""Of the server: twice the standard deviation over its own seeds (0.29 points: 96.98, 96.90, 96.44 %), since the published value is one run's."""
 _SERVER, _HOGWILD = 96.96, 98.98
 _SYNC = {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}
 _SYNC_LOSS = {4.0: 0.0858, 8.0: 0.0723, 12.0: 0.0732}
+
+
+def _learned(passes: float, least: float) -> Plausible:
+    return Plausible(ACCURACY, f"The net has learned: at least {least:g} % after {passes:g} passes, of which guessing has 10", least, x=passes)
+
 
 SERVER = Figure(
     name="parameter_server",
@@ -20,8 +27,10 @@ SERVER = Figure(
     number=ACCURACY,
     published=(Line("published", {10.0: _SERVER}),),
     rules=(
-        Near(ACCURACY, 10, _SERVER, _POINTS, "passes"),
-        Beyond(ACCURACY, _HOGWILD, "below", "It ends below the 98.98 % of Hogwild!", x=10),
+        _learned(10, 90),
+        Near(ACCURACY, 10, _SERVER, _SERVER_POINTS, "passes"),
+        Order(ACCURACY, {1.0: 1.0, 10.0: 2.0}, "Accuracy rises by at least 0.3 points from the first pass to the last"),
+        Beyond(ACCURACY, _HOGWILD, "below", "It ends at least 0.3 points below the 98.98 % of Hogwild!", x=10),
     ),
     versions={
         "full": Version("published", {"trainers": (4,)}),
@@ -32,12 +41,14 @@ SERVER = Figure(
             reduced=("3 passes over the data instead of 10.",),
             values_count=False,
             rules=(
-                Order(ACCURACY, {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "Accuracy rises from each pass to the next"),
-                Beyond(ACCURACY, _HOGWILD, "below", "After 3 passes it is below the 98.98 % of Hogwild!", x=3),
+                _learned(3, 80),
+                Order(ACCURACY, {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "Accuracy rises by at least 0.3 points from each pass to the next"),
+                Beyond(ACCURACY, _HOGWILD, "below", "After 3 passes it is at least 0.3 points below the 98.98 % of Hogwild!", x=3),
             ),
         ),
     },
-    assumed="4 trainers and a batch of 64",
+    assumed="4 trainers and a batch of 32",
+    chosen="the batch of 32: with 64 the runs end some 2 points below the published value",
     note="Each of its steps waits for all gradients, so it is synchronous.",
 )
 
@@ -51,9 +62,10 @@ HOGWILD = Figure(
     number=ACCURACY,
     published=(Line("published", {40.0: _HOGWILD}),),
     rules=(
+        _learned(40, 90),
         Near(ACCURACY, 40, _HOGWILD, _POINTS, "passes"),
         Near(LOSS, 40, 0.0325, 0.005, "passes"),
-        Beyond(ACCURACY, _SERVER, "above", "It ends above the parameter server's 96.96 %", x=40),
+        Beyond(ACCURACY, _SERVER, "above", "It ends at least 0.3 points above the parameter server's 96.96 %", x=40),
     ),
     versions={
         "full": Version("published", {"trainers": (4,)}, tested_every=4),
@@ -64,10 +76,14 @@ HOGWILD = Figure(
             reduced=("2 epochs of each process instead of 10: 8 passes over the data instead of 40.",),
             values_count=False,
             tested_every=4,
-            rules=(Beyond(ACCURACY, _SERVER, "above", "After 8 passes it is above the parameter server's 96.96 %", x=8),),
+            rules=(
+                _learned(8, 90),
+                Beyond(ACCURACY, _SERVER, "above", "After 8 passes it is at least 0.3 points above the parameter server's 96.96 %", x=8),
+            ),
         ),
     },
-    note="The source sets it beside 96.96 % as if the method made the difference; it also makes four times the passes and 16 times the updates.",
+    note="The source sets it beside 96.96 % as if the method made the difference; it also makes four times the passes, twice the gradients and eight times "
+    "the updates.",
 )
 
 SYNC = Figure(
@@ -80,9 +96,10 @@ SYNC = Figure(
     number=ACCURACY,
     published=(Line("published", _SYNC),),
     rules=(
+        _learned(12, 90),
         *(Near(ACCURACY, x, value, _POINTS, "passes") for x, value in _SYNC.items()),
         *(Near(LOSS, x, value, 0.01, "passes") for x, value in _SYNC_LOSS.items()),
-        Order(ACCURACY, _SYNC, "Accuracy rises from each of the three tests to the next"),
+        Order(ACCURACY, _SYNC, "Accuracy rises from the first test to both later ones, by at least 0.3 points (the last two lie 0.02 apart)"),
     ),
     versions={
         "full": Version("published", {"trainers": (4,)}, tested_every=4),
@@ -92,7 +109,12 @@ SYNC = Figure(
             {"rounds": 3, "evaluate_every": 1},
             reduced=("3 averaging rounds instead of 12, tested after each instead of after 4, 8 and 12.",),
             values_count=False,
-            rules=(Order(ACCURACY, {1.0: 97.34, 2.0: 97.94, 3.0: 97.96}, "Accuracy rises from each of three tests to the next"),),
+            rules=(
+                _learned(3, 80),
+                Order(
+                    ACCURACY, {1.0: 97.34, 2.0: 97.94, 3.0: 97.96}, "Accuracy rises from the first of three tests to both later ones, by at least 0.3 points"
+                ),
+            ),
         ),
     },
     assumed="learning rate 0.01, momentum 0.5 and a batch of 64",

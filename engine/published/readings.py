@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.analysis.intervals import slope
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -31,17 +29,11 @@ def xs_of(readings: Readings, number: str, line: str) -> list[float]:
     return sorted({found.x for found in readings.get(number, ()) if found.line == line})
 
 
-def means(readings: Readings, number: str, line: str) -> dict[float, float]:
-    """Return the mean over seeds at each x of a line."""
-    values = {x: list(at(readings, number, line, x).values()) for x in xs_of(readings, number, line)}
-    return {x: sum(found) / len(found) for x, found in values.items()}
-
-
-def slopes(readings: Readings, number: str, line: str) -> dict[int, float]:
-    """Return the slope of each seed that has a reading at every x."""
+def whole(readings: Readings, number: str, line: str) -> dict[int, dict[float, float]]:
+    """Return the values by x of each seed that has a reading at every x of the line."""
     xs = xs_of(readings, number, line)
     by_seed: dict[int, dict[float, float]] = {}
     for found in readings.get(number, ()):
         if found.line == line:
             by_seed.setdefault(found.seed, {})[found.x] = found.value
-    return {seed: slope(xs, [values[x] for x in xs]) for seed, values in by_seed.items() if len(values) == len(xs) > 1}
+    return {seed: values for seed, values in by_seed.items() if len(values) == len(xs)}

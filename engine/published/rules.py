@@ -1,18 +1,28 @@
-"""What a published figure claims, as rules that seeds can bear out or refute: values within a tolerance, signs, orders, growth, crossovers. Pure."""
+"""What a published figure claims, as rules that seeds can bear out or refute: plausibility, values, signs, orders, growth. Pure.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Every rule but a value compares an effect, run by run of the same seed, with the least effect that counts: it holds where the effect's 98 % interval lies above
+that, fails where it lies below, and is undecided else. So an effect that is not there is taken for one in at most 1 % of sweeps, and one too small to matter
+is refuted by enough seeds. Numbers that are equal in all seeds are taken as exact.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import fmean
 from typing import Literal, Protocol
 
-from engine.analysis.intervals import crossing, equivalence, kendall, mean_interval, sign
+from engine.analysis.intervals import equivalence, mean_interval, slope
 from engine.metrics import metric
-from engine.published.readings import Readings, at, means, slopes, xs_of
+from engine.published.readings import Readings, at, whole, xs_of
 
 Outcome = Literal["holds", "fails", "undecided", "not judged"]
-Kind = Literal["value", "shape"]
-SAME_ORDER = 0.66
-"""Kendall's tau from which two rows count as in the same order: of four points all but one pair."""
+Kind = Literal["floor", "value", "shape"]
+Side = Literal["below", "above"]
+LEVEL = 0.98
+"""Of the intervals that rules judge by: 1 % at either side."""
 FEWEST_SEEDS = 3
+SHARE, POINTS = 0.05, 0.3
+"""The least effect that counts: a share of a time or a rate, points of a percentage."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,30 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True)
+class Plausible:
+    """The mean over runs lies between bounds that no working run leaves; judged before all other rules. An x of None takes the runs of all points."""
+
+    number: str
+    words: str
+    least: float
+    most: float | None = None
+    x: float | None = None
+    kind: Kind = "floor"
+
+    @property
+    def said(self) -> str:
+        return self.words
+
+    def judge(self, readings: Readings) -> Check:
+        values = [found.value for found in readings.get(self.number, ()) if self.x in (None, found.x)]
+        unit = _unit(self.number)
+        above = _effect(self, [value - self.least for value in values], 0.0, f"above {self.least:g}{unit} by", unit)
+        if self.most is None or above.outcome != "holds":
+            return above
+        return _effect(self, [self.most - value for value in values], 0.0, f"below {self.most:g}{unit} by", unit)
+
+
+@dataclass(frozen=True)
 class Near:
     """The mean over seeds at x equals the published value, within a tolerance."""
 
@@ -60,10 +94,10 @@ class Near:
         values = list(at(readings, self.number, self.line, self.x).values())
         if len(values) < FEWEST_SEEDS:
             return Check(self.kind, self.said, "undecided", _lacks(len(values)))
-        found, lies = mean_interval(values, 0.9), equivalence(values, self.value, self.tolerance)
+        found, lies = mean_interval(values, LEVEL), equivalence(values, self.value, self.tolerance, LEVEL)
         outcome: Outcome = {"within": "holds", "outside": "fails", "undecided": "undecided"}[lies]  # type: ignore[assignment]
         words = {"within": "inside of the tolerance", "outside": "outside of it", "undecided": "partly inside, so more seeds would tell"}[lies]
-        numbers = f"{found.mean:.5g} (90 % interval {found.low:.5g} to {found.high:.5g}, {found.count} seeds): {words}"
+        numbers = f"{found.mean:.5g} (98 % interval {found.low:.5g} to {found.high:.5g}, {found.count} seeds): {words}"
         return Check(self.kind, self.said, outcome, numbers)
 
 
@@ -74,7 +108,7 @@ class Ahead:
     number: str
     first: str
     second: str
-    side: Literal["below", "above"]
+    side: Side
     words: str
     first_x: float | None = None
     second_x: float | None = None
@@ -88,8 +122,8 @@ class Ahead:
         common = {*xs_of(readings, self.number, self.first)} & {*xs_of(readings, self.number, self.second)}
         last = max(common, default=0.0)
         one, other = (at(readings, self.number, line, last if x is None else x) for line, x in ((self.first, self.first_x), (self.second, self.second_x)))
-        where = "" if self.first_x is not None or not common else f" at {last:g}"
-        return _of_differences(self.said, [one[seed] - other[seed] for seed in one if seed in other], self.side, self.number, where)
+        where = "" if self.first_x is not None or not common else f"at {last:g} "
+        return _compared(self, one, other, self.side, f"{where}{self.side} by")
 
 
 @dataclass(frozen=True)
@@ -98,7 +132,7 @@ class Beyond:
 
     number: str
     value: float
-    side: Literal["below", "above"]
+    side: Side
     words: str
     line: str = ""
     x: float | None = None
@@ -110,13 +144,13 @@ class Beyond:
 
     def judge(self, readings: Readings) -> Check:
         x = self.x if self.x is not None else max(xs_of(readings, self.number, self.line), default=0.0)
-        values = at(readings, self.number, self.line, x).values()
-        return _of_differences(self.said, [value - self.value for value in values], self.side, self.number)
+        values = at(readings, self.number, self.line, x)
+        return _compared(self, values, dict.fromkeys(values, self.value), self.side, f"{self.side} {self.value:g}{_unit(self.number)} by")
 
 
 @dataclass(frozen=True)
 class Order:
-    """Means over seeds at some xs are in the order of the published ys (Kendall's tau)."""
+    """Numbers at some xs are in the order of the published ys, seed by seed: each pair of xs whose published ys lie apart by the least effect that counts."""
 
     number: str
     published: Mapping[float, float]
@@ -129,18 +163,17 @@ class Order:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        ours = means(readings, self.number, self.line)
-        xs = list(self.published)
-        if lacks := _thin(readings, self.number, self.line, xs):
-            return Check(self.kind, self.said, "undecided", lacks)
-        tau = kendall([ours[x] for x in xs], [self.published[x] for x in xs])
-        told = ", ".join(f"{ours[x]:.4g} at {x:g}" for x in xs)
-        return Check(self.kind, self.said, "holds" if tau >= SAME_ORDER else "fails", f"{told}: Kendall's tau {tau:.2f}, wanted at least {SAME_ORDER:g}")
+        pairs = sorted(
+            (first, second) if self.published[first] < self.published[second] else (second, first) for first, second in combinations(self.published, 2)
+        )
+        apart = [(low, high) for low, high in pairs if _gap(self.number, self.published[low], self.published[high]) >= _least(self.number)]
+        values = {x: at(readings, self.number, self.line, x) for x in self.published}
+        return _worst(self, [_compared(self, values[low], values[high], "below", f"at {low:g} below that at {high:g} by") for low, high in apart])
 
 
 @dataclass(frozen=True)
 class Slower:
-    """One line grows more slowly along x than another, seed by seed (slopes of least squares)."""
+    """One line grows more slowly along x than another, seed by seed: its slope of least squares over the whole stretch, as a share of the other's mean."""
 
     number: str
     first: str
@@ -153,13 +186,18 @@ class Slower:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        one, other = (slopes(readings, self.number, line) for line in (self.first, self.second))
-        return _of_differences(self.said, [one[seed] - other[seed] for seed in one if seed in other], "below", self.number, " a step along x")
+        one, other = (whole(readings, self.number, line) for line in (self.first, self.second))
+        effects = [
+            (_growth(other[seed]) - _growth(one[seed])) / abs(fmean(other[seed].values()))
+            for seed in one
+            if seed in other and min(len(one[seed]), len(other[seed])) > 1 and any(other[seed].values())
+        ]
+        return _effect(self, [100 * effect for effect in effects], 100 * SHARE, "grows less by", " % of the mean")
 
 
 @dataclass(frozen=True)
 class Crosses:
-    """From some x on at the latest, one line stays below another (means over seeds)."""
+    """From some x on at the latest, one line is below another at every x, seed by seed."""
 
     number: str
     first: str
@@ -173,34 +211,58 @@ class Crosses:
         return self.words
 
     def judge(self, readings: Readings) -> Check:
-        one, other = (means(readings, self.number, line) for line in (self.first, self.second))
-        xs = sorted({*one} & {*other})
-        if len(xs) < 2:
-            return Check(self.kind, self.said, "undecided", "fewer than 2 points have finished runs of both lines")
-        if lacks := _thin(readings, self.number, self.first, xs) or _thin(readings, self.number, self.second, xs):
-            return Check(self.kind, self.said, "undecided", lacks)
-        place = crossing(xs, [one[x] for x in xs], [other[x] for x in xs])
-        if place is None:
-            return Check(self.kind, self.said, "fails", f"{self.first} is not below {self.second} at {xs[-1]:g}")
-        return Check(self.kind, self.said, "holds" if place <= self.by else "fails", f"below from {place:.3g} on, wanted by {self.by:g}")
+        common = sorted({*xs_of(readings, self.number, self.first)} & {*xs_of(readings, self.number, self.second)})
+        beyond = [x for x in common if x >= self.by]
+        if len(common) < 2 or not beyond:
+            return Check(self.kind, self.said, "undecided", "fewer than 2 points have finished runs of both lines, or none of them is from there on")
+        sides = ((at(readings, self.number, self.first, x), at(readings, self.number, self.second, x), x) for x in beyond)
+        return _worst(self, [_compared(self, one, other, "below", f"at {x:g} below by") for one, other, x in sides])
 
 
-def _of_differences(said: str, differences: Sequence[float], side: Literal["below", "above"], number: str, more: str = "") -> Check:
-    if len(differences) < FEWEST_SEEDS:
-        return Check("shape", said, "undecided", _lacks(len(differences)))
-    found, lies = mean_interval(differences, 0.9), sign(differences)
-    wanted = -1 if side == "below" else 1
-    outcome: Outcome = "undecided" if lies == 0 else "holds" if lies == wanted else "fails"
-    unit = " points" if metric(number).unit == "%" else _unit(number)
-    told = f"difference {found.mean:+.4g}{unit}{more} (90 % interval {found.low:+.4g} to {found.high:+.4g}, {found.count} seeds)"
-    return Check("shape", said, outcome, told + (": its sign is open, more seeds would tell" if lies == 0 else ""))
+def _compared(rule: Rule, one: Mapping[int, float], other: Mapping[int, float], side: Side, words: str) -> Check:
+    """Return how a rule comes out by one number's lead over another, seed by seed."""
+    number: str = rule.number  # type: ignore[attr-defined]
+    leads = [_gap(number, one[seed], other[seed]) * (1 if side == "below" else -1) for seed in one if seed in other]
+    points = metric(number).unit == "%"
+    return _effect(rule, leads if points else [100 * lead for lead in leads], POINTS if points else 100 * SHARE, words, " points" if points else " %")
 
 
-def _thin(readings: Readings, number: str, line: str, xs: Sequence[float]) -> str:
-    """Return which of some points has too few seeds, in words; empty where all have enough."""
-    counts = {x: len(at(readings, number, line, x)) for x in xs}
-    thin = [f"{count} at {x:g}" for x, count in counts.items() if count < FEWEST_SEEDS]
-    return f"finished seeds: {', '.join(thin)}, and {FEWEST_SEEDS} are needed at each point" if thin else ""
+def _effect(rule: Rule, effects: Sequence[float], least: float, words: str, unit: str) -> Check:
+    """Return how a rule comes out by an effect, larger for what is claimed, of which `least` counts."""
+    if len(effects) < FEWEST_SEEDS:
+        return Check(rule.kind, rule.said, "undecided", _lacks(len(effects)))
+    found = mean_interval(effects, LEVEL)
+    lies = found.side(least)
+    outcome: Outcome = "undecided" if lies == 0 else "holds" if lies > 0 else "fails"
+    told = f"{words} {found.mean:.4g}{unit} (98 % interval {found.low:.4g} to {found.high:.4g}, {found.count} runs)"
+    wanted = f", wanted more than {least:g}" if least else ""
+    return Check(rule.kind, rule.said, outcome, told + wanted + (": open, more seeds would tell" if lies == 0 else ""))
+
+
+def _worst(rule: Rule, checks: Iterable[Check]) -> Check:
+    """Return the worst of several checks of one rule, with how many came out so."""
+    found = list(checks)
+    for outcome in ("fails", "undecided"):
+        if bad := [check for check in found if check.outcome == outcome]:
+            return replace(bad[0], numbers=f"{len(bad)} of {len(found)} pairs {'fail' if outcome == 'fails' else 'are open'}: {bad[0].numbers}")
+    return Check(rule.kind, rule.said, "holds", "; ".join(check.numbers for check in found))
+
+
+def _gap(number: str, one: float, other: float) -> float:
+    """Return how far one number lies below another: in points of a percentage, else as a share of the larger."""
+    if metric(number).unit == "%":
+        return other - one
+    larger = max(abs(one), abs(other))
+    return (other - one) / larger if larger else 0.0
+
+
+def _least(number: str) -> float:
+    return POINTS if metric(number).unit == "%" else SHARE
+
+
+def _growth(values: Mapping[float, float]) -> float:
+    xs = sorted(values)
+    return slope(xs, [values[x] for x in xs]) * (xs[-1] - xs[0])
 
 
 def _lacks(count: int) -> str:

@@ -3,35 +3,45 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from engine.published.rules import Check
+from engine.published.rules import Check, Outcome
 
-Verdict = Literal["reproduced", "trend only", "not reproduced", "too few seeds", "not comparable"]
+Verdict = Literal["reproduced", "set-up assumed", "trend only", "not reproduced", "too few seeds", "not comparable"]
+Cap = Literal["set-up assumed", "trend only"]
+"""What a figure is called at most: some of its set-up was chosen by its outcome, or the work is less than published."""
 
 
-def verdict(obstacles: Sequence[str], checks: Sequence[Check]) -> Verdict:
+def verdict(obstacles: Sequence[str], checks: Sequence[Check], cap: Cap | None = None) -> Verdict:
     """Return the verdict; the first line that applies decides.
 
-    | obstacle | a shape   | a value    | verdict                                                              |
-    |----------|-----------|------------|----------------------------------------------------------------------|
-    | any      |           |            | not comparable                                                       |
-    | none     | fails     |            | not reproduced                                                       |
-    | none     | undecided |            | too few seeds                                                        |
-    | none     | all hold  | fails      | trend only (not reproduced where the figure has no shape)            |
-    | none     | all hold  | undecided  | too few seeds                                                        |
-    | none     | all hold  | not judged | trend only (not comparable where the figure has no shape)            |
-    | none     | all hold  | all hold   | reproduced, also where the source has shapes alone                   |
+    | obstacle | floor     | a shape   | a value    | verdict                                                   |
+    |----------|-----------|-----------|------------|-----------------------------------------------------------|
+    | any      |           |           |            | not comparable                                            |
+    | none     | fails     |           |            | not reproduced                                            |
+    | none     | undecided |           |            | too few seeds                                             |
+    | none     | holds     | fails     |            | not reproduced                                            |
+    | none     | holds     | undecided |            | too few seeds                                             |
+    | none     | holds     | all hold  | fails      | trend only (not reproduced where the figure has no shape) |
+    | none     | holds     | all hold  | undecided  | too few seeds                                             |
+    | none     | holds     | all hold  | not judged | trend only (not comparable where the figure has no shape) |
+    | none     | holds     | all hold  | all hold   | reproduced, also where the source has shapes alone        |
+
+    In place of `reproduced` stands the cap where there is one.
     """
-    shapes, values = ({check.outcome for check in checks if check.kind == kind} for kind in ("shape", "value"))
-    if obstacles or not checks:
+    floors, shapes, values = ({check.outcome for check in checks if check.kind == kind} for kind in ("floor", "shape", "value"))
+    if obstacles or not (shapes or values):
         return "not comparable"
-    if "fails" in shapes:
+    if "fails" in floors or ("fails" in shapes and "undecided" not in floors):
         return "not reproduced"
-    if "undecided" in shapes:
+    if "undecided" in floors | shapes:
         return "too few seeds"
+    return _of_values(values, bool(shapes), cap)
+
+
+def _of_values(values: set[Outcome], has_shape: bool, cap: Cap | None) -> Verdict:
     if "fails" in values:
-        return "trend only" if shapes else "not reproduced"
+        return "trend only" if has_shape else "not reproduced"
     if "undecided" in values:
         return "too few seeds"
     if "not judged" in values:
-        return "trend only" if shapes else "not comparable"
-    return "reproduced"
+        return "trend only" if has_shape else "not comparable"
+    return cap or "reproduced"

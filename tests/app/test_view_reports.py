@@ -93,7 +93,7 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
     report = report_of(offered)
     assert not numbers - written(report)
     assert [row[0] for row in grids(report)["Numbers"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
-    assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "not judged"]
+    assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "holds", "not judged"]
     text = unescape(report.decode())
     assert "trend only" in text and "pytorch/examples#749" in text
     assert "python -m engine figures pipeline_as_run --launch reduced" in text

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from engine.published.rules import Check, Kind, Outcome
-from engine.published.verdict import Verdict, verdict
+from engine.published.verdict import Cap, Verdict, verdict
 
 VALUES: tuple[Outcome, ...] = ("holds", "fails", "undecided", "not judged")
 SHAPES: tuple[Outcome, ...] = ("holds", "fails", "undecided")
@@ -46,8 +46,23 @@ def test_an_obstacle_goes_before_everything(shape: str, value: str) -> None:
     assert verdict(["learning_rate differs."], checks(shape, value)) == "not comparable"
 
 
+@pytest.mark.parametrize(("shape", "value"), list(TABLE))
+def test_a_floor_goes_before_shapes_and_values(shape: str, value: str) -> None:
+    if (shape, value) != ("none", "none"):
+        assert verdict([], [check("floor", "fails"), *checks(shape, value)]) == "not reproduced"
+        assert verdict([], [check("floor", "undecided"), *checks(shape, value)]) == "too few seeds"
+    assert verdict([], [check("floor", "holds"), *checks(shape, value)]) == TABLE[shape, value]
+
+
+@pytest.mark.parametrize("cap", get_args(Cap))
+@pytest.mark.parametrize(("shape", "value"), list(TABLE))
+def test_a_cap_stands_in_place_of_reproduced_and_of_nothing_else(shape: str, value: str, cap: Cap) -> None:
+    plain = TABLE[shape, value]
+    assert verdict([], checks(shape, value), cap) == (cap if plain == "reproduced" else plain)
+
+
 def test_every_verdict_can_be_had() -> None:
-    assert set(TABLE.values()) == set(get_args(Verdict))
+    assert {*TABLE.values(), *get_args(Cap)} == set(get_args(Verdict))
 
 
 @pytest.mark.parametrize(

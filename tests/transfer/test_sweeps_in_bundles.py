@@ -19,7 +19,7 @@ from engine.transfer.incoming import import_path
 from tests.app import figure_labs, sweep_labs
 from tests.transfer.test_bundles import Change, changed, counts, manifest, row, text
 
-FIGURE, RUNS = "pipeline_as_run", 12
+FIGURE, RUNS = "pipeline_as_run", 20
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ class AsyncSgdConfig(ServerConfig):
         return self
 
 
-_PUBLISHED = {"dataset": "mnist", "trainers": 4, "epochs": 10, "batch_size": 64, "learning_rate": 0.001, "momentum": 0.9}
+_PUBLISHED = {"dataset": "mnist", "trainers": 4, "epochs": 10, "batch_size": 32, "learning_rate": 0.001, "momentum": 0.9}
 
 EXPERIMENT = Experiment(
     name="async_sgd",

@@ -57,7 +57,7 @@ _MNIST = {
     "trainers": 4,
     "batch_update_size": 4,
     "epochs": 10,
-    "batch_size": 64,
+    "batch_size": 32,
     "learning_rate": 0.001,
     "momentum": 0.9,
 }
