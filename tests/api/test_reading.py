@@ -90,7 +90,7 @@ def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> 
     assert [each["kind"] for each in told["events"]] == [event.kind for event in events]
     assert [each["role"] for each in told["ranks"]] == ["trainer1", "trainer2"]
     assert told["logs"] == ["worker"]
-    assert told["demand"] == vars(run.demand)
+    assert told["demand"] == {name: getattr(run.demand, name) for name in ("cores", "gpus", "ranks", "threads_per_rank")}
 
 
 def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_of_its_own(open_lab: Lab, script: Script) -> None:
