@@ -1,6 +1,6 @@
-"""A zoom into a long curve shows points that the whole curve leaves out, new points reach it, and a double click shows the whole again."""
+"""A zoom into a long curve shows points that the whole curve leaves out, new points reach it, and a double click or another axis shows the whole again."""
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from engine.store import Store
 from tests.app import labs
@@ -13,15 +13,11 @@ SEEN = """plot => {
     const [from, to] = plot.layout.xaxis.range;
     return plot.data.filter(trace => trace.showlegend !== false)[0].x.filter(x => x >= from && x <= to).length;
 }"""
+HIDDEN = "plot => [...new Set(plot._fullData.filter(trace => trace.visible === 'legendonly').map(trace => trace.name))]"
 
 
-def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console: Console, page: Page, store: Store) -> None:
-    labs.record(store, 1, steps=20_000, first=101)
-    page.goto(f"{console.address}/run?run=1")
-    plot = drawn(page)
-    caption = page.locator(".pl-panel", has=plot).locator(".pl-caption")
-    expect(caption).to_contain_text("of 40,200 points")
-    whole = plot.evaluate("plot => plot.data[0].x.length")
+def zoom(page: Page, plot: Locator) -> None:
+    """Drag over a narrow stretch in the middle of a plot."""
     box = plot.locator(".nsewdrag").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] * 0.50, box["y"] + box["height"] / 2)
@@ -29,6 +25,16 @@ def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console:
     page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
     wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, 60, "the drag zoomed")
+
+
+def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_all_of_it(console: Console, page: Page, store: Store) -> None:
+    labs.record(store, 1, steps=20_000, first=101)
+    page.goto(f"{console.address}/run?run=1")
+    plot = drawn(page)
+    caption = page.locator(".pl-panel", has=plot).locator(".pl-caption")
+    expect(caption).to_contain_text("of 40,200 points")
+    whole = plot.evaluate("plot => plot.data[0].x.length")
+    zoom(page, plot)
     wait_until(lambda: plot.evaluate(SEEN) > 400, 60, "every point in sight came")
     zoomed = plot.evaluate("plot => plot.layout.xaxis.range")
     labs.record(store, 1, steps=60, first=20_101)
@@ -37,3 +43,9 @@ def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_all_of_it(console:
     assert plot.evaluate(SEEN) > 400
     double_click(page, plot)
     wait_until(lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, 60, "the whole curve is drawn as before")
+    zoom(page, plot)
+    plot.locator(".legendtoggle").first.click()
+    wait_until(lambda: plot.evaluate(HIDDEN) == ["trainer1"], 60, "the legend hid a rank")
+    page.get_by_role("radio", name="Time", exact=True).click()
+    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is True, 60, "all of the other axis is shown")
+    assert plot.evaluate(HIDDEN) == ["trainer1"]
