@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
 from engine.limits import ALLOW_HOST_NETWORK, GB, Limits, limits
+from engine.store.accounts import is_marked
 from engine.store.connection import Row
 from engine.store.guarding import Guarded, Standings
 from engine.store.records import ALIVE, Demand
@@ -51,7 +52,7 @@ class Shares(Standings):
         if level is None:
             runner = self.row("SELECT network FROM runner")
             level = runner["network"] if runner else ""
-        if level != "host" or not self.has_people():
+        if level != "host" or not (self.has_people() or is_marked(self.home)):
             return ""
         try:
             return "" if limits(self.home).host_network else HOST_NETWORK_REFUSED
