@@ -66,13 +66,22 @@ def say_network(rank: Rank, networks: torch.Tensor) -> None:
 
 
 def listeners(pid: int) -> tuple[list[int], list[str]]:
-    """Return the TCP ports and the abstract Unix sockets on which this process listens, as it sees them itself, the oldest first."""
+    """Return the TCP ports and the abstract Unix sockets on which this process listens, as it sees them itself, the oldest first.
+
+    A port on which some other process listens in the test's own network is left out: who reaches that reaches no rank.
+    """
     inodes = {match[1] for link in _links(pid) if (match := re.match(r"socket:\[(\d+)\]", link))}
-    tables = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
-    ports = {int(row[9]): int(row[1].rpartition(":")[2], 16) for row in tables if row[3] == _LISTENS and row[9] in inodes}
+    ports = {int(inode): port for inode, port in _listening(pid).items() if inode in inodes}
+    others = {port for inode, port in _listening(os.getpid()).items() if inode not in inodes}
     sockets = [line.split() for line in Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]]
     names = [row[7] for row in sockets if len(row) == 8 and row[7].startswith("@") and row[6] in inodes]
-    return [ports[inode] for inode in sorted(ports)], names
+    return [ports[inode] for inode in sorted(ports) if ports[inode] not in others], names
+
+
+def _listening(pid: int) -> dict[str, int]:
+    """Return by inode the ports that somebody listens on in the network of this process."""
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
+    return {row[9]: int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTENS}
 
 
 def _links(pid: int) -> Iterable[str]:
