@@ -3,6 +3,7 @@
 On the way each chart's bar is read: none may offer to send the chart anywhere.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ DRAWN = f"""() => {{
     title: plot._fullLayout.xaxis.title?.text,
     along: plot.calcdata.map((trace) => trace.flatMap((point) => flat(point.x)).filter((x) => x !== undefined)),
     points: JSON.stringify(plot.calcdata.map((trace) => trace.map(({{ x, y, z, b, s0, s1 }}) => [x, y, z, b, s0, s1].map(flat)))),
+    file: plot.dataset.file ?? '',
     ranges: ['xaxis', 'yaxis'].flatMap((axis) => plot._fullLayout[axis].range),
   }}));
 }}"""
@@ -148,9 +150,14 @@ def followed(page: Page, choice: Choice, known: Recorded) -> list[str]:
     drawn = page.evaluate(DRAWN)
     page.evaluate(REDRAW)
     whole = page.evaluate(DRAWN)
+    found += [f"{chart['name']} would be saved as {chart['file']}" for chart in drawn if not chart["file"].endswith(file_name(chart["name"]))]
     return found + [
         f"{one['name']} against '{one['title']}' shows other points than it holds" for one, other in zip(drawn, whole, strict=True) if is_other(one, other)
     ]
+
+
+def file_name(words: str) -> str:
+    return "-".join(re.findall("[a-z0-9]+", words.lower())[:8])
 
 
 def is_other(one: Chart, redrawn: Chart) -> bool:
