@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from engine.doctor.machine import network
 from engine.errors import RankFailed
 from engine.runtime import fork_server, isolation
 from engine.runtime.ranks import Ranks
@@ -32,6 +33,7 @@ if __name__ == "__main__":
         "why": why,
         "same network": isolation.network_id() == before,
         "machine": isolation.machine_level()[0],
+        "doctor": vars(network()),
         "ranks": fork_server.network().level,
         "refused": {kind: tried(kind, "No, they may not.") for kind in KINDS},
         "allowed": {kind: tried(kind, "") for kind in KINDS},

@@ -109,6 +109,9 @@ def test_where_no_namespace_can_be_made_it_is_said_why_and_nothing_changes(witho
     assert without_namespaces["why"].startswith("OSError") and "No space left" in without_namespaces["why"]
     assert without_namespaces["same network"] is True
     assert without_namespaces["machine"] == without_namespaces["ranks"] == "host"
+    doctor = without_namespaces["doctor"]
+    assert doctor["state"] == "warn" and "No space left" in doctor["sentence"]
+    assert "max_net_namespaces" in doctor["cure"] and "limits set --host-network yes" in doctor["cure"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
