@@ -106,6 +106,13 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(pairs), 3), "min": round(min(pairs), 3), "max": round(max(pairs), 3)}
 
 
+def saved(name: str) -> dict[str, Any]:
+    """Return the figures of an earlier call, to be added to; none where they were drawn by another rule of random numbers."""
+    path = RESULTS / f"{name}.json"
+    report = json.loads(path.read_text()) if path.exists() else {}
+    return dict(report["figures"]) if report.get("seeding") == SEEDING else {}
+
+
 def save(name: str, figures: Mapping[str, Any]) -> None:
     """Write bench/results/<name>.json with the command, the date, the commit and the machine, and print it."""
     about = environment()
