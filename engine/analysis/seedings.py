@@ -15,7 +15,7 @@ def mixture(runs: Iterable[RunRow]) -> str:
     if len(by_rule) < 2:
         return ""
     said = "; ".join(f"seeding {rule}: {_named(ids)}" for rule, ids in sorted(by_rule.items()))
-    return f"The runs draw random numbers by different rules ({said}), so that they are no repetitions of each other, whatever their seeds."
+    return f"The runs use different seeding rules ({said}): they are not repetitions of each other, whatever their seeds."
 
 
 def _named(ids: list[int]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from engine.analysis.confidence import student
 from engine.analysis.counts import Counts, mean, percentile, together
 from engine.analysis.intervals import Interval, mean_interval, slope
+from engine.analysis.seedings import mixture
 from engine.analysis.study import differing
 from engine.metrics import metric
 from engine.store.records import RunRow
@@ -165,6 +166,8 @@ def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str
         said.append(
             f"Without staleness: {'run' if len(left_out) == 1 else 'runs'} {some}. It is recorded where a gradient can be older than the weights it changes."
         )
+    if mixed := mixture(there):
+        said.append(mixed)
     experiments = sorted({run.experiment for run in there})
     if len(experiments) > 1:
         said.append(f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}), so more than staleness sets them apart. Choose runs of one.")

@@ -102,7 +102,7 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
 
 def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[Tried]], list[int]]:
     """Return the judged runs without those that draw random numbers by an older rule than the newest, and the ids of these: a pair shares its draws."""
-    rules = {each.run.id: each.run.seeding for own in judged.values() for each in own if each.run and each.value is not None}
+    rules = {each.run.id: each.run.seeding for own in judged.values() for each in own if each.run and (each.failed or each.value is not None)}
     older = [run_id for run_id, rule in rules.items() if rule < max(rules.values())]
     return {name: [each for each in own if each.run is None or each.run.id not in older] for name, own in judged.items()}, older
 

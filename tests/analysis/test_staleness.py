@@ -76,6 +76,13 @@ def test_unlike_settings_and_experiments_are_said() -> None:
     assert "of 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
 
 
+def test_runs_of_different_seeding_rules_are_said() -> None:
+    rows = [run(1, 2, 95.0), replace(run(2, 2, 95.0), seeding=1)]
+    found = [made(each.id, 2, 1.0, 95.0) for each in rows]
+    assert "different seeding rules (seeding 1: run 2; seeding 2: run 1)" in " ".join(cautions(rows, found, ()))
+    assert "seeding" not in " ".join(cautions(rows[:1], found[:1], ()))
+
+
 def made(number: int, trainers: int, staleness: float, result: float | None, line: tuple[object, ...] = ()) -> Stale:
     share = round(1000 * (staleness % 1))
     return Stale(number, line, trainers, trainers - 1.0, {int(staleness): 1000 - share, int(staleness) + 1: share}, result)

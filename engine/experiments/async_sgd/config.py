@@ -81,11 +81,11 @@ EXPERIMENT = Experiment(
         ),
         "straggler": Preset(
             "Every trainer sleeps 50 ms a step, one of them 100 ms: what a slow trainer costs when nobody waits for it.",
-            _PUBLISHED | {"epochs": 1, "sleep_ms": 50, "slow_trainer": 4, "slow_sleep_ms": 100},
+            _PUBLISHED | {"batch_size": 64, "epochs": 1, "sleep_ms": 50, "slow_trainer": 4, "slow_sleep_ms": 100},
         ),
         "bounded": Preset(
             "The same with a staleness bound of 4 steps (SSP).",
-            _PUBLISHED | {"epochs": 1, "sleep_ms": 5, "slow_trainer": 4, "slow_sleep_ms": 10, "staleness_bound": 4},
+            _PUBLISHED | {"batch_size": 64, "epochs": 1, "sleep_ms": 5, "slow_trainer": 4, "slow_sleep_ms": 10, "staleness_bound": 4},
         ),
         "tutorial": Preset(
             "The published set-up built as the published code is: a whole module each way, images read one by one.",

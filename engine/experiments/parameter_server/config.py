@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
     config=ParameterServerConfig,
     presets={
         "published": Preset("MNIST as published (set-up assumed): 4 trainers, an update for each 4 gradients, 10 passes.", _MNIST),
-        "tuned": Preset("MNIST in 10 passes with larger steps that shrink to 0.", _MNIST | {"learning_rate": 0.05, "momentum": 0.9, "schedule": "linear"}),
+        "tuned": Preset("MNIST in 10 passes with larger steps that shrink to 0.", _MNIST | {"batch_size": 64, "learning_rate": 0.05, "schedule": "linear"}),
         "resnet50": Preset("ResNet-50 on random images as published: 5 trainers, an update for each 5 gradients, 6 steps.", _RESNET50),
         "small_resnet": Preset("The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}),
         "quick": Preset(
