@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.doctor.machine import network
 from engine.errors import RankFailed
+from engine.home import Home
 from engine.runtime import fork_server, isolation
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
@@ -33,7 +34,7 @@ if __name__ == "__main__":
         "why": why,
         "same network": isolation.network_id() == before,
         "machine": isolation.machine_level()[0],
-        "doctor": vars(network()),
+        "doctor": vars(network(Home(Path(tempfile.mkdtemp())))),
         "ranks": fork_server.network().level,
         "refused": {kind: tried(kind, "No, they may not.") for kind in KINDS},
         "allowed": {kind: tried(kind, "") for kind in KINDS},

@@ -16,6 +16,7 @@ from engine.home import ROOT, Home
 from engine.limits import ALLOW_HOST_NETWORK
 from engine.runtime.isolation import LEVEL_WORDS, machine_level
 from engine.runtime.memory import memory_limit
+from engine.store import Reader
 
 GB = 2**30
 MB = 2**20
@@ -86,9 +87,19 @@ def open_files() -> Finding:
     )
 
 
-def network() -> Finding:
+def network(home: Home) -> Finding:
     """Try to give a process a network namespace, as ranks get one: what they listen on asks nobody who they are."""
     level, why = machine_level()
+    with Reader.open(home) as reader:
+        runner = reader.runner()
+    if level != "host" and runner and runner.network == "host":
+        return Finding(
+            "network",
+            "warn",
+            f"Ranks of the runner (pid {runner.process.pid}) listen on {LEVEL_WORDS['host']}, although this process can make a namespace.",
+            "Start the runner where namespaces can be made. As a service: copy the units of deploy/systemd again (RestrictNamespaces=user net), "
+            "then systemctl daemon-reload and restart parallab-runner.",
+        )
     if level != "host":
         return Finding("network", "ok", f"Ranks listen on {LEVEL_WORDS[level]}.")
     cure = (

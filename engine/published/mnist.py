@@ -7,7 +7,7 @@ ACCURACY, LOSS = "test/accuracy", "test/loss"
 _POINTS = 0.3
 """Accuracies count as equal within 0.3 points: 30 of the 10,000 test images, about three times the spread over seeds."""
 _SERVER_POINTS = 0.6
-"""Of the server: twice the standard deviation over its own seeds (0.28 points: 96.98, 96.90, 96.44, 96.94, 96.30, 96.69 %), since the published value is one run's."""
+"""Of the server: twice the standard deviation over its seeds (0.28 points: 96.98, 96.90, 96.44, 96.94, 96.30, 96.69 %); the published value is one run's."""
 _SERVER, _HOGWILD = 96.96, 98.98
 _SYNC = {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}
 _SYNC_LOSS = {4.0: 0.0858, 8.0: 0.0723, 12.0: 0.0732}

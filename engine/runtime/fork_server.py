@@ -104,7 +104,7 @@ def network() -> Network:
     state, outside = _state(), network_id()
     if state is None:
         return Network(outer_level(), outside, 0, "the fork server did not answer")
-    if state.network != outside:
+    if state.network not in (0, outside):
         return Network("namespace", outside, state.pid)
     return Network(outer_level(), outside, state.pid, state.why_not_isolated)
 

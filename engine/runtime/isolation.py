@@ -71,7 +71,7 @@ def obey(rule: ListenRule) -> None:
 
 def check_listening() -> None:
     """Raise RunFailed where this process may not listen; called before anything does."""
-    if _rule.outside is not None and network_id() == _rule.outside:
+    if _rule.outside is not None and network_id() in (0, _rule.outside):
         raise RunFailed(_rule.sentence)
 
 
@@ -206,9 +206,10 @@ def outer_level() -> Level:
     A container counts where its network is not the machine's (`--network host`), and its first process runs as this user: a system
     container, whose first process is an init, may have other users.
     """
-    if Path("/proc/sys/net/core/netdev_budget").exists():  # a setting of the machine's network alone
-        return "host"
+    settings = Path("/proc/sys/net/core")
     try:
+        if (settings / "netdev_budget").exists() or not (settings / "somaxconn").exists():
+            return "host"  # every network has the second setting, and the machine's alone the first
         apart = Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE
         return "container" if apart and Path("/proc/1").stat().st_uid == os.geteuid() else "host"
     except OSError:

@@ -32,6 +32,8 @@ def _holds_its_lock(home: Home, process: ProcessIdentity) -> bool:
         descriptor = _held[home] if home in _held else os.open(home.presence_lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except OSError:  # the home can't be written, so the lock can't be tried: what can't be told counts as alive
+        return True
     place = _place(process)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)

@@ -3,6 +3,7 @@
 The tables themselves refuse what has the wrong type; what they can't know (times, summaries, numbers out of range) is looked at here.
 """
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -74,8 +75,9 @@ def last_id(reader: Connected) -> int:
 
 def without_run(reader: Connected, after: int) -> list[int]:
     """Return the ids above `after` that were given out and that no run has."""
+    last = last_id(reader)  # before the runs: one that is launched meanwhile lies beyond it
     here = {row["id"] for row in reader.rows("SELECT id FROM runs WHERE id > ?", [after])}
-    return [run_id for run_id in range(after + 1, last_id(reader) + 1) if run_id not in here]
+    return [run_id for run_id in range(after + 1, last + 1) if run_id not in here]
 
 
 @contextmanager
@@ -223,6 +225,8 @@ def refusing(where: str) -> Iterator[None]:
     """Turn what SQLite says about values of a file into a sentence about the file."""
     try:
         yield
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ImportRefused(f"It is damaged or was changed by hand: {where} holds text that is no JSON ({error}). Have it exported again.") from error
     except (KeyError, TypeError) as error:
         raise ImportRefused(f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it exported again.") from error
     except _WRONG_VALUES as error:

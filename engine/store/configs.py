@@ -56,7 +56,8 @@ def move_out(connection: sqlite3.Connection, run_id: int) -> None:
             digest.update(piece)
             piece = held.read(_PIECE)
     connection.execute("INSERT INTO long_configs (run_id, bytes, config) SELECT id, ?, config FROM runs WHERE id = ?", [size, run_id])
-    (count,) = connection.execute("SELECT count(*) FROM long_configs, json_each(long_configs.config) WHERE run_id = ?", [run_id]).fetchone()
+    counted = "SELECT count(*) FROM long_configs, json_each(iif(json_valid(long_configs.config), long_configs.config, '{}')) WHERE run_id = ?"
+    (count,) = connection.execute(counted, [run_id]).fetchone()  # SQLite counts no JSON with a NaN, which Python writes
     where = _ON_ITS_PAGE if size <= MOST_WHOLE else _BY_COMMAND
     connection.execute("UPDATE runs SET config = ? WHERE id = ?", [_part(_begin_of(begin.decode(errors="ignore")), count, digest.hexdigest(), where), run_id])
 
@@ -65,7 +66,7 @@ def _part(config: Mapping[str, Any], count: int, digest: str, where: str) -> str
     """Return as JSON the settings that fit a row, and how many of `count` do not."""
     beyond = _beyond(config)
     shown = {name: value for name, value in config.items() if name not in beyond}
-    return json.dumps({**shown, LEFT_OUT: f"{count - len(shown):,} settings ({digest[:12]}); {where}"})
+    return json.dumps({**shown, LEFT_OUT: f"{max(1, count - len(shown)):,} settings ({digest[:12]}); {where}"})
 
 
 def _beyond(config: Mapping[str, Any]) -> dict[str, Any]:

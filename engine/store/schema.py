@@ -364,6 +364,7 @@ def rule_of_random_numbers(db: Database) -> None:
     """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
     db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
     db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
+    db.execute("UPDATE runs SET resumes = 0 WHERE status = 'queued' AND attempt > 0")  # the runner's own retries: a checkpoint of the old rule resumes nothing
 
 
 @steps()

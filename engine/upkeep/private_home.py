@@ -54,8 +54,18 @@ class Open:
 
 
 def open_parts(home: Home) -> list[Open]:
-    """Return what group or others have a right to."""
-    return [found for found, _, _ in _open(home)]
+    """Return what group or others have a right to; of what a link of the home leads to, the folder or file itself."""
+    return [*(found for found, _, _ in _open(home)), *_open_targets(home)]
+
+
+def _open_targets(home: Home) -> Iterator[Open]:
+    """Yield what the home's own links lead to and others can reach; a start leaves that as it is, since it lies outside the home."""
+    for link in home.path.iterdir() if home.path.is_dir() else ():
+        if link.is_symlink() and link.name.partition(".")[0] in _OURS - {"data"} and link.exists():  # data sets may be for others too
+            target = link.resolve()
+            about = target.stat()
+            if about.st_mode & PRIVATE:
+                yield Open(target, stat.S_IMODE(about.st_mode), about.st_uid)
 
 
 def close_home(home: Home) -> None:
@@ -83,7 +93,8 @@ def named(found: list[Open]) -> str:
 
 def cure(home: Home) -> str:
     """Return what makes a home private."""
-    return f"Own and close them (chown -R {_name_of(os.geteuid())} {home.path}; chmod -R go= {home.path}), or name a folder of your own in PARALLAB_HOME."
+    owned = f"chown -R {_name_of(os.geteuid())} {home.path}; chmod -R go= {home.path}; likewise what its links lead to"
+    return f"Own and close them ({owned}), or name a folder of your own in PARALLAB_HOME."
 
 
 def _open(home: Home) -> Iterator[tuple[Open, str, int]]:

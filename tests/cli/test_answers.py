@@ -14,7 +14,7 @@ def test_every_value_can_be_written_as_strict_json() -> None:
     value = {"run": Demand(2, 0, 2, 1), 3: (1, 2.5, None, True), "path": Path("a"), "odd": [math.nan, math.inf, -math.inf]}
     told = json.loads(json.dumps(plain(value), allow_nan=False))
     assert told == {
-        "run": {"cores": 2, "gpus": 0, "ranks": 2, "threads_per_rank": 1},
+        "run": {"cores": 2, "gpus": 0, "ranks": 2, "threads_per_rank": 1, "listens": False},
         "3": [1, 2.5, None, True],
         "path": "a",
         "odd": ["NaN", "Infinity", "-Infinity"],

@@ -102,6 +102,14 @@ def test_a_store_of_before_is_brought_to_short_rows_and_loses_nothing(home: Home
         assert reader.held("ada").disk_bytes > 53 + len(json.dumps(LONG))
 
 
+@pytest.mark.parametrize("text", [json.dumps(LONG | {"best": float("nan")}), f'{{"seed": 7, "text": "{"y" * 20_000}'])
+def test_a_row_that_sqlite_takes_for_no_json_stops_no_update(home: Home, text: str) -> None:
+    older(home, text)
+    with Store.open(home), Reader.open(home) as reader:
+        (row,) = reader.rows("SELECT config FROM runs")
+        assert len(row["config"]) <= MOST_LISTED and json.loads(row["config"])["seed"] == 7
+
+
 def test_a_row_of_megabytes_that_an_older_import_left_stalls_no_page(home: Home) -> None:
     """Neither a list nor the run's page reads it; the command line has all of it."""
     giant = {f"p{number}": "x" * 20_000 for number in range(300)}

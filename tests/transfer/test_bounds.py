@@ -13,6 +13,7 @@ from engine.errors import ImportRefused, LimitReached
 from engine.limits import Limits, set_limits
 from engine.store import Store, arrivals
 from engine.transfer import archives
+from engine.transfer.archives import members
 from engine.transfer.bounds import MOST_SETTINGS, Room
 from engine.transfer.incoming import import_path
 from tests.transfer import events
@@ -79,6 +80,14 @@ def test_what_unpacks_to_a_hundred_times_its_size_is_refused_whatever_lies_besid
     sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": noise(2 * MB)}))
     assert "Its member '42/0a1b2c/metrics/long' unpacks to" in sentence and "not read" in sentence
     assert held < 3
+
+
+def test_a_log_that_says_one_thing_again_and_again_is_no_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "runs.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("logs/0.txt", b"UserWarning: again\n" * MB)
+    with members(path) as found:
+        assert found.names == ("logs/0.txt",)
 
 
 def test_a_member_with_a_name_of_thousands_of_characters_is_refused(ours: Store, tmp_path: Path) -> None:

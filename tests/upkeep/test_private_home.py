@@ -95,13 +95,20 @@ def test_a_start_closes_what_lies_open_and_follows_no_link(open_lab: Home) -> No
     assert found.pop("notes.txt") == 0o644, "what is not Parallab's is left alone"
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
     assert (found["."], found["parallab.db"], found["runs/1/logs/worker.log"], found["runs/1/s"]) == (0o700, 0o600, 0o600, 0o600)
-    assert modes(open_lab.path.parent / "outside") == {".": 0o755, "file": 0o644}
+    outside = open_lab.path.parent / "outside"
+    assert modes(outside) == {".": 0o755, "file": 0o644}
+    left = permissions(open_lab)
+    assert left.state == "fail" and f"{outside} (mode 0755" in left.sentence and f"{outside / 'file'} (mode 0644" in left.sentence
+    for path in (outside, outside / "file"):
+        set_mode(path, 0o077)
     assert permissions(open_lab).state == "ok"
 
 
 @pytest.mark.parametrize(("name", "mode"), [(".", 0o710), (".", 0o701), ("parallab.db", 0o640), ("parallab.db", 0o604), ("runs/1/logs", 0o720)])
 def test_the_doctor_fails_on_any_right_of_group_or_others(open_lab: Home, name: str, mode: int) -> None:
     close_home(open_lab)
+    for link in ("runner.log", "aside"):
+        (open_lab.path / link).unlink()
     path = open_lab.path / name
     path.chmod(mode)
     found = permissions(open_lab)
