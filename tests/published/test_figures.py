@@ -21,9 +21,9 @@ def test_a_figure_can_be_launched_in_both_sizes_and_knows_its_sweep_again(home: 
     sweep_id = launch_figure(home, found.name, size, owner="Ada")
     with Reader.open(home) as reader:
         sweep, runs = reader.figure_sweeps([found.key(size)])[0], reader.sweep_runs(sweep_id)
-    assert (sweep.id, sweep.exclusive, len(sweep.seeds)) == (sweep_id, found.timed, 5)
-    assert len(runs) == len(order_of(found, size).plan().cells)
     version = found.versions[size]
+    assert (sweep.id, sweep.exclusive, len(sweep.seeds)) == (sweep_id, found.timed, version.seeds)
+    assert len(runs) == len(order_of(found, size).plan().cells)
     assert {run.preset for run in runs} == {None if version.changes else version.preset}
 
 
