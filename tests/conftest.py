@@ -5,9 +5,12 @@ No test ever touches the project's own store: `PARALLAB_HOME` always names a tem
 
 import os
 import signal
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
@@ -15,6 +18,8 @@ import pytest
 from hypothesis import settings
 
 from engine.home import ROOT, Home
+from engine.store import connection as connecting
+from engine.store.schema import bring_up_to_date
 
 IN_CI = bool(os.environ.get("CI"))
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -49,13 +54,68 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("alone")
 
 
+STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+"""What Python says of itself when it starts a process; multiprocessing says nothing."""
+MAY_START = ("processes", "browser", "alone", "long")
+started = 0
+"""How many processes were started by this one."""
+
+
+def _count(event: str = STARTS[0], _: object = None) -> None:
+    global started
+    started += event in STARTS
+
+
+def _start(process: BaseProcess, start: object = BaseProcess.start) -> None:
+    _count()
+    start(process)  # type: ignore[operator]
+
+
+sys.addaudithook(_count)
+BaseProcess.start = _start  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts processes and isn't marked so: `make test-quick` would take it."""
+    before = started
+    yield
+    if started > before and not any(request.node.get_closest_marker(name) for name in MAY_START):
+        pytest.fail("This test starts a process: mark it `processes`, so that `make test-quick` leaves it out.")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """Give the test an empty home, also as `PARALLAB_HOME`; end what still runs for it afterwards."""
-    made = Home(tmp_path / "home").create()
+    made, before = Home(tmp_path / "home").create(), started
     monkeypatch.setenv("PARALLAB_HOME", str(made.path))
     yield made
-    end_processes_of(made)
+    if started > before:
+        end_processes_of(made)
+
+
+@pytest.fixture(scope="session")
+def migrated() -> Iterator[sqlite3.Connection]:
+    """Give a store without a run, made by all steps of the schema once."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)) as template:
+        template.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        bring_up_to_date(template)
+        yield template
+
+
+@pytest.fixture(autouse=True)
+def copied_schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy the schema into each new store of this process, a tenth of the time of its steps; tests marked `schema` carry the steps out."""
+    if not request.node.get_closest_marker("schema"):
+        template = request.getfixturevalue("migrated")
+
+        def copy(made: sqlite3.Connection) -> None:
+            if made.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                bring_up_to_date(made)
+            else:
+                template.backup(made)
+
+        monkeypatch.setattr(connecting, "bring_up_to_date", copy)
 
 
 @pytest.fixture(autouse=True)

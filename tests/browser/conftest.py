@@ -20,7 +20,7 @@ from tests.app import small_labs
 START_S = PATIENCE_S = 120.0
 PORTS = range(20_000, 32_000)
 """Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console is down."""
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
