@@ -1,7 +1,7 @@
 # Parallab's few commands; `make` alone lists them. Any Python from 3.11 on will do: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-long fault-matrix tour check format bench lock licences try-image clean
+.PHONY: help install install-dev run stop test test-quick test-long test-stress fault-matrix tour check format bench lock licences try-image clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,12 +21,20 @@ run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
 
-test: install-dev ## Run all tests but the long ones: two at a time, then those that need the machine to themselves
-	@$(BIN)/python -m pytest -m "not long and not alone" --numprocesses 2 --dist worksteal
-	@$(BIN)/python -m pytest -m "not long and alone"
+test: install-dev ## Run all tests but the long ones: as many at a time as there are cores, then those that need the machine to themselves
+	@began=$$SECONDS; \
+	$(BIN)/python -m pytest -m "not long and not alone" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10 && \
+	$(BIN)/python -m pytest -m "not long and alone" --durations 10 && \
+	echo "All tests passed in $$((SECONDS - began)) s."
 
-test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result
+test-quick: install-dev ## Run the tests that start no process and no browser
+	@$(BIN)/python -m pytest -q -m "not long and not alone and not browser and not processes" --numprocesses auto --dist loadscope --no-loadscope-reorder
+
+test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result, and the rare corners
 	@$(BIN)/python -m pytest -m long --timeout 1800
+
+test-stress: install-dev ## Run all tests but the long ones while processes of theirs are stopped at random, beside two CPU hogs
+	@$(BIN)/python -m tests.stress
 
 fault-matrix: install-dev ## Kill and stop every process at every moment of a run, and write docs/fault-matrix.md
 	@PARALLAB_WRITE_DOCS=1 $(BIN)/python -m pytest -m "long or not long" tests/faults/test_matrix.py

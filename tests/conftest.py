@@ -44,14 +44,23 @@ ALONE = (
 """Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run as many tests at a time as there are cores for this process, on a small machine two."""
+    return max(2, len(os.sched_getaffinity(0)))
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are to run alone."""
+    """Mark the tests that are to run alone, and begin with the files that take longest: the last ones of a lane are short then."""
     here = Path(__file__).parent
+    first: dict[Path, int] = {}
     for item in items:
         path = item.path.relative_to(here).as_posix()
         if any(path == name or path.startswith(f"{name}/") for name in ALONE):
             item.add_marker("alone")
+        turn = 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("processes") else 2
+        first[item.path] = min(turn, first.get(item.path, turn))
+    items.sort(key=lambda item: first[item.path])
 
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
