@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -145,24 +146,29 @@ def tests_of(data: Any, root: Path, path: Path, line: int) -> list[str]:
     return sorted(found, key=lambda test: not test.startswith(f"tests/{own}/"))[:MOST_TESTS]
 
 
+def replace(path: Path, text: str) -> None:
+    """Write a module, and remove its compiled form: Python tells the two apart by their size and second alone."""
+    path.write_text(text)
+    for stale in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        stale.unlink()
+
+
 def meet(tree: Path, path: Path, mutated: str, tests: list[str]) -> str:
     """Run tests on a mutant in a fork of this process; return which one failed, or what became of them."""
     original = path.read_text()
     try:
-        path.write_text(mutated)
-        for stale in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
-            stale.unlink()
+        replace(path, mutated)
         out = tree / "mutant.log"
         child = os.fork()
         if child == 0:
             _tested(tree, out, tests)
         return _outcome(child, out)
     finally:
-        path.write_text(original)
+        replace(path, original)
 
 
 def _tested(tree: Path, out: Path, tests: list[str]) -> None:
-    code = 99
+    code = -1
     try:
         os.setsid()
         os.chdir(tree)
@@ -172,9 +178,16 @@ def _tested(tree: Path, out: Path, tests: list[str]) -> None:
         with out.open("w") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
-            code = int(importlib.import_module("pytest").main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "-m", "not long", *tests]))
+            code = int(
+                importlib.import_module("pytest").main(
+                    ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--tb=line", "-m", "not long", *tests]
+                )
+            )
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
@@ -185,7 +198,9 @@ def _outcome(child: int, out: Path) -> str:
         if done:
             code = os.waitstatus_to_exitcode(status)
             failed = [line.split(" ")[1] for line in out.read_text(errors="replace").splitlines() if line.startswith(("FAILED ", "ERROR "))]
-            return f"killed: {failed[0]}" if failed else "survived" if code == 0 else f"killed: exit code {code}"
+            if code not in (0, 1, 2):
+                raise RuntimeError(f"The tests did not run (exit code {code}):\n{out.read_text(errors='replace')[-2000:]}")
+            return "survived" if code == 0 else f"killed: {failed[0] if failed else 'at import'}"
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -202,7 +217,6 @@ def run(label: str, coverage: Path, root: Path) -> None:
 
     data = CoverageData(str(coverage))
     data.read()
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     kept = json.loads(KEPT.read_text())
     results = kept["results"].setdefault(label, {})
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:

@@ -27,7 +27,7 @@ def measure() -> None:
     """Run both lanes under coverage and combine what their processes wrote."""
     coverage = [sys.executable, "-m", "coverage"]
     with tempfile.TemporaryDirectory() as folder:
-        data = f"--data-file={folder}/part"
+        data = f"--data-file={folder}/{DATA.name}"
         for arguments in lanes().values():
             subprocess.run([*coverage, "run", data, "-m", "pytest", "-q", *arguments], cwd=ROOT)
         subprocess.run([*coverage, "combine", "-q", f"--data-file={DATA}", folder], cwd=ROOT, check=True)
