@@ -1,6 +1,5 @@
 """An import that is killed at any moment has taken in all of a bundle or nothing."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,24 @@ from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 from tests.app import labs
 
+pytestmark = pytest.mark.processes
 RUNS, POINTS = 6, 4_000
+PROGRAM = """
+import sys
+from pathlib import Path
+from engine.home import Home
+from engine.store import Store
+from engine.transfer.incoming import import_path
+with Store.open(Home.find()) as store:
+    print("go", flush=True)
+    import_path(store, Path(sys.argv[1]), by="Lin")
+"""
 
 
-def bundle_of_some_size(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """Give a bundle of some size, and the seconds that its import takes."""
+    folder = tmp_path_factory.mktemp("bundle")
     home = Home(folder / "theirs").create()
     with Store.open(home) as store, Reader.open(home) as reader:
         for _ in range(RUNS):
@@ -28,27 +41,18 @@ def bundle_of_some_size(folder: Path) -> Path:
             store.write(run_id, [RankBatch(0, [Point("train/loss", step, 1 / (step + 1), float(step)) for step in range(1_000, 1_000 + POINTS)])])
             store.end(run_id, "finished", "It finished.", execution_time_s=1.0)
         write_bundle(reader, range(1, RUNS + 1), folder / "runs.zip", by="Ada")
-    return folder / "runs.zip"
+    begun = time.monotonic()
+    with Store.open(Home(folder / "timing")) as store:
+        import_path(store, folder / "runs.zip", by="Lin")
+    return folder / "runs.zip", time.monotonic() - begun
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.7, 0.85, 0.95])
-def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, tmp_path: Path, share: float) -> None:
-    bundle = bundle_of_some_size(tmp_path)
+@pytest.mark.parametrize("share", [0.2, 0.7, 0.95, *(pytest.param(share, marks=pytest.mark.long) for share in (0.5, 0.85))])
+def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, bundle: tuple[Path, float], share: float) -> None:
+    path, takes_s = bundle
     with Store.open(home) as store:
         labs.add(store, "Lin")
-    begun = time.monotonic()
-    with Store.open(Home(tmp_path / "timing")) as store:
-        import_path(store, bundle, by="Lin")
-    takes_s = time.monotonic() - begun
-    program = (
-        "import sys; from pathlib import Path; from engine.home import Home; from engine.store import Store\n"
-        "from engine.transfer.incoming import import_path\n"
-        "with Store.open(Home.find()) as store:\n    print('go', flush=True); import_path(store, Path(sys.argv[1]), by='Lin')\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(bundle)], cwd=ROOT, env=os.environ | {"PARALLAB_HOME": str(home.path)}, stdout=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"go\n"
         time.sleep(takes_s * share)
         process.send_signal(signal.SIGKILL)
@@ -57,5 +61,5 @@ def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, tmp_path: Path,
         assert not checks.damage(store) + checks.strangers(store) + checks.unlike_summaries(store) + checks.unlike_corners(store)
         if reader.count() == 1:
             folders = {int(path.name) for path in home.path.glob("runs/*")}
-            assert len(import_path(store, bundle, by="Lin").ids) == RUNS
+            assert len(import_path(store, path, by="Lin").ids) == RUNS
             assert not folders & {run.id for run in reader.runs()}, "a folder of the killed import belongs to another run now"

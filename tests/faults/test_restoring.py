@@ -8,13 +8,13 @@ import pytest
 
 from engine.home import Home
 from engine.store import Reader
-from tests.cli.conftest import Parallab, parallab, wait
+from tests.cli.conftest import Parallab, parallab
+from tests.waiting import wait_until
 
 __all__ = ["parallab"]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
 def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(home: Home, parallab: Parallab) -> None:
     sweep = json.loads(parallab("sweep", "hogwild", "--preset", "quick", "--over", "trainers=1,2", "--seeds", "3", "--json").stdout)
 
@@ -22,10 +22,10 @@ def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(hom
         with Reader.open(home) as reader:
             return reader.count(statuses=["finished"]) >= 1 and reader.count(statuses=["running"]) >= 1
 
-    wait(going_on, 400)
+    wait_until(going_on, "one run has finished and another is on")
     made = Path(json.loads(parallab("backup", "--json").stdout)["path"])
     time.sleep(2)
-    assert parallab("stop", "--cancel-runs", timeout_s=300).returncode == 0
+    assert parallab("stop", "--cancel-runs").returncode == 0
     done = parallab("restore", str(made))
     assert done.returncode == 0, done.stderr
     mended = parallab("fsck", "--mend")
@@ -36,7 +36,7 @@ def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(hom
         assert len(statuses) == 6, sweep
         assert (statuses.count("lost") >= 1, statuses.count("finished") >= 1) == (True, True)
         waiting = [row.id for row in reader.runs(statuses=["queued"])]
-    begun = parallab("run", "hogwild", "--preset", "quick", timeout_s=600)
+    begun = parallab("run", "hogwild", "--preset", "quick")
     assert begun.returncode == 0, begun.stderr
     with Reader.open(home) as reader:
         assert {reader.run(run_id).status for run_id in waiting} == {"finished"}
