@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -17,12 +16,13 @@ from engine.recorder import Point, Span
 from engine.runtime.processes import me
 from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
 
-TIMEOUT_S = 120.0
+UMASK = 0o022
+"""The usual one, under which others may read what a process makes."""
 UNSET = ("PARALLAB_OWNER", "COLUMNS")
 
 
 class Parallab(Protocol):
-    def __call__(self, *words: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
 
 
@@ -30,7 +30,7 @@ class Parallab(Protocol):
 def parallab(home: Home) -> Parallab:
     """Run a command on the test's home, inside this process: the same as one of its own but for the start of Python."""
 
-    def run(*words: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
         unset = dict.fromkeys(UNSET)
         told = CliRunner().invoke(main, words, prog_name="python -m engine", env=unset | {"PARALLAB_OWNER": "ada"})
         if told.exception and not isinstance(told.exception, SystemExit):
@@ -44,7 +44,7 @@ def parallab(home: Home) -> Parallab:
 def parallab_process(home: Home) -> Parallab:
     """Run a command on the test's home in a process of its own: where it starts a runner, or is about the process."""
 
-    def run(*words: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "engine", *words],
             cwd=ROOT,
@@ -52,7 +52,7 @@ def parallab_process(home: Home) -> Parallab:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            umask=UMASK,
         )
 
     return run
@@ -72,6 +72,7 @@ def begun(home: Home) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            umask=UMASK,
         )
         started.append(process)
         return process
@@ -138,11 +139,3 @@ def write_log(home: Home, run_id: int, source: str, text: str) -> Path:
     with path.open("a") as file:
         file.write(text)
     return path
-
-
-def wait(true: Callable[[], bool], timeout_s: float = 150.0) -> None:
-    """Wait until something is true, and fail past the deadline."""
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain"
-        time.sleep(0.05)

@@ -64,6 +64,7 @@ def test_nothing_is_launched_by_bad_input(parallab: Parallab, home: Home) -> Non
     assert parallab("list", "--json").stdout.strip() == "[]"
 
 
+@pytest.mark.processes
 def test_a_home_that_cannot_be_written_is_exit_code_3(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     told = subprocess.run(
@@ -72,7 +73,6 @@ def test_a_home_that_cannot_be_written_is_exit_code_3(tmp_path: Path) -> None:
         env=os.environ | {"PARALLAB_HOME": str(tmp_path / "file" / "home")},
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert (told.returncode, "PARALLAB_HOME" in told.stderr, len(told.stderr.splitlines())) == (3, True, 1)
 
@@ -105,11 +105,12 @@ def test_each_error_has_its_exit_code(error: EngineError, code: int) -> None:
     assert code_of(error) == code
 
 
+@pytest.mark.processes
 def test_the_command_line_never_imports_torch(home: Home) -> None:
     program = (
         "import sys\nfrom engine.cli import COMMANDS, main\n"
         "for name in COMMANDS: main.get_command(None, name)\n"
         "main(['list', '--json'], standalone_mode=False)\nprint(sorted({'torch', 'torchvision', 'streamlit'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.stdout.splitlines() == ["[]", "[]"], ended.stderr

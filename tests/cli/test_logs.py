@@ -12,7 +12,8 @@ import pytest
 from engine.cli.logs import Tail, read_logs
 from engine.home import Home
 from engine.store import Store
-from tests.cli.conftest import Parallab, wait, write_log
+from tests.cli.conftest import Parallab, write_log
+from tests.waiting import wait_until
 
 
 def test_logs_carry_the_name_of_their_source(parallab: Parallab, store: Store, home: Home, ended: int) -> None:
@@ -42,19 +43,20 @@ def test_a_source_that_does_not_exist_gets_a_suggestion(parallab: Parallab, ende
     assert (told.returncode, "Did you mean 'worker'?" in told.stderr) == (2, True)
 
 
+@pytest.mark.processes
 def test_following_prints_what_comes_and_ends_with_the_run(begun: Callable[..., subprocess.Popen[str]], store: Store, home: Home, live: int) -> None:
     process = begun("logs", str(live), "--follow")
     assert process.stdout
     seen: list[str] = []
     reading = threading.Thread(target=lambda: seen.extend(iter(process.stdout.readline, "")))  # type: ignore[union-attr]
     reading.start()
-    wait(lambda: "worker    | the worker speaks\n" in seen)
+    wait_until(lambda: "worker    | the worker speaks\n" in seen, "the first line is printed")
     write_log(home, live, "trainer1", "a source that comes later\n")
     store.add_log(live, "trainer1", "logs/trainer1.log")
-    wait(lambda: "trainer1  | a source that comes later\n" in seen)
+    wait_until(lambda: "trainer1  | a source that comes later\n" in seen, "the line of the new source is printed")
     write_log(home, live, "worker", "last words")
     store.end(live, "finished", "Done.")
-    assert process.wait(60) == 0
+    assert process.wait() == 0
     reading.join()
     assert seen[-1] == "worker    | last words\n"
 
@@ -75,7 +77,7 @@ def test_a_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
 def test_a_long_log_is_read_in_the_room_of_a_short_one(home: Home, store: Store, ended: int, tmp_path: Path, line: bytes) -> None:
     """A log of 300 MB was copied anew for each megabyte of it."""
     path = home.run_folder(ended) / "logs" / "worker.log"
-    path.write_bytes(line * (40_000_000 // len(line)))
+    path.write_bytes(line * (20_000_000 // len(line)))
     tracemalloc.start()
     length = sum(len(text) for _, text in read_logs(home, ended, ["worker"]))
     most = tracemalloc.get_traced_memory()[1]

@@ -1,150 +1,235 @@
-"""Real runs from the command line: launched, watched, cancelled, left; the runner started and stopped. One run of each kind, since each costs seconds."""
+"""Real runs from the command line: launched, watched, cancelled, resumed, left; the runner started and stopped.
+
+All tests share one home and, until one ends it, one runner: each run and each runner costs seconds.
+"""
 
 import json
 import os
 import re
+import shutil
 import signal
+import stat
+import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import psutil
 import pytest
 
+from engine.catalogue import FILES
+from engine.data.checksums import checksum
 from engine.home import Home
+from engine.runtime.machine import machine
 from engine.runtime.processes import session_members
 from engine.runtime.running import is_running, runner_process
 from engine.store import ALIVE, Reader, Run, Status, Store
-from tests.cli.conftest import Parallab, wait
+from tests.cli.conftest import Parallab
+from tests.conftest import end_processes_of
+from tests.waiting import wait_until
 
-QUICK = ("hogwild", "--preset", "quick", "--set", "device=cpu")
-LONG = ("hogwild", "--preset", "quick", "--set", "device=cpu", "--set", "epochs=1000")
+pytestmark = pytest.mark.processes
 Begin = Callable[..., subprocess.Popen[str]]
 
 
-def read(home: Home, run_id: int = 1) -> Run:
-    with Reader.open(home) as reader:
+def setting(**settings: object) -> tuple[str, ...]:
+    """Return the words that set these."""
+    return tuple(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
+
+
+QUICK = ("hogwild", "--preset", "quick", *setting(device="cpu"))
+CALM = ("sync_sgd", "--preset", "quick", *setting(device="cpu", threads_per_rank=1, trainers=1, rounds=100_000, transport="shared_memory", sleep_ms=20))
+"""A run on one core that goes on for hours and sleeps most of the time."""
+CHECKPOINTED = setting(device="cpu", threads_per_rank=1, batch_size=100, evaluate_every=0, checkpoint_every_s=0.1, epochs=1000)
+BATCHES = 15
+"""Of one epoch of digits."""
+LETTERS = ("run", "reference", "--preset", "quick", *setting(dataset="letters", epochs=2, batch_size=30, device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """Give all tests one home, whose folder others can read at first."""
+    made = Home(tmp_path_factory.mktemp("lab") / "home").create()
+    made.path.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARALLAB_HOME", str(made.path))
+        yield made
+    end_processes_of(made)
+
+
+def read(home: Home, run_id: int) -> Run:
+    with Reader.open(home, timeout_s=60.0) as reader:
         return reader.run(run_id)
 
 
-def is_in(home: Home, *statuses: Status) -> Callable[[], bool]:
-    """Give the question whether the first run is there and has one of these statuses."""
-
-    def ask() -> bool:
-        with Reader.open(home, timeout_s=60.0) as reader:  # the command may be making the store this moment
-            return bool(reader.runs(statuses=statuses))
-
-    return ask
+def newest(home: Home, *statuses: Status) -> int:
+    """Return the newest run where it has one of these statuses, else 0."""
+    with Reader.open(home, timeout_s=60.0) as reader:  # the command may be making the store this moment
+        rows = reader.runs(limit=1)
+    return rows[0].id if rows and rows[0].status in statuses else 0
 
 
 def last_line(process: subprocess.Popen[str]) -> Any:
-    out, _ = process.communicate(timeout=280)
-    return json.loads(out.splitlines()[-1])
+    out, complaint = process.communicate()
+    assert out, complaint
+    return json.loads(out.splitlines()[-1]) | {"stderr": complaint}
 
 
-def test_run_starts_a_runner_trains_and_ends_with_one_json_object(parallab_process: Parallab, home: Home) -> None:
-    told = parallab_process("run", *QUICK, "--set", "epochs=3", "--name", "first light", "--json", timeout_s=280)
-    assert told.returncode == 0, told.stderr
-    assert told.stderr == "", "no progress where nobody looks"
-    found = json.loads(told.stdout.splitlines()[-1])
+def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_json_object(begun: Begin, parallab: Parallab, home: Home) -> None:
+    process = begun("run", *QUICK, *setting(epochs=3), "--name", "first light", "--json")
+    wait_until(lambda: newest(home, *ALIVE), "the run is on")
+    first = runner_process(home)
+    assert first
+    os.kill(first.pid, signal.SIGKILL)
+    found = last_line(process)
+    assert (process.returncode, found["stderr"]) == (0, ""), "no progress where nobody looks"
+    assert runner_process(home) not in (None, first), "the runner outlives the command"
     assert (found["id"], found["status"], found["owner"], found["name"], found["preset"]) == (1, "finished", "ada", "first light", "quick")
     assert found["cause"]
     assert found["execution_time_s"] > 0
     assert found["metrics"]["test/accuracy"] > 50
     assert found["metrics"]["perf/execution_time_s"] == pytest.approx(found["execution_time_s"], rel=0.01)
     assert found["config"]["epochs"] == 3
-    assert is_running(home), "the runner outlives the command"
-    shown = json.loads(parallab_process("show", "1", "--json").stdout)
+    shown = json.loads(parallab("show", "1", "--json").stdout)
     assert [rank["state"] for rank in shown["ranks"]] == ["done", "done"]
     assert shown["environment"]["packages"]["torch"]
-    stopped = parallab_process("stop", "--json")
-    assert (stopped.returncode, json.loads(stopped.stdout)["stopped"], is_running(home)) == (0, True, False)
 
 
-def test_the_first_interrupt_cancels_the_run_and_all_its_processes_end(begun: Begin, home: Home) -> None:
-    process = begun("run", *LONG, "--json")
-    wait(is_in(home, "running"))
-    worker = read(home).worker
+def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_was(begun: Begin, parallab: Parallab, home: Home, store: Store) -> None:
+    process = begun("run", "reference", "--preset", "quick", *CHECKPOINTED, "--json")
+    wait_until(lambda: newest(home, "running"), "the run trains")
+    first = newest(home, "running")
+    wait_until((home.run_folder(first) / "checkpoint.json").exists, "there is a checkpoint")
+    worker = read(home, first).worker
     assert worker
     process.send_signal(signal.SIGINT)
     found = last_line(process)
     assert (process.returncode, found["status"]) == (1, "cancelled")
     assert found["cause"].startswith("Cancelled by ada."), "and that it was killed, where the machine was too busy for it to end by itself"
-    wait(lambda: session_members(worker) == [])  # the worker itself leaves just after it wrote the status
+    wait_until(lambda: session_members(worker) == [], "all its processes end")  # the worker itself leaves just after it wrote the status
+    at = json.loads((home.run_folder(first) / "checkpoint.json").read_text())["step"]
+    epochs = at // BATCHES + 2
+    with store.change() as connection:  # it was to be long, so that the cancel finds it on its way; the rest is to be short
+        connection.execute("UPDATE runs SET config = json_set(config, '$.epochs', ?) WHERE id = ?", [epochs, first])
+    second = first + 1
+    assert json.loads(parallab("resume", str(first), "--json").stdout) == {"id": second, "parent_id": first}
+    wait_until(lambda: not read(home, second).active, "the resumed run ends")
+    with Reader.open(home) as reader:
+        run, events = reader.run(second), {event.kind: event.detail for event in reader.events(second)}
+        (loss,) = reader.series(second, ["train/loss"])
+    assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
+    assert events["resumes"] == f"run {first} at step {at:,}"
+    kept = loss.steps.index(at + 1)
+    assert loss.steps[:kept] == list(range(1, kept + 1)), "none twice; only what the killed rank had not yet sent may be missing"
+    assert loss.steps[kept:] == list(range(at + 1, epochs * BATCHES + 1))
+    assert loss.times_s == sorted(loss.times_s)
+    assert f"resumes     run {first}" in parallab("show", str(second)).stdout
+    shown = json.loads(parallab("show", str(first), "--json").stdout)
+    assert (shown["resumed_as"], shown["parent_id"]) == ([second], None)
 
 
 @pytest.mark.long
 def test_the_second_interrupt_leaves_the_run_to_the_runner(begun: Begin, home: Home) -> None:
-    process = begun("run", *LONG)
-    wait(is_in(home, "running"))
+    process = begun("run", *CALM)
+    wait_until(lambda: newest(home, "running"), "the run trains")
+    run_id = newest(home, "running")
     assert process.stderr
     process.send_signal(signal.SIGINT)
-    assert "Asked to cancel run 1" in process.stderr.readline()
+    assert f"Asked to cancel run {run_id}" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=120)
+    _, complaint = process.communicate()
     if process.returncode != 130:  # the run ended in between: then there was nothing to leave
-        assert (process.returncode, read(home).status) == (1, "cancelled")
+        assert (process.returncode, read(home, run_id).status) == (1, "cancelled")
         return
-    assert "Left run 1 behind" in complaint
-    wait(is_in(home, "cancelled"))
+    assert f"Left run {run_id} behind" in complaint
+    wait_until(lambda: read(home, run_id).status == "cancelled", "the runner cancels it")
 
 
-def test_submit_answers_at_once_and_cancel_ends_the_run(parallab_process: Parallab, home: Home) -> None:
-    assert json.loads(parallab_process("submit", *LONG, "--json").stdout) == {"id": 1}
-    wait(is_in(home, "running"))
-    shown = json.loads(parallab_process("show", "1", "--json").stdout)
-    assert shown["pid"] == shown["worker"]["pid"] > 0
-    assert json.loads(parallab_process("cancel", "1", "--wait", "--json").stdout) == {"id": 1, "status": "cancelled"}
+def lay(place: Path) -> None:
+    """Write a small data set of four files."""
+    place.mkdir(parents=True)
+    draw = np.random.default_rng(3)
+    for part, count in (("train", 90), ("t10k", 20)):
+        (place / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + draw.integers(0, 256, count * 784, np.uint8).tobytes())
+        (place / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + (np.arange(count) % 10).astype(np.uint8).tobytes())
 
 
-def test_without_a_runner_a_submitted_run_waits_for_one(parallab_process: Parallab, home: Home) -> None:
-    parallab_process("submit", *QUICK, "--no-runner")
-    assert (read(home).status, is_running(home)) == ("queued", False)
-    told = json.loads(parallab_process("stop", "--json").stdout)
-    assert told == {"stopped": True, "was_running": False, "waiting_for": [], "queued": [1]}
+def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(home: Home, parallab: Parallab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An admin added the data set. The run writes down which files they were, and ends the command with the cure where one has gone."""
+    folder, elsewhere = home.path.parent / "data", home.path.parent / "elsewhere"
+    lay(folder / "LETTERS")
+    shutil.copytree(folder, elsewhere)
+    (elsewhere / "LETTERS" / FILES[0]).unlink()
+    monkeypatch.setenv("PARALLAB_DATA", str(folder))  # the runner was started with another one
+    assert parallab("catalogue", "add-dataset", "letters", "--folder", "LETTERS").returncode == 0
+    ended = json.loads(parallab(*LETTERS, "--json").stdout.splitlines()[-1])
+    assert (ended["status"], ended["config"]["dataset"]) == ("finished", "letters"), ended
+    shown = json.loads(parallab("show", str(ended["id"]), "--json").stdout)
+    first = folder / "LETTERS" / FILES[0]
+    assert shown["environment"]["data_files"][f"LETTERS/{FILES[0]}"] == f"{16 + 90 * 784} bytes, SHA-256 {checksum(first, home)}"
+    assert len(shown["environment"]["data_files"]) == 4
+    monkeypatch.setenv("PARALLAB_DATA", str(elsewhere))
+    gone = parallab(*LETTERS)
+    assert gone.returncode == 1
+    assert f"Run {ended['id'] + 1} failed" in gone.stdout
+    assert f"{elsewhere / 'LETTERS' / FILES[0]} is not there. Put it back" in gone.stdout
 
 
-def test_stop_waits_for_runs_says_so_and_cancels_them_where_asked(parallab_process: Parallab, home: Home) -> None:
-    parallab_process("submit", *LONG)
-    wait(is_in(home, "running"))
-    waiting = parallab_process("stop", "--timeout", "1")
+@pytest.mark.skipif(len(machine().core_ids) < 2, reason="two runs at once need two cores")
+def test_submit_cancel_and_stop_while_two_runs_are_on_each_on_cores_of_its_own(parallab: Parallab, home: Home) -> None:
+    first, second = (json.loads(parallab("submit", *CALM, "--json").stdout)["id"] for _ in range(2))
+    wait_until(lambda: {read(home, run_id).status for run_id in (first, second)} == {"running"}, "both runs train")
+    assert [read(home, run_id).cores for run_id in (first, second)] == [machine().core_ids[:1], machine().core_ids[1:2]]
+    for run_id, core in zip((first, second), machine().core_ids, strict=False):
+        shown = json.loads(parallab("show", str(run_id), "--json").stdout)
+        assert shown["pid"] == shown["worker"]["pid"] > 0
+        with Reader.open(home) as reader:
+            (rank,) = reader.ranks(run_id)
+        assert [psutil.Process(pid).cpu_affinity() for pid in (shown["pid"], rank.pid)] == [[core]] * 2
+    assert json.loads(parallab("cancel", str(first), "--wait", "--json").stdout) == {"id": first, "status": "cancelled"}
+    waiting = parallab("stop", "--timeout", "1")
     assert waiting.returncode == 4
-    assert re.search(r"Waiting for 1 \(running, \d+ %\)", waiting.stderr)
-    assert "still waits for 1" in waiting.stdout
+    assert re.search(rf"Waiting for {second} \(running, \d+ %\)", waiting.stderr)
+    assert f"still waits for {second}" in waiting.stdout
     assert is_running(home)
-    told = parallab_process("stop", "--cancel-runs")
+    told = parallab("stop", "--cancel-runs")
     assert (told.returncode, told.stdout.strip()) == (0, "The runner has ended.")
-    assert (read(home).status, is_running(home)) == ("cancelled", False)
+    assert (read(home, second).status, is_running(home)) == ("cancelled", False)
 
 
 def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab_process: Parallab, home: Home, store: Store) -> None:
+    parallab_process("stop", "--cancel-runs")
     first = begun("serve")
-    wait(lambda: store.registered_runner() is not None)
+    wait_until(lambda: store.registered_runner() is not None, "the runner registers")
     second = parallab_process("serve")
     assert (second.returncode, f"pid {first.pid}" in second.stderr) == (4, True)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait() == 0
     assert not is_running(home)
 
 
-def test_a_run_goes_on_when_its_runner_is_killed_because_the_command_starts_another(begun: Begin, home: Home) -> None:
-    process = begun("run", *QUICK, "--set", "epochs=3", "--json")
-    wait(is_in(home, *ALIVE))
-    runner = runner_process(home)
-    assert runner
-    os.kill(runner.pid, signal.SIGKILL)
-    assert last_line(process)["status"] == "finished"
-    assert runner_process(home) != runner
+def test_without_a_runner_a_submitted_run_waits_for_one(parallab: Parallab, home: Home) -> None:
+    run_id = json.loads(parallab("submit", *QUICK, "--no-runner", "--json").stdout)["id"]
+    assert (read(home, run_id).status, is_running(home)) == ("queued", False)
+    told = json.loads(parallab("stop", "--json").stdout)
+    assert told == {"stopped": True, "was_running": False, "waiting_for": [], "queued": [run_id]}
 
 
-def test_a_run_that_fails_ends_the_command_with_its_reason(begun: Begin, home: Home) -> None:
-    process = begun("run", *LONG)
-    wait(is_in(home, "running"))
-    with Reader.open(home) as reader:
-        pid = next(rank.pid for rank in reader.ranks(1) if rank.role == "trainer2")
-    assert pid
-    os.kill(pid, signal.SIGKILL)
-    out, _ = process.communicate(timeout=280)
-    assert process.returncode == 1
-    assert "Run 1 failed" in out
-    assert "trainer2 (rank 1, pid" in out
-    assert "was killed by signal 9" in out
+def test_what_all_of_them_made_in_the_home_is_its_owners_alone_and_what_is_exported_follows_the_umask(home: Home, parallab_process: Parallab) -> None:
+    out = home.path.parent / "out"
+    out.mkdir()
+    commands = (
+        ("users", "add", "ada", "--role", "admin", "--email", "ada@lab.org", "--no-password"),
+        ("backup",),
+        ("export", "1", "--out", str(out / "run.zip")),
+        ("export", "1", "--out", str(out / "run.csv")),
+    )
+    for words in commands:
+        ended = parallab_process(*words)
+        assert ended.returncode == 0, ended.stderr
+    found = {str(path.relative_to(home.path)): stat.S_IMODE(path.lstat().st_mode) for path in (home.path, *home.path.rglob("*")) if not path.is_symlink()}
+    assert {"parallab.db", "accounts", "runner.log", "runner.lock", "spare.log", "runs/1/logs/worker.log"} <= found.keys()
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+    assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in out.iterdir()} == {"run.zip": "0o644", "run.csv": "0o644"}

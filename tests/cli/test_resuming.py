@@ -1,6 +1,5 @@
-"""`resume`: what can't be resumed says why and how to mend it; what can goes on as a new run with one continuous curve."""
+"""`resume`: what can't be resumed says why and how to mend it; what can is queued as a new run (test_real_runs.py carries one out)."""
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -14,25 +13,7 @@ from engine.runtime.processes import me
 from engine.runtime.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
-from tests.cli.conftest import Parallab, wait
-
-SETTINGS = (
-    "--preset",
-    "quick",
-    "--set",
-    "device=cpu",
-    "--set",
-    "threads_per_rank=1",
-    "--set",
-    "batch_size=100",
-    "--set",
-    "evaluate_every=0",
-    "--set",
-    "checkpoint_every_s=0.1",
-)
-
-BATCHES = 15
-"""Of one epoch of digits."""
+from tests.cli.conftest import Parallab
 
 
 @pytest.fixture
@@ -111,28 +92,3 @@ def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(home: Hom
         old, new = reader.run(run_id), reader.run(run_id + 1)
     assert (new.config, new.preset, new.name, new.experiment) == (old.config, old.preset, old.name, old.experiment)
     assert (new.parent_id, new.owner, new.status, old.status) == (run_id, "bea", "queued", status)
-
-
-def test_a_cancelled_run_goes_on_where_its_checkpoint_was(parallab_process: Parallab, home: Home, store: Store) -> None:
-    assert parallab_process("submit", "reference", *SETTINGS, "--set", "epochs=1000").returncode == 0
-    with Reader.open(home) as reader:
-        wait(lambda: (home.run_folder(1) / "checkpoint.json").exists())
-        store.request_cancel(1, by="ada")
-        wait(lambda: not reader.run(1).active)
-        at = json.loads((home.run_folder(1) / "checkpoint.json").read_text())["step"]
-        epochs = at // BATCHES + 2
-        with store.change() as connection:  # it was to be long, so that the cancel finds it on its way; the rest is to be short
-            connection.execute("UPDATE runs SET config = json_set(config, '$.epochs', ?) WHERE id = 1", [epochs])
-        assert json.loads(parallab_process("resume", "1", "--json").stdout) == {"id": 2, "parent_id": 1}
-        wait(lambda: not reader.run(2).active)
-        run, events = reader.run(2), {event.kind: event.detail for event in reader.events(2)}
-        (loss,) = reader.series(2, ["train/loss"])
-    assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
-    assert events["resumes"] == f"run 1 at step {at:,}"
-    kept = loss.steps.index(at + 1)
-    assert loss.steps[:kept] == list(range(1, kept + 1)), "none twice; only what the killed rank had not yet sent may be missing"
-    assert loss.steps[kept:] == list(range(at + 1, epochs * BATCHES + 1))
-    assert loss.times_s == sorted(loss.times_s)
-    assert "resumes     run 1" in parallab_process("show", "2").stdout
-    shown = json.loads(parallab_process("show", "1", "--json").stdout)
-    assert (shown["resumed_as"], shown["parent_id"]) == ([2], None)

@@ -20,36 +20,11 @@ from engine.store import Store
 from engine.umask import set_mode
 from engine.upkeep.private_home import _OURS, close_home, open_parts
 
-SCRIPT = """
-export PARALLAB_OWNER=ada PARALLAB_DATA={home}/../data
-umask 022
-mkdir -p {home} && chmod 755 {home}
-python() {{ {python} "$@"; }}
-python -m engine users add ada --role admin --email ada@lab.org --no-password
-python -m engine run reference --preset quick --set dataset=digits --set device=cpu --set epochs=1 --set checkpoint_every_s=1
-python -m engine backup
-python -m engine export 1 --out {out}/run.zip
-python -m engine export 1 --out {out}/run.csv
-python -m engine stop
-"""
-
 
 def modes(folder: Path) -> dict[str, int]:
     """Return the modes of a folder and all that lies in it, links left out."""
     found = [folder, *folder.rglob("*")]
     return {str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode) for path in found if not path.is_symlink()}
-
-
-def test_what_a_lab_makes_in_a_home_is_its_owners_alone_and_what_it_exports_follows_the_umask(home: Home, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    script = SCRIPT.format(home=home.path, out=out, python=sys.executable)
-    ended = subprocess.run(["bash", "-ec", script], cwd=ROOT, env=os.environ | {"PARALLAB_HOME": str(home.path)}, capture_output=True, text=True, timeout=280)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    found = modes(home.path)
-    assert {"parallab.db", "accounts", "runner.log", "runner.lock", "spare.log", "runs/1/logs/worker.log"} <= found.keys()
-    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
-    assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in out.iterdir()} == {"run.zip": "0o644", "run.csv": "0o644"}
 
 
 def test_the_stores_log_and_shared_memory_are_as_private_as_the_store(home: Home) -> None:
@@ -85,6 +60,7 @@ def open_lab(home: Home) -> Home:
     return home
 
 
+@pytest.mark.processes
 def test_a_start_closes_what_lies_open_and_follows_no_link(open_lab: Home) -> None:
     assert permissions(open_lab).state == "fail"
     ended = subprocess.run(
@@ -126,6 +102,7 @@ def shared_lab() -> Iterator[Home]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_a_start_refuses_what_it_cannot_close(shared_lab: Home) -> None:
     nobody = 65_534
