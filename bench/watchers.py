@@ -37,6 +37,10 @@ JOIN_S = 20.0
 """Watchers open the page one after the other over so long a time."""
 SETTLE_S = 12.0
 """Each asks more often in its first ten seconds; figures are of what comes after all have joined and settled."""
+LEAST = 5
+"""Commits of points, and of versions, that figures are of: on a busy machine the time goes on until they are there."""
+START_S = 240.0
+"""So long the run, the browser and the end may take on a machine that has other work; it is not what is measured."""
 CATCH_UP_S = 20.0
 """What was committed before the end has to be held so soon after it; what is not counts as never held."""
 
@@ -60,9 +64,10 @@ def browser_on(address: str, run_id: int) -> Iterator[Page]:
     """Open the run's page in a real browser, which notes in `window.seen` when it drew up to which point."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         context = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+        context.set_default_timeout(START_S * 1000)
         page = context.pages[0]
         page.goto(f"{address}/run?run={run_id}")
-        page.locator("[data-metric='train/loss'] .nsewdrag").wait_for(timeout=60_000)
+        page.locator("[data-metric='train/loss'] .nsewdrag").wait_for()
         page.evaluate(SPY)
         yield page
         context.close()
@@ -83,12 +88,12 @@ def live_run(home: Home, by: str = "bench", settings: Mapping[str, object] = SET
         return asked
 
     try:
-        wait_until(holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))), 120, "the run's first points")
+        wait_until(holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))), START_S, "the run's first points")
         yield run_id
     finally:
         with Store.open(home) as store:
             store.request_cancel(run_id, by=by)
-        wait_until(holds(lambda reader: not reader.run(run_id).active), 60, "the run's end")
+        wait_until(holds(lambda reader: not reader.run(run_id).active), START_S, "the run's end")
 
 
 def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: float = JOIN_S, settle_s: float = SETTLE_S) -> dict[str, Any]:
@@ -101,6 +106,7 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         reruns = crowd.reruns()
         start = time.time()
         minutes = cores_each_minute(server, lambda pause_s: page.wait_for_timeout(pause_s * 1000), seconds)
+        wait_until(lambda: all(sum(at > start for _, at in noted) >= LEAST for noted in (commits.points, commits.versions)), START_S, "enough commits")
         stop = time.time()
         wait_until(lambda: commits.looks[-2] > stop, CATCH_UP_S, "a look after the end")  # what the first one finds counts as committed before
         newest = commits.points[-1][0], commits.versions[-1][0]

@@ -53,6 +53,7 @@ class Watcher:
                 subprotocols=["streamlit"],
                 max_size=None,
                 ping_interval=None,  # type: ignore[list-item,arg-type]
+                open_timeout=None,
             )
             async with socket as connection, asyncio.TaskGroup() as tasks:
                 await connection.send(self._message(fragment="", beat=None))

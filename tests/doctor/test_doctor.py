@@ -4,15 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.doctor import examine
 from engine.doctor.machine import judge_shared_memory, shared_memory
-from engine.doctor.software import gpus, torch
+from engine.doctor.software import TorchProbe, gpus, torch
 from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store
 from engine.home import ROOT, Home
 from engine.store.probe import probe
@@ -20,21 +19,27 @@ from engine.store.probe import probe
 GB = 2**30
 
 
-def ask(home: Home, extra: Mapping[str, str] | None = None, before: str = "") -> tuple[int, dict[str, dict[str, Any]]]:
-    """Run the doctor as a person does, after a shell command; return its exit code and its findings by name."""
-    ended = subprocess.run(
-        ["bash", "-c", f'{before}\n"{sys.executable}" -m engine doctor --json'],
-        cwd=ROOT,
-        env=os.environ | {"PARALLAB_HOME": str(home.path)} | dict(extra or {}),
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    answer = json.loads(ended.stdout)
-    assert answer["healthy"] == (ended.returncode == 0)
-    return ended.returncode, {finding["name"]: finding for finding in answer["findings"]}
+TORCH = """
+__version__ = "2.11.0"
+class version: cuda = None
+class cuda: device_count = staticmethod(lambda: 0)
+"""
 
 
+@pytest.fixture
+def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put modules of a test's own before those of the same name that are installed, for the doctor's child processes."""
+
+    def put(**sources: str) -> None:
+        for name, source in sources.items():
+            (tmp_path / "instead" / name).mkdir(parents=True)
+            (tmp_path / "instead" / name / "__init__.py").write_text(source)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "instead"))
+
+    return put
+
+
+@pytest.mark.processes
 def test_a_sound_machine_passes(home: Home) -> None:
     findings = {finding.name: finding for finding in examine(home)}
     for name in ("python", "packages", "torch", "start methods", "open files", "home", "clock", "store", "runner"):
@@ -43,40 +48,37 @@ def test_a_sound_machine_passes(home: Home) -> None:
     assert not list(home.path.glob(".*")), "the doctor leaves nothing behind"
 
 
-def test_a_torchvision_of_another_torch_is_named_and_everything_else_still_looked_at(home: Home, tmp_path: Path) -> None:
-    twin = tmp_path / "torchvision"
-    twin.mkdir()
-    (twin / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
-    code, findings = ask(home, {"PYTHONPATH": str(tmp_path)})
-    assert code == 1
-    assert findings["torch"]["state"] == "fail"
-    assert "torchvision::nms does not exist" in findings["torch"]["sentence"]
-    assert "torch torchvision" in findings["torch"]["cure"]
-    assert findings["data sets"]["name"] == "data sets"
-
-
-def test_a_torch_that_crashes_its_process_is_reported(home: Home, tmp_path: Path) -> None:
-    broken = tmp_path / "torch"
-    broken.mkdir()
-    (broken / "__init__.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    code, findings = ask(home, {"PYTHONPATH": str(tmp_path)})
-    assert code == 1
-    assert "ended with code -9" in findings["torch"]["sentence"]
-
-
-def test_a_low_limit_on_open_files_is_a_failure(home: Home) -> None:
-    code, findings = ask(home, before="ulimit -n 100")
-    assert code == 1
-    assert (findings["open files"]["state"], "100" in findings["open files"]["sentence"]) == ("fail", True)
-    assert "ulimit -n" in findings["open files"]["cure"]
-
-
-def test_a_home_that_cannot_be_made_is_a_failure_with_a_cure(tmp_path: Path) -> None:
+@pytest.mark.processes
+def test_all_that_is_wrong_is_named_at_once_each_with_its_cure(tmp_path: Path, instead: Callable[..., None]) -> None:
+    """A torchvision of another torch, a low limit on open files, and a home that can't be made."""
+    instead(torch=TORCH, torchvision="raise RuntimeError('operator torchvision::nms does not exist')")
     (tmp_path / "file").write_text("not a folder")
-    code, findings = ask(Home(tmp_path / "file" / "home"))
-    assert code == 1
-    assert findings["home"]["state"] == "fail"
-    assert "PARALLAB_HOME" in findings["home"]["cure"]
+    ended = subprocess.run(
+        ["bash", "-c", f'ulimit -n 100\n"{sys.executable}" -m engine doctor --json'],
+        cwd=ROOT,
+        env=os.environ | {"PARALLAB_HOME": str(tmp_path / "file" / "home")},
+        capture_output=True,
+        text=True,
+    )
+    answer = json.loads(ended.stdout)
+    assert (ended.returncode, answer["healthy"]) == (1, False)
+    findings = {finding["name"]: finding for finding in answer["findings"]}
+    for name, words, cure in (
+        ("torch", "torchvision::nms does not exist", "torch torchvision"),
+        ("open files", "100", "ulimit -n"),
+        ("home", "can't be written", "PARALLAB_HOME"),
+    ):
+        assert findings[name]["state"] == "fail"
+        assert words in findings[name]["sentence"]
+        assert cure in findings[name]["cure"]
+    assert {"store", "data sets", "browser"} <= findings.keys(), "everything else is still looked at"
+
+
+@pytest.mark.processes
+def test_a_torch_that_crashes_its_process_is_reported(instead: Callable[..., None]) -> None:
+    instead(torch="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    found = torch(TorchProbe().answer())
+    assert (found.state, "ended with code -9" in found.sentence) == ("fail", True)
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "lustre", "vboxsf"])
@@ -97,6 +99,7 @@ def test_the_mount_of_a_path_is_the_last_of_the_longest_above_it(tmp_path: Path)
     assert mount_of(tmp_path / "other", mounts).kind == "ext4"
 
 
+@pytest.mark.processes
 def test_a_write_ahead_log_is_tried_for_real_and_leaves_nothing(home: Home) -> None:
     assert probe(home.path) == ""
     assert file_system(home).state in ("ok", "warn")
