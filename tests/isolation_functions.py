@@ -9,13 +9,11 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.distributed import HashStore, autograd, rpc
 from torch.distributed.rpc import api
 
 from engine.runtime.collective import Collective, torch_group
 from engine.runtime.exchange import Exchange
-from engine.runtime.isolation import network_id
 from engine.runtime.ranks import Rank
 from engine.runtime.rpc import joined
 
@@ -58,11 +56,6 @@ def try_to_listen(rank: Rank, kind: str, given: Any) -> None:
     """Open a listener of one kind, and leave."""
     with opened(rank, kind, given):
         rank.barrier("open")
-
-
-def say_network(rank: Rank, networks: torch.Tensor) -> None:
-    """Leave the number of this rank's network namespace."""
-    networks[rank.index] = network_id()
 
 
 def listeners(pid: int) -> tuple[list[int], list[str]]:

@@ -10,10 +10,14 @@ from pathlib import Path
 import torch
 
 from engine.errors import DataError
+from engine.runtime.isolation import network_id
 from engine.runtime.ranks import Rank
 
 
-def log_steps(rank: Rank, steps: int) -> None:
+def log_steps(rank: Rank, steps: int, networks: torch.Tensor | None = None) -> None:
+    """Log so many losses, and leave the number of this rank's network namespace."""
+    if networks is not None:
+        networks[rank.index] = network_id()
     rank.ready()
     for step in range(1, steps + 1):
         rank.recorder.log({"train/loss": 1.0 / step}, step=step, passes=step / steps)

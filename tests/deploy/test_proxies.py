@@ -15,7 +15,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 from engine.home import ROOT, Home
 from engine.store import Store
 from tests.app import labs, small_labs
-from tests.browser.conftest import FLAGS, PATIENCE_S, chromium, free_port, wait_until
+from tests.browser.conftest import FLAGS, chromium, free_port
+from tests.waiting import PATIENCE_S, wait_until
 
 HOST, WORDS = "lab.example.org", "correct horse battery"
 PROXIES = ROOT / "deploy" / "proxy"
@@ -69,7 +70,7 @@ def upstream(home: Home, tmp_path: Path, run_id: int) -> Iterator[int]:
     port = free_port()
     told = {"PARALLAB_PORT": str(port), "PARALLAB_HOSTS": HOST, "PARALLAB_BASE": "/lab", "PARALLAB_RUNNER": "separate", "PARALLAB_HOME": str(home.path)}
     with running([sys.executable, "-m", "app"], tmp_path / "console.log", **told):
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), PATIENCE_S, "the console answers")
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "the console answers")
         yield port
 
 
@@ -97,7 +98,7 @@ def nginx(upstream: int, tmp_path: Path) -> Iterator[int]:
     tested = subprocess.run([*words_of_it, "-t", "-q"], capture_output=True, text=True)
     assert (tested.returncode, tested.stderr) == (0, "")
     with running(words_of_it, tmp_path / "nginx.log"):
-        wait_until(lambda: answers(f"https://127.0.0.1:{port}/healthz", f"{HOST}:{port}"), PATIENCE_S, "nginx passes requests on")
+        wait_until(lambda: answers(f"https://127.0.0.1:{port}/healthz", f"{HOST}:{port}"), "nginx passes requests on")
         yield port
 
 
@@ -154,8 +155,9 @@ def test_through_nginx_and_under_a_path_people_sign_in_and_watch_a_run(nginx: in
     assert httpx.get(f"https://127.0.0.1:{nginx}/lab/api/token", headers=foreign, verify=False, timeout=PATIENCE_S).status_code == 403
 
 
+@pytest.mark.processes
 def test_caddy_takes_the_file_that_we_ship(tmp_path: Path) -> None:
     told = os.environ | {"PARALLAB_SITE": HOST, "PARALLAB_UPSTREAM": "127.0.0.1:8501", "HOME": str(tmp_path)}
     words = [program("caddy"), "validate", "--adapter", "caddyfile", "--config", str(PROXIES / "Caddyfile")]
-    ended = subprocess.run(words, env=told, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(words, env=told, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

@@ -18,7 +18,8 @@ from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
 from tests.app.browsing import Client
-from tests.browser.conftest import PATIENCE_S, free_port, wait_until
+from tests.browser.conftest import free_port
+from tests.waiting import PATIENCE_S, wait_until
 
 WORDS = "correct horse battery"
 
@@ -47,23 +48,25 @@ WAYS: dict[str, Callable[[int], list[str]]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("way", WAYS)
 def test_without_accounts_no_way_in_serves_beyond_loopback(home: Home, port: int, way: str) -> None:
     with started(home, *WAYS[way](port)) as console:
-        _, said = console.communicate(timeout=60)
+        _, said = console.communicate()
     assert (console.returncode, FAR in said) == (REFUSED, True), said
 
 
+@pytest.mark.processes
 def test_with_an_account_it_serves_by_the_names_it_was_given(home: Home, port: int) -> None:
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada", password=WORDS)
     with started(home, "app", PARALLAB_ADDRESS="0.0.0.0", PARALLAB_PORT=str(port), PARALLAB_HOSTS="lab.example.org") as console:
         address = f"http://127.0.0.1:{port}"
-        wait_until(lambda: _status(f"{address}/healthz") == 200 or console.poll() is not None, PATIENCE_S, "the console answers")
+        wait_until(lambda: _status(f"{address}/healthz") == 200 or console.poll() is not None, "the console answers")
         assert _status(f"{address}/healthz", "lab.example.org") == 200
         assert _status(f"{address}/healthz", "other.example.org") == 400
         assert _status(f"{address}/api/token", "lab.example.org") == 401
-        wait_until(lambda: _is_healthy(port), PATIENCE_S, "a health check, which gives a busy machine 4 s, finds it well")
+        wait_until(lambda: _is_healthy(port), "a health check, which gives a busy machine 4 s, finds it well")
 
 
 def _status(address: str, host: str = "") -> int:

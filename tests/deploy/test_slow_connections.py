@@ -17,7 +17,8 @@ from websockets.sync.client import ClientConnection
 
 from engine.home import Home
 from tests.access.test_doors import Door, talk
-from tests.browser.conftest import PATIENCE_S, Console
+from tests.browser.conftest import Console
+from tests.waiting import PATIENCE_S
 
 SLOW, FILES = 300, 256
 ANSWER_S = 30.0
@@ -70,6 +71,7 @@ def upload(address: str, session: str) -> int:
         return browser.put(f"/_stcore/upload_file/{session}/1", content=parts(), headers=headers).status_code
 
 
+@pytest.mark.processes
 def test_slow_connections_starve_nobody_and_are_ended(console: Console) -> None:
     with ExitStack() as stack, selectors.DefaultSelector() as selector, ThreadPoolExecutor(1) as pool:
         page = stack.enter_context(Door(console, console.home).open())

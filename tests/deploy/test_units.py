@@ -23,8 +23,9 @@ from engine.runtime.running import ensure_running, runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.upkeep.fsck import examine
-from tests.browser.conftest import free_port, wait_until
+from tests.browser.conftest import free_port
 from tests.deploy.units import FOLDER, Service, read
+from tests.waiting import wait_until
 
 UNITS = ("parallab-runner.service", "parallab-console.service")
 SETTINGS: dict[str, Any] = {"dataset": "digits", "trainers": 2, "epochs": 12, "device": "cpu", "threads_per_rank": 1, "evaluate_every": 0}
@@ -66,29 +67,28 @@ def services(home: Home, folder: Path) -> Iterator[Lab]:
         yield Lab(home, port, runner, console)
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(300)
+@pytest.mark.processes
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
 def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home, tmp_path: Path, kills: int) -> None:
     moments = random.Random(kills)
     with services(home, tmp_path) as lab:
-        wait_until(lab.serves, 100, "console and runner are there")
+        wait_until(lab.serves, "console and runner are there")
         runs = [launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS | {"seed": seed}), owner="ada", timeout_s=30) for seed in range(2)]
         for number in range(kills):
             victim = (lab.runner, lab.console)[number % 2]
             time.sleep(moments.uniform(0.2, 1.2))
             starts = victim.starts
             victim.kill()
-            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, 120, "it is started again")
-            wait_until(lab.serves, 100, "console and runner are there again")
+            wait_until(lambda victim=victim, starts=starts: victim.starts > starts, "it is started again")
+            wait_until(lab.serves, "console and runner are there again")
             if all(status in ENDED for status in lab.statuses()):
                 runs.append(launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30))
         assert (lab.runner.starts, lab.console.starts) == (kills - kills // 2 + 1, kills // 2 + 1), (
             "each was started once more for each kill, by its service alone"
         )
-        wait_until(lambda: all(status in ENDED for status in lab.statuses()), 180, "all runs have ended")
+        wait_until(lambda: all(status in ENDED for status in lab.statuses()), "all runs have ended")
         assert lab.statuses() == ["finished"] * len(runs), "runs outlive the runner and the console"
-        wait_until(lambda: [each.sentence for each in examine(home)] == [], 120, "fsck finds nothing")
+        wait_until(lambda: [each.sentence for each in examine(home)] == [], "fsck finds nothing")
         known = committed(tmp_path / "commits.jsonl")
         with Reader.open(home, timeout_s=30) as reader:
             assert [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)] == []
@@ -118,6 +118,7 @@ def test_runs_survive_what_the_runner_s_service_does() -> None:
         assert runner[name] == console[name]
 
 
+@pytest.mark.processes
 def test_systemd_finds_no_fault_with_the_unit_files(tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:
@@ -129,5 +130,5 @@ def test_systemd_finds_no_fault_with_the_unit_files(tmp_path: Path) -> None:
             (FOLDER / name).read_text().replace("/opt/parallab/.venv/bin/python", "/bin/true").replace("file:/opt/parallab/docs/deployment.md", "man:true(1)")
         )
         (tmp_path / name).write_text(text)
-    ended = subprocess.run([verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from engine.store import Demand, Reader, Store
 from engine.store.channels import Channel
 from engine.store.outbox import Sent
 from tests.notices.receivers import Answer, Receiver, hangs
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -111,11 +111,11 @@ def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(ho
     tell(store, slow)
     tell(store, quick, "grace")
     with Delivering(home, me()) as sender:
-        wait(lambda: sent(home).state == "arrived")
+        wait_until(lambda: sent(home).state == "arrived", "the quick one got its message")
         with Reader.open(home) as reader:
             assert [(each.state, each.last_error) for each in reader.sent()] == [("arrived", ""), ("tried 1 time", "")]
     go_on.set()
-    sender._thread.join(60.0)
+    sender._thread.join(PATIENCE_S)
     assert not sender._thread.is_alive()
 
 
@@ -126,19 +126,20 @@ def test_waits_double_with_a_random_part_off_and_are_no_shorter_than_asked_for()
     assert wait_before_next(1, 600.0) == 600.0
 
 
+@pytest.mark.processes
 def test_a_runner_that_is_killed_between_attempts_or_in_one_loses_nothing(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
     receiver = serve((500, {"Retry-After": "600"}, b""), hangs(threading.Event()), 200)
     tell(store, receiver)
-    with runner(home):
-        wait(lambda: sent(home).last_error != "")
+    Delivering(home, me()).deliver(store)  # a runner that has gone since
+    assert sent(home).last_error == "127.0.0.1 answered 500."
     let_it_be_due(store)
     with runner(home):
-        wait(lambda: len(receiver.bodies) == 2)
+        wait_until(lambda: len(receiver.bodies) == 2, "the runner tries again")
         beat = heartbeat(home)
-        wait(lambda: heartbeat(home) != beat)  # a receiver that hangs holds up no runner
+        wait_until(lambda: heartbeat(home) != beat, "the runner beats on, whatever hangs")
         assert sent(home).waits
     with Delivering(home, me()):  # the next runner, whoever it is
-        wait(lambda: sent(home).state == "arrived")
+        wait_until(lambda: sent(home).state == "arrived", "the message arrives")
     assert [body["id"] for body in receiver.bodies] == [receiver.bodies[0]["id"]] * 3
     assert sent(home).attempts == 3
     assert "q7Zx9" not in home.runner_log.read_text()
@@ -158,17 +159,10 @@ class runner:  # noqa: N801 -- reads as what it is
 
     def __exit__(self, *_: object) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=60)
+        self.process.wait()
 
 
 def heartbeat(home: Home) -> str:
     with Reader.open(home) as reader:
         row = reader.runner()
     return row.heartbeat_at if row else ""
-
-
-def wait(holds: Callable[[], bool], deadline_s: float = 60.0) -> None:
-    end = time.monotonic() + deadline_s
-    while not holds():
-        assert time.monotonic() < end, f"waited {deadline_s:g} s in vain"
-        time.sleep(0.03)

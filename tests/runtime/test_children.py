@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -13,6 +12,9 @@ from engine.home import ROOT
 from engine.runtime.children import spawned
 from engine.runtime.processes import identity, is_alive
 from tests import child_functions as functions
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.processes
 
 
 def test_a_process_that_breaks_off_is_a_failure_with_its_name() -> None:
@@ -39,7 +41,4 @@ def test_a_process_dies_with_the_one_who_started_it() -> None:
     starter.send_signal(signal.SIGKILL)
     starter.wait()
     starter.stdout.close()
-    deadline = time.monotonic() + 60
-    while is_alive(process):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not is_alive(process), "the process dies with it")

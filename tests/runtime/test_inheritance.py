@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,9 @@ from engine.store import RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity
 from tests.runtime.test_runner import paper, runner, store
+from tests.waiting import wait_until
 
+pytestmark = pytest.mark.processes
 __all__ = ["runner", "store"]
 LEADER = "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid, flush=True); sys.stdin.read()"
 
@@ -73,13 +74,6 @@ def cleanings(home: Home, run_id: int) -> list[tuple[str, str]]:
         return [(event.who, event.detail) for event in reader.events(run_id) if event.kind == "cleaned up"]
 
 
-def wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "waited 60 s in vain"
-        time.sleep(0.05)
-
-
 def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +88,7 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, True)]
     runner.step()
-    assert worker.wait(timeout=60) == -9
+    assert worker.wait() == -9
     assert runner.endings.watched == {}
 
 
@@ -114,10 +108,10 @@ def test_a_new_runner_ends_what_the_killed_one_left(home: Home, worker: "subproc
     worker.communicate()
     (left,) = session_members(known)
     assert ensure_running(home)
-    wait(lambda: identity(left) is None and not segment.exists())
+    wait_until(lambda: identity(left) is None and not segment.exists(), "the new runner has ended the rank and removed its memory")
     serving = runner_process(home)
     with Store.open(home) as store:
         store.ask_runner_to_stop()
     assert serving
-    wait(lambda: not is_alive(serving))
+    wait_until(lambda: not is_alive(serving), "the runner ends")
     assert (f"shared memory {segment} of run {run_id}") in cleanings(home, run_id)[0][1]

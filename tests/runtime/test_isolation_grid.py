@@ -1,7 +1,6 @@
 """Each system over each transport, as the runner carries it out: nothing that its ranks listen on can be reached, and its config says whether they listen."""
 
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from engine.runtime.running import ensure_running
 from engine.store import Reader, Run, Store
 from tests import isolation_functions as functions
 from tests.conftest import end_processes_of
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="Only root can act as another user.")]
 SERVER: dict[str, Any] = {"dataset": "digits", "trainers": 2, "epochs": 1000}
@@ -57,15 +57,14 @@ def running(home: Home, name: str, settings: dict[str, Any]) -> Run:
     """Launch a run and return it once all its ranks are ready."""
     run_id = launch(home, name, experiment(name).config.check(settings), owner="ada")
     ensure_running(home)
-    deadline = time.monotonic() + 240
-    while True:
+
+    def read() -> Run:
         with Reader.open(home) as reader:
-            run = reader.run(run_id)
-        if run.status == "running":
-            return run
-        assert run.status in ("queued", "starting"), run.cause
-        assert time.monotonic() < deadline, "the run did not start"
-        time.sleep(0.2)
+            return reader.run(run_id)
+
+    wait_until(lambda: read().status not in ("queued", "starting"), "the run has started")
+    assert read().status == "running", read().cause
+    return read()
 
 
 @pytest.mark.parametrize(("name", "settings"), [*LISTENING, *SILENT])

@@ -62,6 +62,7 @@ def test_a_log_within_its_bound_is_left_alone(tmp_path: Path) -> None:
     trim(tmp_path / "nowhere.log")
 
 
+@pytest.mark.processes
 def test_who_writes_while_the_middle_goes_loses_no_byte_at_the_end(tmp_path: Path) -> None:
     """A process appends as a rank does; each of its writes is there or is counted as dropped, and none is torn."""
     path = tmp_path / "trainer1.log"

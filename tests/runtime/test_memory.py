@@ -68,6 +68,7 @@ def test_the_error_behind_an_error_counts() -> None:
     assert "Memory ran out" in memory_cause(words_of(error))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("how", ["raise", "abort"])
 def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, how: str) -> None:
     fork_server.start()

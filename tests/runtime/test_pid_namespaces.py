@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +21,9 @@ from engine.runtime.running import ensure_running, has_died, is_served, runner_p
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.upkeep.leftovers import leftovers
+from tests.waiting import wait_until
 
+pytestmark = pytest.mark.processes
 UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 PRESENT = """
 import json, sys
@@ -106,9 +107,7 @@ def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(h
     assert [run.id for run in endings.holders()] == [run_id]
     program.kill()
     program.communicate()
-    deadline = time.monotonic() + 60
-    while endings.holders():
-        assert time.monotonic() < deadline
+    wait_until(lambda: not endings.holders(), "the run is lost")
     run = store.run(run_id)
     assert run.status == "lost"
     assert run.cause.startswith(f"The worker (pid {worker.pid} of another PID namespace) is gone while the run was on.")
@@ -121,9 +120,7 @@ def test_a_live_runner_of_another_pid_namespace_is_seen_and_named(home: Home, el
         serve(home)
     program.kill()
     program.communicate()
-    deadline = time.monotonic() + 60
-    while not has_died(home):
-        assert time.monotonic() < deadline
+    wait_until(lambda: has_died(home), "the runner's death is seen")
     assert runner_process(home) is None
 
 

@@ -3,13 +3,15 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import psutil
+import pytest
 
 from engine.runtime.processes import describe_exit, end_session, identity, is_alive, me, session_members
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.processes
 
 
 def _sleeper() -> subprocess.Popen[bytes]:
@@ -22,7 +24,7 @@ def test_a_process_is_alive_until_it_is_killed_even_as_a_zombie() -> None:
     assert known is not None
     assert is_alive(known)
     process.kill()
-    _wait(lambda: not is_alive(known))
+    wait_until(lambda: not is_alive(known), "it is dead")
     assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE
     process.wait()
 
@@ -48,7 +50,7 @@ time.sleep(600)
         assert leader is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        _wait(lambda: len(session_members(leader)) == 2)  # the one between them may still be on its way out
+        wait_until(lambda: len(session_members(leader)) == 2, "two are left in the session")  # the one between them may still be on its way out
         assert end_session(leader, grace_s=0.3, kill_s=60.0) == []
         assert session_members(leader) == []
 
@@ -68,10 +70,3 @@ def test_an_exit_is_described_in_words() -> None:
     assert describe_exit(3) == "exited with code 3"
     assert describe_exit(-signal.SIGTERM) == "was killed by signal 15 (SIGTERM)"
     assert "memory runs out" in describe_exit(-signal.SIGKILL)
-
-
-def _wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,9 @@ import pytest
 from engine.runtime.processes import MARK, identity, is_alive, mark
 from engine.runtime.remains import Footprint, _gpu_memory_left, clear, end_tree, look, tree
 from engine.store.records import ProcessIdentity
+from tests.waiting import wait_until
 
+pytestmark = pytest.mark.processes
 WORKER = """
 import os, sys
 from engine.runtime.processes import MARK, mark, me
@@ -66,7 +67,7 @@ def test_the_marked_are_found_when_the_worker_is_gone(worker: Worker, tmp_path: 
     known = worker(ESCAPE)
     marked = [pid for pid in tree(known) if pid != known.pid and f"{MARK}={mark(known)}".encode() in Path(f"/proc/{pid}/environ").read_bytes()]
     os.kill(known.pid, 9)
-    _wait(lambda: not is_alive(known))
+    wait_until(lambda: not is_alive(known), "the worker is dead")
     assert tree(known) == marked
     (orphan,) = marked
     (tmp_path / "rpc.rendezvous").touch()
@@ -93,17 +94,15 @@ from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 resource_tracker.register = lambda *_: None
 memory = SharedMemory(create=True, size=4096)
-print_ = open({str(tmp_path / "name")!r}, "w").write(memory.name)
 doors = [socket.socket(socket.AF_UNIX) for _ in range(2)]
 for door, path in zip(doors, ({str(bell)!r}, {str(listener)!r})): door.bind(path); door.listen()
 """)
-    _wait(lambda: bool((tmp_path / "name").exists() and (tmp_path / "name").read_text()) or not is_alive(known))
     seen = look(known)
     segment = next(path for path in seen.paths if path.name.startswith("psm_"))
     assert seen.pids == {known.pid}
     assert {bell, listener} <= seen.paths
     os.kill(known.pid, 9)
-    _wait(lambda: not is_alive(known))
+    wait_until(lambda: not is_alive(known), "the worker is dead")
     cleared = clear(known, seen, tmp_path)
     assert cleared.left == []
     assert sorted(cleared.removed) == sorted([f"shared memory {segment.name}", f"socket {bell}", f"socket {listener}"])
@@ -158,10 +157,3 @@ def test_gpu_memory_is_waited_for_and_said_where_it_stays(monkeypatch: pytest.Mo
     assert _gpu_memory_left([41], lambda pids: answers.pop(0)) == []
     monkeypatch.setattr("engine.runtime.remains.GPU_S", 0.2)
     assert _gpu_memory_left([41], lambda pids: {1: {41: 2048.0}}) == ["2,048 MB on GPU 1 of process 41"]
-
-
-def _wait(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -36,10 +36,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @contextmanager
 def held(home: Home, then: Callable[[], object] | None = None) -> Iterator[None]:
-    """Hold the runner's lock in the block; `then` happens after half a second, without one the lock is let go of."""
+    """Hold the runner's lock in the block; `then` happens after a tenth of a second, without one the lock is let go of."""
     lock = FileLock(home.runner_lock, thread_local=False)
     lock.acquire()
-    later = threading.Timer(0.5, then or lock.release)
+    later = threading.Timer(0.1, then or lock.release)
     later.start()
     try:
         yield
@@ -100,12 +100,12 @@ def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(home: Home, star
 
 
 def test_a_new_runner_outlasts_who_merely_looks_and_got_no_turn(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.1)
+    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
     with held(home), taken(home):
         assert is_running(home)
 
 
 def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.1)
+    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
     with held(home, then=lambda: register(home)), pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"), taken(home):
         pass

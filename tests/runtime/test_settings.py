@@ -13,6 +13,7 @@ from engine.store import Store
 from tests.cli.conftest import Parallab, parallab
 
 __all__ = ["parallab"]
+pytestmark = pytest.mark.processes
 Started = Callable[..., int]
 
 

@@ -30,6 +30,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.mark.processes
 def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_nobody_up(
     home: Home, store: Store, running: Running, program: Callable[..., Any]
 ) -> None:

@@ -18,6 +18,7 @@ from engine.upkeep.leftovers import clean, leftovers
 
 GONE = 2**22 + 7
 HOUR_AGO = time.time() - 3600
+pytestmark = pytest.mark.processes
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -41,7 +42,7 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def go(*words: str) -> "subprocess.Popen[bytes]":
-        started.append(subprocess.Popen(words or ("sleep", "60"), start_new_session=True, stdout=subprocess.PIPE))
+        started.append(subprocess.Popen(words or ("sleep", "600"), start_new_session=True, stdout=subprocess.PIPE))
         return started[-1]
 
     yield go
@@ -95,7 +96,7 @@ def test_all_that_was_listed_goes_and_who_asked_is_kept(home: Home, store: Store
     cleared = clean(home, found(home, memory), by="Ada", shared_memory=memory)
     mine = [f"process {process.pid} of run {run_id}", f"shared memory {segment} of run {run_id}", f"file {scrap} of run {run_id}"]
     assert (sorted(cleared.removed), cleared.left) == (sorted([*mine, f"folder {orphan}"]), [])
-    assert process.wait(timeout=60) == -15
+    assert process.wait() == -15
     assert (segment.exists(), scrap.exists(), orphan.exists()) == (False, False, False)
     assert [path.read_text() for path in home.aside.glob("orphans-*/41/checkpoint.pt")] == ["worth something"]
     assert found(home, memory) == []
@@ -155,7 +156,7 @@ def test_memory_that_only_the_ended_processes_had_mapped_goes_with_them(
     segment = memory / f"torch_{GONE}_1_0"
     segment.write_bytes(bytes(4096))
     holds = "import mmap, signal, time; signal.signal(15, signal.SIG_IGN); file = open({!r}, 'r+b'); held = mmap.mmap(file.fileno(), 0);"
-    process = start("python3", "-c", f"{holds.format(str(segment))} print('up', flush=True); time.sleep(60)")
+    process = start("python3", "-c", f"{holds.format(str(segment))} print('up', flush=True); time.sleep(600)")
     assert process.stdout
     process.stdout.readline()
     run_id = run_with(worker_in(process))
@@ -165,7 +166,7 @@ def test_memory_that_only_the_ended_processes_had_mapped_goes_with_them(
     assert [one.kind for one in listed] == ["process"], "the segment is in use"
     cleared = clean(home, listed, by="Ada", shared_memory=memory)
     assert cleared.removed == [f"process {process.pid} of run {run_id}", f"shared memory {segment} of run {run_id}"]
-    assert (process.wait(timeout=60), segment.exists()) == (-9, False), "it ignores the first signal"
+    assert (process.wait(), segment.exists()) == (-9, False), "it ignores the first signal"
 
 
 def test_what_can_not_be_removed_is_said_and_kept(

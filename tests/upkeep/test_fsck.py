@@ -56,6 +56,7 @@ print(json.dumps([[trouble.kind, trouble.sentence, trouble.cure] for trouble in 
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("folder", "file"), [(0o555, 0o444), (0o555, 0o000), (0o000, 0o444)])
 def test_a_home_that_may_not_be_written_is_no_damage(shelf: Path, folder: int, file: int) -> None:
     home = Home(shelf / "home").create()
@@ -195,13 +196,14 @@ def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store
     assert "restore FILE" in trouble.cure
 
 
+@pytest.mark.processes
 def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
     home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in {"GRACE_S": -1.0, "KILL_S": 60.0}.items():
         monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
     memory = Path("/dev/shm")
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     worker = identity(process.pid)
     assert worker
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -220,7 +222,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
         assert re.fullmatch(rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.", told["shared memory"])
         mend(home)
-        assert (process.wait(timeout=60), segment.exists(), found(home)) == (-15, False, {})
+        assert (process.wait(), segment.exists(), found(home)) == (-15, False, {})
     finally:
         process.kill()
         segment.unlink(missing_ok=True)

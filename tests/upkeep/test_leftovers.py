@@ -27,7 +27,7 @@ HOUR_AGO = time.time() - 3600
 @pytest.fixture
 def worker() -> Iterator[ProcessIdentity]:
     """Start a leader of a session that ends, and leaves a process in it; return who the leader was."""
-    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    program = "import subprocess, sys; subprocess.Popen(['sleep', '600']); print('up', flush=True); sys.stdin.read()"
     process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin and process.stdout
     process.stdout.readline()
@@ -45,6 +45,7 @@ def found(home: Home, memory: Path) -> list[Leftover]:
         return leftovers(home, reader, memory)
 
 
+@pytest.mark.processes
 def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
     home: Home, tmp_path: Path, worker: ProcessIdentity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
     assert found(home, tmp_path) == []
 
 
+@pytest.mark.processes
 def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = os.getsid(0)
@@ -74,9 +76,10 @@ def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(home: H
     assert found(home, tmp_path) == []
 
 
+@pytest.mark.processes
 def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
-    words = [sys.executable, "-c", "import time; time.sleep(60)", "engine.worker", "--home", str(home.path)]
+    words = [sys.executable, "-c", "import time; time.sleep(600)", "engine.worker", "--home", str(home.path)]
     with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as process:
         try:
             assert [(one.name, one.why) for one in found(home, tmp_path)] == [(str(process.pid), "A worker that has no run, and whose runner is gone.")]
@@ -87,13 +90,14 @@ def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path
             process.kill()
 
 
+@pytest.mark.processes
 def test_a_process_that_left_its_session_is_known_by_its_mark(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = ProcessIdentity(me().boot_id, GONE, 77)
     with Store.open(home) as store:
         run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
         store.claim(run_id, leader, ())
-        with subprocess.Popen(["sleep", "60"], start_new_session=True, env=os.environ | {MARK: mark(leader)}) as process:
+        with subprocess.Popen(["sleep", "600"], start_new_session=True, env=os.environ | {MARK: mark(leader)}) as process:
             try:
                 assert found(home, tmp_path) == [], "its run is still on"
                 store.end(run_id, "lost", "The worker is gone.")
