@@ -20,12 +20,3 @@ def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> N
     assert found["learning_rates"] == {"Hogwild!": 0.1, "Parameter server": 0.03}
     assert [each["outcome"] for each in found["differences"]] == ["ahead"]
     assert "0 runs are queued again" in parallab("duel", "retry", "2").stdout
-
-
-def test_a_wrong_word_is_a_sentence(home: Home, parallab: Parallab) -> None:
-    for words, said in (
-        (("launch", "hogwild", "sync_sgd", "--budget", "days=3"), "got 'days=3'"),
-        (("show", "9"), "No duel has the id 9."),
-    ):
-        ended = parallab("duel", *words)
-        assert ended.returncode == 2 and said in ended.stderr, ended

@@ -30,8 +30,3 @@ def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -
     assert (told["verdict"], told["size"], told["missing"]) == ("trend only", "reduced", [])
     assert {check["outcome"] for check in told["checks"]} == {"holds", "not judged"}
     assert "Sweep 1, reduced: trend only." in parallab("figures", "hogwild").stdout
-
-
-def test_a_wrong_word_is_a_sentence(parallab: Parallab) -> None:
-    assert "Did you mean 'hogwild'?" in parallab("figures", "hogwyld").stderr
-    assert "Name the figure to launch" in parallab("figures", "--launch", "full").stderr

@@ -12,8 +12,10 @@ from engine.cli import COMMANDS
 from engine.cli.frame import code_of
 from engine.errors import ConfigError, DataError, DeviceError, EngineError, NoSuchRun, Problem, RankFailed, RunnerError, StoreBusy, StoreError, WrongStatus
 from engine.home import ROOT, Home
-from engine.store import Store
+from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
+
+SWEEP = ("sweep", "hogwild", "--preset", "quick", "--no-runner")
 
 
 def test_help_lists_every_command_and_the_exit_codes(parallab: Parallab) -> None:
@@ -49,19 +51,40 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
         (("cancel", "7"), "No run has the id 7"),
         (("export", "7", "--format", "csv"), "No run has the id 7"),
         (("experiments", "hogwyld"), "Did you mean 'hogwild'?"),
+        (("move", "1"), "move takes --to front, --to back or --priority."),
+        (("hold", "9"), "No run has the id 9"),
+        (("queue", "--max-per-person", "few"), "must be a whole number, or none for no limit, got 'few'."),
+        ((*SWEEP, "--over", "trainers=1,99"), "trainers must be at most 64 (allowed: 1 to 64), got '99'."),
+        ((*SWEEP, "--over", "trainer=1"), "Did you mean 'trainers'?"),
+        ((*SWEEP, "--over", "trainers"), "What varies is written name=values, such as trainers=1,2,4, got 'trainers'."),
+        ((*SWEEP, "--over", "trainers=1", "--over", "trainers=2"), "trainers is varied twice."),
+        ((*SWEEP, "--over", "batch_size=32,5000"), "With batch_size 5000: batch_size must be at most the 1,437 training samples of digits, got 5000."),
+        ((*SWEEP, "--over", "trainers=1", "--set", "epoch=2"), "Did you mean 'epochs'?"),
+        (SWEEP, "A sweep varies 1 or 2 fields, got none."),
+        (("list", "--sweep", "7"), "No sweep has the id 7"),
+        (("cancel", "--sweep", "7"), "No sweep has the id 7"),
+        (("cancel",), "cancel takes the number of one run, or --sweep"),
+        (("cancel", "1", "--sweep", "1"), "cancel takes the number of one run, or --sweep"),
+        (("sweep", "pause", "7"), "No sweep has the id 7"),
+        (("sweep", "extend", "7", "--seeds", "1"), "No sweep has the id 7"),
+        ((*SWEEP, "--draw", "2", "--over", "learning_rate=log:1..0.1"), "learning_rate: a range counts up"),
+        ((*SWEEP, "--draw", "2"), "A random draw is over 1 to 6 fields, got none."),
+        (("figures", "hogwyld"), "Did you mean 'hogwild'?"),
+        (("figures", "--launch", "full"), "Name the figure to launch"),
+        (("duel", "launch", "hogwild", "sync_sgd", "--budget", "days=3"), "got 'days=3'"),
+        (("duel", "show", "9"), "No duel has the id 9."),
+        (("retry", "99", "--no-runner"), "No run has the id 99"),
+        (("resume", "99", "--no-runner"), "No run has the id 99"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
+def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab, home: Home) -> None:
     told = parallab(*words)
     assert told.returncode == 2
     assert sentence in told.stderr
     assert (told.stdout, len(told.stderr.splitlines()), "Traceback" in told.stderr) == ("", 1, False)
-
-
-def test_nothing_is_launched_by_bad_input(parallab: Parallab, home: Home) -> None:
-    parallab("run", "hogwild", "--set", "trainers=1000")
     assert not home.runner_lock.exists(), "no runner was started"
-    assert parallab("list", "--json").stdout.strip() == "[]"
+    with Reader.open(home) as reader:
+        assert (reader.count(), reader.count_sweeps()) == (0, 0)
 
 
 @pytest.mark.processes

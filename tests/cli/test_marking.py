@@ -4,23 +4,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner, Result
 
-from engine.cli import main
 from engine.home import Home
 from engine.store import Reader, Store
-
-Parallab = Callable[..., Result]
-
-
-@pytest.fixture
-def parallab(home: Home) -> Parallab:
-    """Run a command on the test's home, in this process: there are many, and a process takes a second to start."""
-
-    def run(*words: str) -> Result:
-        return CliRunner(env={"PARALLAB_OWNER": "ada"}).invoke(main, words)
-
-    return run
+from tests.cli.conftest import Parallab
 
 
 @pytest.fixture
@@ -82,5 +69,5 @@ def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: 
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, parallab: Parallab, three: None) -> None:
     told = parallab(*words)
-    assert (told.exit_code, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
+    assert (told.returncode, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
     assert sentence in told.stderr

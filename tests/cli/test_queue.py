@@ -3,8 +3,6 @@
 import json
 from collections.abc import Callable
 
-import pytest
-
 from engine.home import Home
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
@@ -52,17 +50,3 @@ def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
     assert parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
     assert json.loads(parallab("queue", "--json").stdout) == {"max_running_per_person": 3, "queued": 0, "runs": []}
     assert "any number of runs" in parallab("queue", "--max-per-person", "none").stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("move", "1"), "move takes --to front, --to back or --priority."),
-        (("hold", "9"), "No run has the id 9"),
-        (("queue", "--max-per-person", "few"), "must be a whole number, or none for no limit, got 'few'."),
-    ],
-)
-def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
-    told = parallab(*words)
-    assert (told.returncode, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
-    assert sentence in told.stderr

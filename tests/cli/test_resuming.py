@@ -1,5 +1,6 @@
-"""`resume`: what can't be resumed says why and how to mend it; what can is queued as a new run (test_real_runs.py carries one out)."""
+"""`resume` and `retry`: what can't be resumed says why and how to mend it; what can is queued as a new run (test_real_runs.py carries one out)."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from engine.runtime.processes import me
 from engine.runtime.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
+from engine.terms import Terms
 from tests.cli.conftest import Parallab
 
 
@@ -53,10 +55,8 @@ def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: C
             refusal = why_not_resumable(home, reader.run(run_id))
             assert str(refusal).startswith(f"Run {run_id} can't be resumed: ")
             assert words in str(refusal)
-    for run_id, words in ((99, "No run has the id 99"), (max(cases), "checkpoint_every_s")):
-        told = parallab("resume", str(run_id), "--no-runner")
-        assert (told.returncode, told.stdout) == (2, "")
-        assert words in told.stderr
+    told = parallab("resume", str(max(cases)), "--no-runner")
+    assert (told.returncode, told.stdout, "checkpoint_every_s" in told.stderr) == (2, "", True)
 
 
 def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(parallab: Parallab, home: Home, store: Store, left: Callable[..., int]) -> None:
@@ -92,3 +92,37 @@ def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(home: Hom
         old, new = reader.run(run_id), reader.run(run_id + 1)
     assert (new.config, new.preset, new.name, new.experiment) == (old.config, old.preset, old.name, old.experiment)
     assert (new.parent_id, new.owner, new.status, old.status) == (run_id, "bea", "queued", status)
+
+
+# ---- retried -------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_keeps_its_limits_and_a_retry_has_them_too(parallab: Parallab, home: Home, store: Store) -> None:
+    options = ("--set", "dataset=synthetic", "--max-run-time", "90", "--max-retries", "2", "--no-runner", "--json")
+    assert json.loads(parallab("submit", "reference", *options).stdout) == {"id": 1}
+    store.request_cancel(1, by="ada")
+    assert json.loads(parallab("retry", "1", "--no-runner", "--json").stdout) == {"id": 2, "parent_id": 1}
+    with Reader.open(home) as reader:
+        old, new = reader.run(1), reader.run(2)
+    assert (old.terms, new.terms) == (Terms(max_run_time_s=90.0, max_retries=2), Terms(max_run_time_s=90.0, max_retries=2))
+    assert (new.config, new.parent_id, new.resumes, new.status) == (old.config, 1, False, "queued")
+    shown = parallab("show", "2").stdout
+    assert "retries     run 1" in shown
+    assert "at most 90 s, retried 0 of at most 2 times" in shown
+    assert json.loads(parallab("show", "1", "--json").stdout)["retried_as"] == [2]
+
+
+def test_what_cannot_be_retried_says_why(parallab: Parallab, live: int, queued: Callable[..., int]) -> None:
+    for run_id, words in ((live, "it is running. Cancel it first"), (queued(), "it is queued")):
+        told = parallab("retry", str(run_id), "--no-runner")
+        assert (told.returncode, told.stdout) == (2, "")
+        assert words in told.stderr
+
+
+def test_limits_out_of_bounds_are_refused(parallab: Parallab, home: Home) -> None:
+    told = parallab("submit", "hogwild", "--max-run-time", "0.2", "--max-retries", "99", "--no-runner")
+    assert told.returncode == 2
+    assert "max_run_time_s must be from 1 to" in told.stderr
+    assert "max_retries must be from 0 to 10" in told.stderr
+    with Reader.open(home) as reader:
+        assert reader.count() == 0

@@ -1,12 +1,11 @@
-"""Sweeps from the command line: launched, listed, cancelled."""
+"""Sweeps from the command line: launched, listed, cancelled; paused, resumed, tried again, extended; drawn at random."""
 
 import json
 from collections.abc import Callable
 
-import pytest
-
 from engine.home import Home
-from engine.store import Reader
+from engine.runtime.processes import me
+from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 
 QUICK = ("sweep", "hogwild", "--preset", "quick", "--no-runner")
@@ -47,25 +46,22 @@ def test_a_person_reads_which_run_has_which_values(parallab: Parallab) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ((*QUICK, "--over", "trainers=1,99"), "trainers must be at most 64 (allowed: 1 to 64), got '99'."),
-        ((*QUICK, "--over", "trainer=1"), "Did you mean 'trainers'?"),
-        ((*QUICK, "--over", "trainers"), "What varies is written name=values, such as trainers=1,2,4, got 'trainers'."),
-        ((*QUICK, "--over", "trainers=1", "--over", "trainers=2"), "trainers is varied twice."),
-        ((*QUICK, "--over", "batch_size=32,5000"), "With batch_size 5000: batch_size must be at most the 1,437 training samples of digits, got 5000."),
-        ((*QUICK, "--over", "trainers=1", "--set", "epoch=2"), "Did you mean 'epochs'?"),
-        (QUICK, "A sweep varies 1 or 2 fields, got none."),
-        (("list", "--sweep", "7"), "No sweep has the id 7"),
-        (("cancel", "--sweep", "7"), "No sweep has the id 7"),
-        (("cancel",), "cancel takes the number of one run, or --sweep"),
-        (("cancel", "1", "--sweep", "1"), "cancel takes the number of one run, or --sweep"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_queues_nothing(words: tuple[str, ...], sentence: str, parallab: Parallab, home: Home) -> None:
-    told = parallab(*words)
-    assert (told.returncode, told.stdout, len(told.stderr.splitlines())) == (2, "", 1)
-    assert sentence in told.stderr
+def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Parallab, home: Home) -> None:
+    launched = parallab(*QUICK, "--draw", "2", "--over", "learning_rate=log:0.001..0.1", "--exclusive", "--stop-after", "3", "--json")
+    assert json.loads(launched.stdout) == {"id": 1, "runs": [1, 2]}, launched.stderr
+    assert "Sweep 1 is paused: its 2 queued runs wait until `sweep resume 1`." in parallab("sweep", "pause", "1").stdout
+    with Store.open(home) as store:
+        assert store.next_queued() is None
+        assert json.loads(parallab("sweep", "resume", "1", "--no-runner", "--json").stdout) == {"id": 1, "paused": False, "runs": [1, 2]}
+        assert store.claim(1, me(), [])
+        store.end(1, "failed", "It failed.")
+        store.request_cancel(2, by="ada")
+    again = parallab("sweep", "retry", "1", "--no-runner", "--also-cancelled")
+    assert again.stdout.startswith("Sweep 1: 2 runs are queued.\n  run 3: learning_rate ")
+    assert json.loads(parallab("sweep", "extend", "1", "--draw", "1", "--seeds", "1", "--no-runner", "--json").stdout) == {"id": 1, "runs": [5, 6, 7, 8]}
     with Reader.open(home) as reader:
-        assert (reader.count(), reader.count_sweeps()) == (0, 0)
+        sweep = reader.sweep(1)
+    assert (sweep.draw, sweep.exclusive, sweep.stop_after, len(sweep.seeds)) == (
+        {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
+        *(True, 3, 2),
+    )
