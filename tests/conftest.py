@@ -35,12 +35,7 @@ settings.load_profile("parallab")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
-ALONE = (
-    "faults",
-    *(f"runtime/test_{name}.py" for name in ("affinity", "inheritance", "ranks", "remains")),
-    "browser/test_watchers.py",
-    "experiments/test_pipeline_faults.py",
-)
+ALONE = ("experiments/test_pipeline_faults.py",)
 """Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
 
 
