@@ -70,7 +70,6 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
         ((*SWEEP, "--draw", "2", "--over", "learning_rate=log:1..0.1"), "learning_rate: a range counts up"),
         ((*SWEEP, "--draw", "2"), "A random draw is over 1 to 6 fields, got none."),
         (("figures", "hogwyld"), "Did you mean 'hogwild'?"),
-        (("figures", "--launch", "full"), "Name the figure to launch"),
         (("duel", "launch", "hogwild", "sync_sgd", "--budget", "days=3"), "got 'days=3'"),
         (("duel", "show", "9"), "No duel has the id 9."),
         (("retry", "99", "--no-runner"), "No run has the id 99"),

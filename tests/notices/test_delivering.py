@@ -24,12 +24,6 @@ from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as store:
-        yield store
-
-
-@pytest.fixture
 def serve() -> Iterator[Callable[..., Receiver]]:
     """Serve receivers until the test ends."""
     with ExitStack() as stack:

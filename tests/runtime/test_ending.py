@@ -15,9 +15,9 @@ from engine.runtime.runner import Runner
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.terms import Terms
-from tests.runtime.test_runner import paper, run_of, runner, store
+from tests.runtime.test_runner import paper, run_of, runner
 
-__all__ = ["runner", "store"]
+__all__ = ["runner"]
 Begin = Callable[..., int]
 KILLED = "was killed by signal 9 (SIGKILL)"
 

@@ -1,6 +1,5 @@
 """Runs of an exclusive sweep: alone on the machine from start to end, one after the other, modes in turns."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,12 +17,6 @@ from engine.sweep import plan
 from tests.runtime.test_runner import PaperLauncher
 
 MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as store:
-        yield store
 
 
 def sweep(store: Store, count: int = 2) -> None:

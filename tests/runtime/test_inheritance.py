@@ -17,11 +17,11 @@ from engine.runtime.running import ensure_running, runner_process
 from engine.store import RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity
-from tests.runtime.test_runner import paper, runner, store
+from tests.runtime.test_runner import paper, runner
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
-__all__ = ["runner", "store"]
+__all__ = ["runner"]
 LEADER = "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid, flush=True); sys.stdin.read()"
 
 

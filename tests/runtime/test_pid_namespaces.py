@@ -75,12 +75,6 @@ def elsewhere(home: Home) -> Iterator[Elsewhere]:
         process.communicate()
 
 
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as opened:
-        yield opened
-
-
 def begun(store: Store, worker: ProcessIdentity) -> int:
     run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
     store.claim(run_id, worker, ())
@@ -130,50 +124,49 @@ def test_a_worker_of_another_pid_namespace_is_no_leftover(home: Home, store: Sto
         assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
 
 
-def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(home: Home, store: Store) -> None:
-    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    try:
-        here = identity(bystander.pid)
-        assert here
-        worker = replace(here, pid_namespace=1)
-        run_id = begun(store, worker)
-        store.end(run_id, "finished", "All ranks ended their work.")
-        with Reader.open(home) as reader:
-            assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
-        launcher = LocalLauncher(home)
-        for force in (False, True):
-            launcher.cancel(worker, force=force)
-        clear(worker, Footprint(frozenset([bystander.pid])), home.run_folder(run_id))
-        assert launcher.poll(worker) == "is gone"
-        assert bystander.poll() is None
-    finally:
-        bystander.kill()
-        bystander.wait()
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a process of this namespace that does nothing."""
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
 
 
-def test_a_run_recorded_without_a_namespace_is_taken_over(home: Home, store: Store) -> None:
-    worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    try:
-        here = identity(worker.pid)
-        assert here
-        run_id = begun(store, here)
-        store.connection.execute("UPDATE runs SET worker_pid_namespace = NULL")
-        store.connection.execute(
-            "INSERT INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES (1, ?, ?, ?, '', '', 1, 0)",
-            [here.boot_id, here.pid, here.started_ticks],
-        )
-        before = store.run(run_id).worker
-        assert before == here and before.pid_namespace is None
-        assert runner_process(home) == here
-        endings = Endings(store, LocalLauncher(home))
-        assert [run.id for run in endings.holders()] == [run_id]
-        worker.kill()
-        worker.wait()
-        assert endings.holders() == []
-        assert store.run(run_id).status == "lost"
-    finally:
-        worker.kill()
-        worker.wait()
+def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(home: Home, store: Store, sleeper: "subprocess.Popen[bytes]") -> None:
+    here = identity(sleeper.pid)
+    assert here
+    worker = replace(here, pid_namespace=1)
+    run_id = begun(store, worker)
+    store.end(run_id, "finished", "All ranks ended their work.")
+    with Reader.open(home) as reader:
+        assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
+    launcher = LocalLauncher(home)
+    for force in (False, True):
+        launcher.cancel(worker, force=force)
+    clear(worker, Footprint(frozenset([sleeper.pid])), home.run_folder(run_id))
+    assert launcher.poll(worker) == "is gone"
+    assert sleeper.poll() is None
+
+
+def test_a_run_recorded_without_a_namespace_is_taken_over(home: Home, store: Store, sleeper: "subprocess.Popen[bytes]") -> None:
+    here = identity(sleeper.pid)
+    assert here
+    run_id = begun(store, here)
+    store.connection.execute("UPDATE runs SET worker_pid_namespace = NULL")
+    store.connection.execute(
+        "INSERT INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES (1, ?, ?, ?, '', '', 1, 0)",
+        [here.boot_id, here.pid, here.started_ticks],
+    )
+    before = store.run(run_id).worker
+    assert before == here and before.pid_namespace is None
+    assert runner_process(home) == here
+    endings = Endings(store, LocalLauncher(home))
+    assert [run.id for run in endings.holders()] == [run_id]
+    sleeper.kill()
+    sleeper.wait()
+    assert endings.holders() == []
+    assert store.run(run_id).status == "lost"
 
 
 def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lock(home: Home, elsewhere: Elsewhere) -> None:

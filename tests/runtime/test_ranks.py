@@ -62,18 +62,13 @@ def test_every_point_of_every_rank_arrives_in_order_and_all_are_on_one_network_o
     ranks.run(functions.log_steps, 500, networks)
     assert sink_of(ranks).level == "namespace"
     assert networks[0] == networks[1] != network_id()
+    assert ranks.members[0].preloaded == (start_method == "forkserver"), "the fork server had torch and the methods loaded"
     for index in (0, 1):
         assert sink_of(ranks).values("train/loss", index) == [1.0 / step for step in range(1, 501)]
     assert sink_of(ranks).progress == (1000, 1000, "samples")
     assert {row.state for row in sink_of(ranks).rows.values()} == {"done"}
     assert ranks.execution_time_s is not None
     assert sink_of(ranks).startup_time_s is not None
-
-
-def test_the_fork_server_had_torch_and_the_methods_loaded(team: Start) -> None:
-    ranks = team(1)
-    ranks.run(functions.log_steps, 1)
-    assert ranks.members[0].preloaded
 
 
 def test_a_rank_that_prints_without_an_end_fills_no_disk(team: Start, tmp_path: Path) -> None:

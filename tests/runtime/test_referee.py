@@ -1,7 +1,5 @@
 """The runner and duels: it queues what is judged once what tunes has ended, whichever runner that is, and ends what has spent its seconds."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from engine.home import Home
@@ -12,12 +10,6 @@ from engine.runtime.runner import Runner
 from engine.store import Store
 from tests.app import duel_labs as labs
 from tests.runtime.test_runner import PaperLauncher
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as store:
-        yield store
 
 
 def stage(home: Home, duel_id: int) -> tuple[str, int]:

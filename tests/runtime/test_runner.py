@@ -1,6 +1,6 @@
 """The runner's decisions against a real store and a launcher that starts nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -47,12 +47,6 @@ class PaperLauncher:
 
     def failure(self) -> str:
         return self.last_words
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as store:
-        yield store
 
 
 @pytest.fixture
@@ -135,7 +129,17 @@ def test_a_run_whose_worker_died_is_lost_with_the_reason(runner: Runner, store: 
     assert f"The worker (pid {worker.pid}) was killed by signal 9 (SIGKILL)" in run_of(runner, run_id).cause
 
 
-def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_after_several(runner: Runner, queue: Callable[..., int]) -> None:
+@pytest.mark.parametrize(
+    ("last_words", "cause"),
+    [
+        ("no torch here", "before it began, 3 times. The doctor command says what is missing."),
+        ("ImportError: libtorch_cpu.so: failed to map segment from shared object", "exited with code 1 before it began, 3 times. Memory ran out."),
+    ],
+)
+def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_after_several(
+    runner: Runner, queue: Callable[..., int], last_words: str, cause: str
+) -> None:
+    paper(runner).last_words = last_words
     run_id = queue()
     for _ in range(MAX_STARTS):
         runner.step()
@@ -143,19 +147,8 @@ def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_a
         assert run_of(runner, run_id).status == "starting"
         paper(runner).ended[worker.pid] = "exited with code 1"
     runner.step()
-    assert run_of(runner, run_id).status == "failed"
-    assert run_of(runner, run_id).error == "no torch here"
-    assert run_of(runner, run_id).cause.endswith("before it began, 3 times. The doctor command says what is missing.")
-
-
-def test_workers_that_cannot_load_torch_for_want_of_memory_name_memory(runner: Runner, queue: Callable[..., int]) -> None:
-    paper(runner).last_words = "ImportError: libtorch_cpu.so: failed to map segment from shared object"
-    run_id = queue()
-    for _ in range(MAX_STARTS):
-        runner.step()
-        paper(runner).ended[paper(runner).submitted[run_id].pid] = "exited with code 1"
-    runner.step()
-    assert "exited with code 1 before it began, 3 times. Memory ran out." in run_of(runner, run_id).cause
+    failed = run_of(runner, run_id)
+    assert (failed.status, failed.error, cause in failed.cause) == ("failed", last_words, True)
 
 
 def test_a_run_of_an_earlier_boot_is_lost_even_where_its_pid_is_in_use(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
@@ -202,7 +195,10 @@ def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(runner: Run
     assert run_of(runner, second).status == "queued"
 
 
-def test_a_runner_that_was_asked_to_stop_sees_off_the_worker_of_a_run_that_has_ended(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_runner_that_was_asked_to_stop_sees_off_the_worker_of_a_run_that_has_ended_unless_nothing_ends_it(
+    runner: Runner, store: Store, queue: Callable[..., int], ends: bool
+) -> None:
     run_id = queue()
     runner.step()
     worker = paper(runner).submitted[run_id]
@@ -213,24 +209,12 @@ def test_a_runner_that_was_asked_to_stop_sees_off_the_worker_of_a_run_that_has_e
     store.ask_runner_to_stop()
     runner.beaten_at = 0.0
     assert runner.step(), "its worker is still there"
-    paper(runner).ended[worker.pid] = "exited with code 0"
-    assert not runner.step()
-
-
-def test_a_worker_that_nothing_ends_does_not_keep_a_runner_from_stopping(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
-    run_id = queue()
-    runner.step()
-    worker = paper(runner).submitted[run_id]
-    store.begin(run_id, worker, {})
-    runner.step()
-    store.end(run_id, "failed", "trainer1 was killed.", who="worker")
-    store.register_runner(me(), cores=4, gpus=2)
-    store.ask_runner_to_stop()
-    runner.beaten_at = 0.0
-    assert runner.step()
     watched = runner.endings.watched[run_id]
     assert watched.ended_at is not None
-    watched.ended_at -= EXIT_DEADLINE_S + KILL_DEADLINE_S
+    if ends:
+        paper(runner).ended[worker.pid] = "exited with code 0"
+    else:
+        watched.ended_at -= EXIT_DEADLINE_S + KILL_DEADLINE_S
     assert not runner.step()
 
 

@@ -1,10 +1,10 @@
 """Whether a runner serves a home while its lock and the store don't agree; a thread holds the lock here, and no runner is started really."""
 
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
@@ -23,12 +23,10 @@ KILLED = replace(me(), started_ticks=1)
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Have no runner started, and return the commands that would start one."""
     commands: list[list[str]] = []
-    ended = subprocess.Popen(["true"])
-    ended.wait()
 
-    def note(command: list[str], **others: object) -> "subprocess.Popen[bytes]":
+    def note(command: list[str], **others: object) -> object:
         commands.append(command)
-        return ended
+        return SimpleNamespace(poll=lambda: 0)
 
     monkeypatch.setattr("engine.runtime.running.subprocess.Popen", note)
     return commands

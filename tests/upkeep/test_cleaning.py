@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime.processes import boot_id, identity
-from engine.store import ProcessIdentity, RankRow, Reader, Store
-from engine.store.clock import now
-from engine.upkeep.leftover import Leftover
-from engine.upkeep.leftovers import clean, leftovers
+from engine.runtime.processes import identity
+from engine.store import ProcessIdentity, Reader, Store
+from engine.upkeep.leftovers import clean
+from tests.upkeep.conftest import GONE, HOUR_AGO, found
 
-GONE = 2**22 + 7
-HOUR_AGO = time.time() - 3600
 pytestmark = pytest.mark.processes
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -27,13 +23,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be too young to count, and what was killed have time to be gone."""
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
     monkeypatch.setattr("engine.upkeep.leftovers.KILL_S", 60.0)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -51,30 +40,10 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.fixture
-def run_with(store: Store, add: Callable[..., int]) -> Callable[..., int]:
-    """Begin a run with a worker and the pid of a rank."""
-
-    def begin(worker: ProcessIdentity | None = None, rank_pid: int = GONE) -> int:
-        run_id = add()
-        worker = worker or ProcessIdentity(boot_id(), GONE + 1, 1)
-        store.claim(run_id, worker, ())
-        store.begin(run_id, worker, {})
-        store.add_ranks(run_id, [RankRow(0, "trainer1", rank_pid, "cpu", "running", 1, now(), None)])
-        return run_id
-
-    return begin
-
-
 def worker_in(process: "subprocess.Popen[bytes]") -> ProcessIdentity:
     found = identity(process.pid)
     assert found
     return found
-
-
-def found(home: Home, memory: Path) -> list[Leftover]:
-    with Reader.open(home) as reader:
-        return leftovers(home, reader, memory)
 
 
 def events(home: Home, run_id: int) -> list[tuple[str, str, str]]:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,12 +16,11 @@ from filelock import FileLock
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.runtime.processes import boot_id, identity, me
-from engine.store import ProcessIdentity, RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
+from engine.store import ProcessIdentity, RankBatch, Reader, Store
 from engine.upkeep import fsck
+from tests.upkeep.conftest import HOUR_AGO
 
 Running = Callable[..., int]
-HOUR_AGO = time.time() - 3600
 
 
 def found(home: Home) -> dict[str, str]:
@@ -198,7 +196,7 @@ def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store
 
 @pytest.mark.processes
 def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
-    home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+    home: Home, store: Store, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in {"GRACE_S": -1.0, "KILL_S": 60.0}.items():
         monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
@@ -210,10 +208,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
     gone.wait()
     segment = memory / f"torch_{gone.pid}_parallab_{os.getpid()}"
     try:
-        run_id = add()
-        store.claim(run_id, worker, ())
-        store.begin(run_id, worker, {})
-        store.add_ranks(run_id, [RankRow(0, "trainer1", gone.pid, "cpu", "running", 1, now(), None)])
+        run_id = run_with(worker, gone.pid)
         home.run_folder(run_id).mkdir(parents=True)
         segment.write_bytes(bytes(4096))
         assert found(home) == {}

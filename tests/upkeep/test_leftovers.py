@@ -4,7 +4,6 @@ import mmap
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,16 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine.home import ROOT, Home
-from engine.runtime.processes import MARK, boot_id, end_session, identity, mark, me
-from engine.store import Demand, RankRow, Reader, Store
-from engine.store.clock import now
+from engine.runtime.processes import MARK, end_session, identity, mark, me
+from engine.store import Demand, Store
 from engine.store.records import ProcessIdentity
-from engine.upkeep.leftover import Leftover
-from engine.upkeep.leftovers import leftovers
-
-GONE = 2**22 + 7
-"""A pid that no process has: Linux gives none above 2^22."""
-HOUR_AGO = time.time() - 3600
+from tests.upkeep.conftest import GONE, HOUR_AGO, found
 
 
 @pytest.fixture
@@ -40,11 +33,6 @@ def worker() -> Iterator[ProcessIdentity]:
     end_session(found, grace_s=0.0)
 
 
-def found(home: Home, memory: Path) -> list[Leftover]:
-    with Reader.open(home) as reader:
-        return leftovers(home, reader, memory)
-
-
 @pytest.mark.processes
 def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
     home: Home, tmp_path: Path, worker: ProcessIdentity, monkeypatch: pytest.MonkeyPatch
@@ -59,7 +47,7 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
         assert found(home, tmp_path) == [], "it may just be ending"
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     (only,) = found(home, tmp_path)
-    assert (only.kind, only.why) == ("process", f"Started for run {run_id}, which has ended: sleep 60")
+    assert (only.kind, only.why) == ("process", f"Started for run {run_id}, which has ended: sleep 600")
     assert identity(int(only.name)) is not None
     end_session(worker, grace_s=0.0)
     assert found(home, tmp_path) == []
@@ -146,30 +134,6 @@ def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: H
 # ---- shared memory -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Path:
-    folder = tmp_path / "shm"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def rank_of(home: Home) -> Callable[[int], int]:
-    """Begin a run whose trainer2 had a pid, and return its id."""
-
-    def begin(pid: int) -> int:
-        with Store.open(home) as store:
-            run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-            worker = ProcessIdentity(boot_id(), GONE + 1, 1)
-            store.claim(run_id, worker, ())
-            store.begin(run_id, worker, {})
-            rows = [RankRow(rank, f"trainer{rank + 1}", of, "cpu", "running", 1, now(), None) for rank, of in enumerate((os.getpid(), pid))]
-            store.add_ranks(run_id, rows)
-        return run_id
-
-    return begin
-
-
 def end(home: Home, run_id: int) -> None:
     with Store.open(home) as store:
         store.end(run_id, "lost", "The worker was killed.")
@@ -181,9 +145,9 @@ def segments(home: Home, memory: Path) -> dict[str, bool]:
 
 
 def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_only_shown(
-    home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+    home: Home, memory: Path, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = rank_of(GONE)
+    run_id = run_with(None, os.getpid(), GONE)
     ours, strange, old = f"torch_{GONE}_1_0", f"torch_{GONE + 2}_1_0", f"torch_{GONE}_9_9"
     for name in (ours, strange, old, f"torch_{os.getpid()}_1_0", "torch_x_1", "sem.mp-1", f"psm_{GONE}", f"other_{GONE}_1"):
         (memory / name).write_bytes(b"x" * 4096)
@@ -204,10 +168,10 @@ def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_on
 
 @pytest.mark.parametrize("way", ["mapped", "open"])
 def test_a_segment_that_someone_has_mapped_or_open_is_not_left_over(
-    home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch, way: str
+    home: Home, memory: Path, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
-    run_id = rank_of(GONE)
+    run_id = run_with(None, os.getpid(), GONE)
     used, longer = memory / f"torch_{GONE}_1_0", memory / f"torch_{GONE}_1_01"
     for path in (used, longer):
         path.write_bytes(b"x" * 4096)
@@ -221,10 +185,10 @@ def test_a_segment_that_someone_has_mapped_or_open_is_not_left_over(
     assert segments(home, memory) == {used.name: True, longer.name: True}
 
 
-def test_a_pid_that_a_live_run_has_too_keeps_its_segments(home: Home, memory: Path, rank_of: Callable[[int], int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pid_that_a_live_run_has_too_keeps_its_segments(home: Home, memory: Path, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
-    end(home, rank_of(GONE))
-    live = rank_of(GONE)
+    end(home, run_with(None, os.getpid(), GONE))
+    live = run_with(None, os.getpid(), GONE)
     (memory / f"torch_{GONE}_1_0").write_bytes(b"x")
     assert segments(home, memory) == {}
     end(home, live)
