@@ -52,7 +52,7 @@ WAYS: dict[str, Callable[[int], list[str]]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_without_accounts_no_way_in_serves_beyond_loopback(home: Home, port: int, way: str) -> None:
     with started(home, *WAYS[way](port)) as console:
-        _, said = console.communicate()
+        _, said = console.communicate(timeout=PATIENCE_S)
     assert (console.returncode, FAR in said) == (REFUSED, True), said
 
 

@@ -80,12 +80,18 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
     runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = begin()
-    store.request_cancel(run_id, by="grace")
+    worker = worker_of(runner, run_id)
+    assert store.request_cancel(run_id, by="grace") == "stopping"
+    monkeypatch.setattr(ending, "STOP_DEADLINE_S", 600.0)
     runner.step()
+    runner.step()
+    assert paper(runner).cancelled == [(worker.pid, False)], "asked once"
     monkeypatch.setattr(ending, "STOP_DEADLINE_S", 0.0)
     runner.step()
     runner.step()
-    assert run_of(runner, run_id).cause == "Cancelled by grace. Its worker had not ended 0 s later and was killed."
+    assert (worker.pid, True) in paper(runner).cancelled
+    run = run_of(runner, run_id)
+    assert (run.status, run.cause) == ("cancelled", "Cancelled by grace. Its worker had not ended 0 s later and was killed.")
 
 
 def test_a_time_limit_ends_the_run_the_same_way(runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,6 +203,7 @@ def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Sto
     successor = Runner(runner.home, store, runner.launcher, runner.machine)
     successor.endings.note_last_runner()
     successor.step()
+    assert run_of(runner, run_id).status == "lost"
     assert run_of(runner, run_id).cause.startswith(f"The worker (pid {worker_of(runner, run_id).pid}) {KILLED} while the run was on.")
 
 

@@ -118,30 +118,24 @@ def test_a_raising_rank_ends_the_run_with_its_own_error_and_traceback(team: Star
     assert "about to raise" in (tmp_path / "logs" / "trainer2.log").read_text()
 
 
-def test_an_engine_error_of_a_rank_is_told_as_it_is(team: Start) -> None:
-    with pytest.raises(RankFailed, match=r"^The data set 'moons' is not at hand\.$"):
-        team(1).run(functions.raise_engine_error)
-
-
-def test_the_first_of_several_failures_is_the_one_raised(team: Start) -> None:
-    with pytest.raises(RankFailed, match="trainer3 failed"):
-        team(3).run(functions.raise_one_after_another)
-
-
 def test_a_killed_rank_is_named_with_its_signal_and_last_words(team: Start) -> None:
     with pytest.raises(RankFailed, match=r"trainer1 \(rank 0, pid \d+\) was killed by signal 9 \(SIGKILL") as caught:
         team(2).run(functions.die, "trainer1")
     assert "last words" in caught.value.traceback
 
 
-def test_a_rank_that_exits_with_the_code_of_a_lost_fork_server_is_named_itself(team: Start) -> None:
-    with pytest.raises(RankFailed, match=r"trainer2 .* exited with code 255 before its work was done"):
-        team(2).run(functions.leave, "trainer2", 255)
-
-
-def test_a_rank_that_leaves_early_is_a_failure_although_its_code_is_0(team: Start) -> None:
-    with pytest.raises(RankFailed, match=r"trainer2 .* exited with code 0 before its work was done"):
-        team(2).run(functions.leave, "trainer2")
+@pytest.mark.parametrize(
+    ("count", "function", "given", "words"),
+    [
+        (1, functions.raise_engine_error, (), r"^The data set 'moons' is not at hand\.$"),
+        (3, functions.raise_one_after_another, (), "trainer3 failed"),  # the first of several failures
+        (2, functions.leave, ("trainer2",), r"trainer2 .* exited with code 0 before its work was done"),
+        (2, functions.leave, ("trainer2", 255), r"trainer2 .* exited with code 255 before its work was done"),  # the code of a lost fork server
+    ],
+)
+def test_a_failure_names_the_rank_that_failed(team: Start, count: int, function: Callable[..., None], given: tuple[object, ...], words: str) -> None:
+    with pytest.raises(RankFailed, match=words):
+        team(count).run(function, *given)
 
 
 def test_ranks_that_resist_are_killed(team: Start) -> None:
@@ -162,7 +156,7 @@ def test_what_overflows_the_buffer_is_counted_and_not_waited_for(team: Start) ->
     ranks = team(1)
     ranks.run(functions.flood, 300_000)
     sink = sink_of(ranks)
-    dropped = [point.value for point in sink.run_points if point.name == "perf/points_dropped"][-1]
+    dropped = max((point.value for point in sink.run_points if point.name == "perf/points_dropped"), default=0)
     assert len(sink.values("a")) + len(sink.values("b")) + dropped == 600_000
 
 

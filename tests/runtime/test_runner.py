@@ -99,36 +99,6 @@ def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(run
     assert run_of(runner, possible).status == "starting"
 
 
-def test_a_cancelled_run_is_terminated_once_and_killed_after_the_deadline(
-    runner: Runner, store: Store, queue: Callable[..., int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_id = queue()
-    runner.step()
-    worker = paper(runner).submitted[run_id]
-    assert store.request_cancel(run_id, by="grace") == "stopping"
-    monkeypatch.setattr("engine.runtime.ending.STOP_DEADLINE_S", 600.0)
-    runner.step()
-    runner.step()
-    assert paper(runner).cancelled == [(worker.pid, False)]
-    monkeypatch.setattr("engine.runtime.ending.STOP_DEADLINE_S", 0.0)
-    runner.step()
-    runner.step()
-    assert (worker.pid, True) in paper(runner).cancelled
-    assert run_of(runner, run_id).status == "cancelled"
-    assert "grace" in run_of(runner, run_id).cause
-
-
-def test_a_run_whose_worker_died_is_lost_with_the_reason(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
-    run_id = queue()
-    runner.step()
-    worker = paper(runner).submitted[run_id]
-    store.begin(run_id, worker, {})
-    paper(runner).ended[worker.pid] = "was killed by signal 9 (SIGKILL)"
-    runner.step()
-    assert run_of(runner, run_id).status == "lost"
-    assert f"The worker (pid {worker.pid}) was killed by signal 9 (SIGKILL)" in run_of(runner, run_id).cause
-
-
 @pytest.mark.parametrize(
     ("last_words", "cause"),
     [
@@ -149,17 +119,6 @@ def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_a
     runner.step()
     failed = run_of(runner, run_id)
     assert (failed.status, failed.error, cause in failed.cause) == ("failed", last_words, True)
-
-
-def test_a_run_of_an_earlier_boot_is_lost_even_where_its_pid_is_in_use(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
-    run_id = queue()
-    earlier = replace(me(), boot_id="the boot before")
-    assert store.claim(run_id, earlier, ())
-    store.begin(run_id, earlier, {})
-    paper(runner).ended[earlier.pid] = "is gone"
-    runner.step()
-    assert run_of(runner, run_id).status == "lost"
-    assert "restarted" in run_of(runner, run_id).cause
 
 
 @pytest.mark.parametrize(("cores", "spares"), [(3, 0), (2, 1)])
