@@ -15,6 +15,7 @@ from engine.runtime.processes import me
 from engine.runtime.runner import taken
 from engine.runtime.running import ensure_running, is_running
 from engine.store import Store
+from engine.store.records import ProcessIdentity
 
 KILLED = replace(me(), started_ticks=1)
 
@@ -46,9 +47,10 @@ def held(home: Home, then: Callable[[], object] | None = None) -> Iterator[None]
         lock.release()
 
 
-def register(home: Home) -> None:
-    with Store.open(home) as store:
-        store.register_runner(me(), cores=1, gpus=0)
+def register(home: Home, runner: ProcessIdentity | None) -> None:
+    if runner:
+        with Store.open(home) as store:
+            store.register_runner(runner, cores=1, gpus=0)
 
 
 @pytest.fixture(autouse=True)
@@ -59,32 +61,24 @@ def patient(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_runner_that_serves_is_left_alone(home: Home, started: list[list[str]]) -> None:
-    register(home)
-    with held(home):
+    register(home, me())
+    with held(home, then=lambda: None):
         assert not ensure_running(home)
     assert not started
 
 
-def test_one_that_has_signed_off_and_still_ends_is_followed_by_another(home: Home, started: list[list[str]]) -> None:
-    with held(home):
-        assert ensure_running(home)
-    assert len(started) == 1
-
-
-def test_one_that_was_killed_and_whose_lock_lingers_is_followed_by_another(home: Home, started: list[list[str]]) -> None:
-    with Store.open(home) as store:
-        store.register_runner(KILLED, cores=1, gpus=0)
+@pytest.mark.parametrize("last", [None, KILLED], ids=["signed off and still ends", "killed and its lock lingers"])
+def test_one_that_is_gone_is_followed_by_another(home: Home, started: list[list[str]], last: ProcessIdentity | None) -> None:
+    register(home, last)
     with held(home):
         assert ensure_running(home)
     assert len(started) == 1
 
 
 @pytest.mark.parametrize("last", [None, KILLED], ids=["after none", "after a killed one"])
-def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(home: Home, started: list[list[str]], last: object) -> None:
-    if last:
-        with Store.open(home) as store:
-            store.register_runner(KILLED, cores=1, gpus=0)
-    with held(home, then=lambda: register(home)):
+def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(home: Home, started: list[list[str]], last: ProcessIdentity | None) -> None:
+    register(home, last)
+    with held(home, then=lambda: register(home, me())):
         assert not ensure_running(home)
     assert not started
 
@@ -105,5 +99,5 @@ def test_a_new_runner_outlasts_who_merely_looks_and_got_no_turn(home: Home, monk
 
 def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
-    with held(home, then=lambda: register(home)), pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"), taken(home):
+    with held(home, then=lambda: register(home, me())), pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"), taken(home):
         pass
