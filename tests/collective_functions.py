@@ -2,11 +2,14 @@
 
 import os
 import signal
+import threading
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor
 
-from engine.runtime.collective import Collective, torch_group
+from engine.errors import RunFailed
+from engine.runtime.collective import Circle, Collective, torch_group
 from engine.runtime.ranks import Rank
 
 
@@ -26,28 +29,49 @@ def average_often(rank: Rank, collective: Collective, results: Tensor, waits: Te
         rank.barrier("averaged")
 
 
-def fall(rank: Rank, collective: Collective, role: str, number: int) -> None:
-    """Average; in the third turn one rank sends itself a signal instead of coming."""
+def die(rank: Rank, collective: Collective, role: str) -> None:
+    """Average; in the third turn one rank kills itself instead of coming."""
     with collective.join(rank) as circle:
         rank.ready()
         for turn in range(1, 10):
             if turn == 3:
                 rank.barrier("all have the mean of round 2")  # the star's centre may still be sending it to others
             if rank.role == role and turn == 3:
-                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), signal.SIGKILL)
             circle.average(torch.ones(collective.size), f"round {turn}")
 
 
-def stop_amid(rank: Rank, collective: Collective, role: str) -> None:
-    """Average; one rank comes, and is stopped before it has sent anything."""
-    with collective.join(rank) as circle:
+def stop(rank: Rank, collectives: list[Collective], role: str, amid: bool) -> None:
+    """Average over each carrier at once; one rank is stopped before it comes to any, or when it has come to the first and sent nothing there.
+
+    Each of the others writes down what it was told about each carrier.
+    """
+    with ExitStack() as stack:
+        circles = [stack.enter_context(collective.join(rank)) for collective in collectives]
+        for circle in circles:
+            circle.average(torch.ones(collectives[0].size), "round 1")
         rank.ready()
         if rank.role == role:
-            circle._average = _stop
-        circle.average(torch.ones(collective.size), "round 1")
+            if amid:
+                circles[0]._average = _stop
+                circles[0].average(torch.ones(collectives[0].size), "round 2")
+            _stop()
+        threads = [threading.Thread(target=_wait, args=(rank, circle, collective)) for circle, collective in zip(circles, collectives, strict=True)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        os._exit(7)
 
 
-def _stop(vector: Tensor) -> None:
+def _wait(rank: Rank, circle: Circle, collective: Collective) -> None:
+    try:
+        circle.average(torch.ones(collective.size), "round 2")
+    except RunFailed as failure:
+        rank.say(collective.transport, str(failure))
+
+
+def _stop(vector: Tensor | None = None) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 

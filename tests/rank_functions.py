@@ -5,13 +5,27 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.errors import DataError
 from engine.runtime.isolation import network_id
 from engine.runtime.ranks import Rank
+
+
+def in_each_case(rank: Rank, function: Callable[..., None], cases: Sequence[tuple[Any, ...]]) -> None:
+    """Call `function(rank, *case)` for one case after another in one start of the ranks, each in a folder of its own."""
+    run = rank.folder
+    for number, case in enumerate(cases):
+        rank.folder = run / str(number)
+        rank.folder.mkdir(exist_ok=True)
+        rank.barrier("in the case's folder")
+        function(rank, *case)
+        rank.start = lambda zero: None  # the recorder's clock runs already
+        rank.barrier("all have left the case")
 
 
 def log_steps(rank: Rank, steps: int, networks: torch.Tensor | None = None) -> None:

@@ -121,7 +121,7 @@ class Circle:
         missing = [role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count]
         stopped = [role for role, row in zip(self._collective.roles, self._roll, strict=True) if _is_stopped(int(row[PID]))]
         if missing:
-            why = " It is stopped." if missing == stopped else " If it is only slow, raise timeout_s."
+            why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
             return RunFailed(f"{' and '.join(missing)} did not come to the average of {what} {limit}, while others waited.{why}")
         if stopped:
             return RunFailed(f"{' and '.join(stopped)} did not go on in the average of {what} {limit}: it is stopped.")
