@@ -4,6 +4,7 @@ from torch import Tensor
 
 from engine.runtime.bells import Bell
 from engine.runtime.ranks import Rank
+from tests.waiting import PATIENCE_S
 
 
 def ring_and_hear(rank: Rank, bell: Bell, answers: Bell, heard: Tensor, times: int) -> None:
@@ -13,7 +14,7 @@ def ring_and_hear(rank: Rank, bell: Bell, answers: Bell, heard: Tensor, times: i
         for _ in range(times):
             bell.ring()
         for _ in range(times):
-            assert answers.heard(60.0)
+            assert answers.heard(PATIENCE_S)
         return
     while int(heard.sum()) < times:
         if bell.heard(0.1):

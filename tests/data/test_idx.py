@@ -7,7 +7,7 @@ import re
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -60,17 +60,22 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(loader, "mirrors", ["http://127.0.0.1:9/"])  # the discard port: nobody listens
 
 
+@cache
+def packed(file: str) -> bytes:
+    """Return one of the four files, dull, as it is sent."""
+    fill = GREY if file.startswith("train-images") else b"\0\0"
+    return gzip.compress((HEADS[file] + fill * (SIZES[file] // 2))[: SIZES[file]], compresslevel=1)
+
+
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[Path]:
     """Serve dull images in MNIST's format from a folder, and make torchvision's loader ask there."""
     folder = tmp_path / "mirror"
     folder.mkdir()
     resources = []
-    for file, head in HEADS.items():
-        content = head + (GREY if file.startswith("train-images") else b"\0\0") * (SIZES[file] // 2)
-        packed = gzip.compress(content[: SIZES[file]], compresslevel=1)
-        (folder / f"{file}.gz").write_bytes(packed)
-        resources.append((f"{file}.gz", hashlib.md5(packed, usedforsecurity=False).hexdigest()))
+    for file in HEADS:
+        (folder / f"{file}.gz").write_bytes(packed(file))
+        resources.append((f"{file}.gz", hashlib.md5(packed(file), usedforsecurity=False).hexdigest()))
     with QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -111,6 +116,7 @@ def test_a_download_lands_whole_and_happens_once(home: Home, mirror: Path, name:
     assert (pixels.mean, pixels.deviation) == pytest.approx(fixed_or_of_the_training_part, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["fashion_mnist"])
 def test_a_download_cut_short_leaves_nothing_that_looks_like_data(home: Home, mirror: Path, name: str) -> None:
     whole = mirror / "t10k-images-idx3-ubyte.gz"
     whole.write_bytes(whole.read_bytes()[:1000])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from engine.data.sharing import shared_zeros
@@ -11,6 +12,7 @@ from engine.runtime.sink import MemorySink
 from tests import rank_functions as functions
 
 
+@pytest.mark.processes
 def test_shared_zeros_are_zeros_that_another_process_writes_to(tmp_path: Path) -> None:
     fork_server.start()
     whole, bits = shared_zeros(3, 5), shared_zeros(4, dtype=torch.uint8)

@@ -5,7 +5,7 @@ import time
 import torch
 from torch import Tensor
 
-from engine.experiments.dppo import evaluation, method
+from engine.experiments.dppo import method
 from engine.experiments.dppo.board import BORN, LENGTH, Board, Weights
 from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
@@ -93,14 +93,4 @@ def take_part_and_break(rank: Rank, config: DppoConfig, board: Board, how: str) 
     """Take part, but collector2's environments hang or raise in their eleventh step."""
     if rank.role == "collector2":
         environments.make = lambda name: Breaking(name, how)  # type: ignore[attr-defined]
-    method._take_part(rank, config, board)
-
-
-def take_part_undrawn(rank: Rank, config: DppoConfig, board: Board) -> None:
-    """Take part where the environment can't be drawn."""
-
-    def refuse(name: str, render: bool = False) -> object:
-        raise ImportError("no pygame here")
-
-    evaluation.make = refuse
     method._take_part(rank, config, board)

@@ -20,13 +20,3 @@ def take_part_and_keep(rank: Rank, mode: str, *given: Any) -> None:
         each.log_memory = keep_weights  # type: ignore[attr-defined]
     module: Any = {"rpc": remote, "torch_pipelining": peer}.get(mode, staged)
     module.take_part(rank, *given)
-
-
-def take_part_in_each(rank: Rank, mode: str, runs: list[tuple[Any, ...]]) -> None:
-    """Take part in one run after another of stages with queues of their own, and keep the weights of each in a folder of its number."""
-    folder = rank.folder
-    for number, given in enumerate(runs):
-        rank.folder = folder / str(number)
-        rank.folder.mkdir(exist_ok=True)
-        take_part_and_keep(rank, mode, *given)
-        rank.start = lambda zero: None  # the recorder's clock runs already

@@ -1,5 +1,7 @@
 """What ranks do in the tests of REINFORCE; here because a rank's process must be able to import it."""
 
+import torch
+
 from engine.experiments.batched_reinforce.agent import Agent
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.observer import observe
@@ -7,10 +9,17 @@ from engine.rl import environments
 from engine.rl.kinds import kind_of
 from engine.runtime.exchange import Exchange
 from engine.runtime.ranks import Rank
+from engine.seeding import DROPOUT
 from tests.breaking import Breaking
 
 
-def take_part_and_fall(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange, how: str) -> None:
+def take_part_seeded(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange) -> None:
+    """Take part as the method has it, with the random numbers of a rank that has just started."""
+    torch.manual_seed(rank.seed_of(DROPOUT))
+    take_part_and_fall(rank, config, exchange)
+
+
+def take_part_and_fall(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange, how: str = "") -> None:
     """Take part as the method has it, but observer2's environments break in their eleventh step."""
     kind = kind_of(config.environment)
     if rank.index == 0:

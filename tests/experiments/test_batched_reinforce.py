@@ -1,7 +1,7 @@
 """Batched-RPC REINFORCE: one gradient whatever the mode, on every transport, in real processes; and what is said when an observer falls out."""
 
-import re
 import statistics
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +9,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.errors import ConfigError, RankFailed
+from engine.errors import RankFailed
 from engine.experiments.batched_reinforce.agent import Agent, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.registry import method
 from engine.rl.kinds import kind_of
-from engine.runtime import fork_server
 from engine.runtime.exchange import Answer, Exchange, Request
 from engine.runtime.ranks import LocalRanks, Ranks
 from engine.runtime.sink import MemorySink
 from tests.experiments import reinforce_functions as functions
+from tests.experiments.grids import grid
+from tests.rank_functions import in_each_case
 
+LONG = partial(pytest.param, marks=pytest.mark.long)
+"""A pair of which each half is in another test that is not long."""
 TRANSPORTS = ("rpc", "gloo", "shared_memory")
 MODES = ("batched", "per_call")
 SMALL: dict[str, Any] = {"observers": 3, "episodes": 2, "steps": 40, "envs_per_observer": 2, "threads_per_rank": 1, "seed": 5, "device": "cpu"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
-    torch.set_num_threads(1)
 
 
 def config_of(**changes: Any) -> BatchedReinforceConfig:
@@ -134,8 +131,8 @@ def test_the_length_of_first_sub_episodes() -> None:
 # ---- whole runs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.processes
+@grid(mode=MODES, transport=TRANSPORTS)
 def test_a_run_plays_all_its_steps_and_records_every_finished_episode(tmp_path: Path, mode: str, transport: str) -> None:
     config = config_of(mode=mode, transport=transport)
     sink = run_of(config, tmp_path)
@@ -150,16 +147,18 @@ def test_a_run_plays_all_its_steps_and_records_every_finished_episode(tmp_path: 
         assert rewards and 40 >= max(rewards) >= min(rewards) >= 8
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path, mode: str) -> None:
-    found = []
-    for transport in TRANSPORTS:
-        (folder := tmp_path / transport).mkdir()
-        sink = run_of(config_of(observers=1, mode=mode, transport=transport), folder)
-        found.append((sink.values("train/loss", 0), sink.values("charts/episodic_return", 1)))
-    assert found[0] == found[1] == found[2]
+@pytest.mark.processes
+def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path) -> None:
+    configs = [config_of(observers=1, mode=mode, transport=transport) for mode in MODES for transport in TRANSPORTS]
+    cases = [(config, exchange_of(config)) for config in configs]
+    sink = MemorySink()
+    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(in_each_case, functions.take_part_seeded, cases)
+    losses, returns = sink.values("train/loss", 0), sink.values("charts/episodic_return", 1)
+    assert len(losses) == 6 * 2 and losses == losses[:2] * 6 and returns == returns[: len(returns) // 6] * 6
+    assert returns
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("mode", MODES)
 def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) -> None:
     config = config_of(mode=mode, variant="tutorial", start_method="spawn", envs_per_observer=1)
@@ -171,30 +170,34 @@ def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) ->
     assert sink.values("charts/episodic_return", 1)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.processes
+@pytest.mark.parametrize("transport", ["rpc", LONG("gloo"), LONG("shared_memory")])
 def test_a_killed_observer_ends_the_run_with_its_name(tmp_path: Path, transport: str) -> None:
     with pytest.raises(RankFailed, match=r"observer2 \(rank 2, pid \d+\) was killed by signal 9"):
         fall(config_of(transport=transport), tmp_path, "die")
 
 
+@pytest.mark.processes
 def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"observer2 asked nothing for 8 s \(timeout_s\) in round 1, and no one goes on without it"):
         fall(config_of(transport="shared_memory", timeout_s=8), tmp_path, "stop")
 
 
+@pytest.mark.processes
 def test_an_environment_that_raises_ends_the_run_with_its_name_and_step(tmp_path: Path) -> None:
     with pytest.raises(RankFailed, match=r"observer2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"):
         fall(config_of(transport="shared_memory"), tmp_path, "raise")
 
 
+def exchange_of(config: BatchedReinforceConfig) -> Exchange:
+    size, clients = layout(config, kind_of(config.environment)).size, tuple(range(1, config.observers + 1))
+    return Exchange.create(config.transport, size, server=0, server_role="agent", clients=clients, patience_s=config.patience_s)
+
+
 def fall(config: BatchedReinforceConfig, folder: Path, how: str) -> None:
     """Run with an observer whose environment breaks in its eleventh step."""
-    from engine.experiments.batched_reinforce.agent import layout
-
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
-    size = layout(config, kind_of(config.environment)).size
-    exchange = Exchange.create(config.transport, size, server=0, server_role="agent", clients=(1, 2, 3), patience_s=config.patience_s)
-    ranks.run(functions.take_part_and_fall, config, exchange, how)
+    ranks.run(functions.take_part_and_fall, config, exchange_of(config), how)
 
 
 @pytest.mark.long
@@ -223,23 +226,3 @@ def seconds_of(mode: str, observers: int, seed: int, folder: Path) -> float:
     sink = run_of(config_of(mode=mode, observers=observers, seed=seed, episodes=4, steps=100, envs_per_observer=1), own)
     times = [point.time_s for batch in sink.batches for point in batch.points if point.name == "train/loss"]
     return times[-1] - times[0]
-
-
-# ---- what is refused -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "field", "sentence"),
-    [
-        ({"environment": "Cartpole-v1"}, "environment", r"Did you mean 'CartPole-v1'\?"),
-        ({"environment": "Pendulum-v1"}, "environment", "Choose dppo"),
-        ({"observers": 17}, "observers", "observers must be at most 16 .*got 17"),
-        ({"variant": "tutorial", "transport": "gloo"}, "transport", "transport must be rpc for variant tutorial"),
-        ({"variant": "tutorial", "start_method": "spawn"}, "envs_per_observer", "envs_per_observer must be 1 for variant tutorial"),
-    ],
-)
-def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str, Any], field: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        config_of(**changes)
-    assert [problem.field for problem in error.value.problems] == [field]
-    assert re.search(sentence, str(error.value))

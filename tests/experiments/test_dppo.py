@@ -1,10 +1,8 @@
 """DPPO: whole weights, a queue that keeps its bound and loses nothing, and runs in every mode that end whenever they are told to."""
 
 import os
-import re
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import ConfigError, RankFailed
+from engine.data.weights import FlatAdam
+from engine.errors import RankFailed
 from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Queue, Weights
 from engine.experiments.dppo.learner import Learner
 from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
-from engine.runtime import fork_server
 from engine.runtime.processes import identity
 from engine.runtime.rank import FileLock
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 from tests.experiments import dppo_functions as functions
 from tests.experiments.dppo_runs import board_of, config_of, ranks_of
+from tests.experiments.grids import grid
 
+pytestmark = pytest.mark.processes
 MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
-    torch.set_num_threads(1)
 
 
 # ---- what is shared ------------------------------------------------------------------------------------------------
@@ -63,8 +57,6 @@ def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path
 
 
 def test_adam_on_flat_weights_is_torchs() -> None:
-    from engine.data.weights import FlatAdam
-
     weights, theirs = torch.linspace(-1, 1, 50), torch.linspace(-1, 1, 50).requires_grad_()
     gradient = torch.zeros(50)
     ours, plain = FlatAdam(weights, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
@@ -79,8 +71,7 @@ def test_adam_on_flat_weights_is_torchs() -> None:
 # ---- whole runs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("collectors_as", ["processes", "threads"])
-@pytest.mark.parametrize("mode", MODES)
+@grid(mode=MODES, collectors_as=("processes", "threads"))
 def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, collectors_as: str) -> None:
     config = config_of(mode=mode, collectors_as=collectors_as)
     ranks, sink = ranks_of(config, tmp_path)
@@ -117,7 +108,7 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     assert taken == pytest.approx(round(taken)) and taken >= 30, "each batch was played with a policy that was taken whole"
 
 
-@pytest.mark.parametrize("mode", ["bounded_queue", "reader_writer"])
+@pytest.mark.parametrize("mode", ["bounded_queue", pytest.param("reader_writer", marks=pytest.mark.long)])
 def test_a_seed_reproduces_a_run_of_one_collector(tmp_path: Path, mode: str) -> None:
     found = []
     for name in ("first", "second"):
@@ -130,6 +121,7 @@ def test_a_seed_reproduces_a_run_of_one_collector(tmp_path: Path, mode: str) -> 
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 def test_reader_writer_uses_about_one_collectors_share(tmp_path: Path) -> None:
     config = config_of(mode="reader_writer", collectors=4, envs_per_collector=1, batch_steps=64, total_steps=6400)
     ranks, _ = ranks_of(config, tmp_path)
@@ -149,8 +141,7 @@ def test_every_batch_has_one_policy_version_and_its_own_log_probabilities(tmp_pa
     assert worst < 1e-5
 
 
-@pytest.mark.parametrize("collectors_as", ["processes", "threads"])
-@pytest.mark.parametrize("environment", ["Pendulum-v1", "FrozenLake-v1"])
+@grid(environment=("Pendulum-v1", "FrozenLake-v1"), collectors_as=("processes", "threads"))
 def test_vectors_and_one_hot_observations_are_played_too(tmp_path: Path, environment: str, collectors_as: str) -> None:
     config = config_of(environment=environment, collectors_as=collectors_as, normalize_observations=True, network="published")
     ranks, sink = ranks_of(config, tmp_path)
@@ -158,47 +149,19 @@ def test_vectors_and_one_hot_observations_are_played_too(tmp_path: Path, environ
     assert np.isfinite(sink.values("train/value_loss", 1)).all()
 
 
-def test_an_episode_is_drawn_without_a_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from PIL import Image
-
-    monkeypatch.delenv("DISPLAY", raising=False)
-    config = config_of(render_every_s=20)
-    ranks, _ = ranks_of(config, tmp_path)
-    method("dppo")(config, ranks)
-    with Image.open(tmp_path / "episode.gif") as picture:
-        assert picture.format == "GIF" and picture.is_animated and picture.width == 320
-
-
-def test_a_run_whose_environment_cannot_be_drawn_says_so_once_and_goes_on(tmp_path: Path) -> None:
-    config = config_of(render_every_s=0.1, total_steps=4_000)
-    ranks, sink = ranks_of(config, tmp_path)
-    ranks.run(functions.take_part_undrawn, config, board_of(config))
-    told = [sentence for kind, sentence in sink.events if kind != "solved"]  # even so short a run may solve its environment
-    assert told == ["No episode of CartPole-v1 is drawn: ImportError: no pygame here"]
-    assert not (tmp_path / "episode.gif").exists()
-    assert len(sink.values("test/episodic_return", 0)) == 1
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("role", ["collector2", "learner"])
+@grid(mode=MODES, role=("learner", "collector2"))
 def test_a_killed_rank_ends_the_run_with_its_name(tmp_path: Path, mode: str, role: str) -> None:
     config = config_of(mode=mode, total_steps=10**8)
-    ranks, _ = ranks_of(config, tmp_path)
-    killer = threading.Thread(target=_kill_when_playing, args=(ranks, role))
-    killer.start()
+    ranks, sink = ranks_of(config, tmp_path)
+
+    def kill_when_playing() -> bool:
+        if any(batch.rank == 2 for batch in sink.batches):
+            os.kill(next(member.pid for member in ranks.members if member.plan.role == role), signal.SIGKILL)
+        return False
+
+    ranks.stop_requested = kill_when_playing
     with pytest.raises(RankFailed, match=rf"{role} \(rank \d, pid \d+\) was killed by signal 9"):
         method("dppo")(config, ranks)
-    killer.join()
-
-
-def _kill_when_playing(ranks: Ranks, role: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        for member in list(ranks.members):
-            if member.plan.role == role and member.state == "running" and sum(batch.rank == 2 for batch in ranks.sink.batches):  # type: ignore[attr-defined]
-                os.kill(member.pid, signal.SIGKILL)
-                return
-        time.sleep(0.05)
 
 
 PHASES: dict[str, tuple[dict[str, Any], Any]] = {
@@ -250,23 +213,3 @@ def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
         learner._update(batch)
     assert int(board.counts[STOP]) == 0 and int(board.counts[DEPTH]) == 0
     assert Weights(board, lambda name: threading.Lock()).version == 0
-
-
-# ---- what is refused -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "field", "sentence"),
-    [
-        ({"environment": "Pendulm-v1"}, "environment", "Did you mean"),
-        ({"environment": "Blackjack-v1"}, "environment", "environment must be one of 'CartPole-v1'"),
-        ({"minibatches": 33}, "minibatches", r"at most the 32 steps of a batch .*got 33"),
-        ({"device": "cuda"}, "device", "too small for a GPU"),
-        ({"collectors": 0}, "collectors", "at least 1"),
-    ],
-)
-def test_a_config_that_cannot_work_is_refused_with_a_sentence(changes: dict[str, Any], field: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        config_of(**changes)
-    assert [problem.field for problem in error.value.problems] == [field]
-    assert re.search(sentence, str(error.value))

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
+from engine.experiments.dppo import evaluation
 from engine.experiments.dppo.board import Board
 from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
@@ -15,21 +15,17 @@ from engine.experiments.dppo.evaluation import watch
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
-from engine.runtime import fork_server
 from engine.runtime.local_ranks import LocalRanks
 from tests.experiments import dppo_functions as functions
 from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 
 
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
-    torch.set_num_threads(1)
-
-
 @pytest.mark.parametrize("asked", [{"evaluate_every_s": 0.1, "stop_when_solved": True, "evaluation_episodes": 1}, {}])
-def test_a_run_ends_with_the_policy_that_solved_its_environment(tmp_path: Path, asked: dict[str, Any]) -> None:
+def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_display(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
     """Beside training the learner goes on while a policy is tested, and can have spoiled it by the time the run ends."""
+    monkeypatch.delenv("DISPLAY", raising=False)
     config = config_of(render_every_s=0.001, **asked)
     board, player = board_of(config), Player(config, kind_of(config.environment))
     functions.balance(player)
@@ -44,20 +40,26 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment(tmp_path: Path, 
     assert tested[-1] >= 475
     assert ranks.events == [("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")]
     with Image.open(tmp_path / PICTURE) as picture:
+        assert picture.format == "GIF" and picture.is_animated and picture.width == 320
         assert picture.n_frames > 40  # frames that look alike are one; a pole that falls is ten
 
 
-def test_a_policy_that_solves_nothing_is_not_called_solved(tmp_path: Path) -> None:
-    config = config_of()
+def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_drawn_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, render: bool = False) -> object:
+        raise ImportError("no pygame here")
+
+    monkeypatch.setattr(evaluation, "make", refuse)
+    config = config_of(render_every_s=0.001)
     board = board_of(config)
     board.stop()
     ranks = LocalRanks(("main",), folder=tmp_path)
     ranks.run(watch, board, config, kind_of(config.environment))
     assert ranks.recorders["main"].values("test/episodic_return")[-1] < 12
-    assert ranks.events == []
+    assert ranks.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
+    assert not (tmp_path / PICTURE).exists()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_quick_reaches_what_it_promises(tmp_path: Path) -> None:
     preset = experiment("dppo").preset("quick")
     config = DppoConfig.check(dict(preset.settings))

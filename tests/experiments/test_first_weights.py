@@ -1,4 +1,4 @@
-"""The methods that can duel start from the same weights, to the last bit: shown by real processes that step by next to nothing."""
+"""The methods that can duel start from the same weights, to the last bit: shown by runs that step by next to nothing."""
 
 from pathlib import Path
 
@@ -12,9 +12,7 @@ from engine.duel.catalogue import READY
 from engine.duel.contest import Budget, Duel
 from engine.duel.planning import config_of
 from engine.registry import method
-from engine.runtime import fork_server
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.ranks import LocalRanks
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.learner import Learner
 
@@ -25,12 +23,6 @@ SHARED = {"dataset": "digits", "trainers": 2, "batch_size": 512, "momentum": 0.0
 ENGINES = ("reference", "parameter_server", "async_sgd", "sync_sgd", "sync_gradients", "hogwild")
 """One strategy of each way in which first weights come about."""
 DUEL = Duel(tuple(READY.values()), Budget("passes", 1), SHARED)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
-    torch.set_num_threads(1)  # as the ranks have it: sums are the same only then
 
 
 def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
@@ -47,10 +39,15 @@ def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
 def test_every_strategy_starts_from_the_weights_of_its_seed(tmp_path: Path, name: str) -> None:
     one = READY[name]
     config = config_of(DUEL, one, NOTHING, SEED)
-    sink = MemorySink()
-    method(one.experiment)(config, Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, tmp_path, sink))
-    assert len(sink.values("train/loss")) >= 3, "it did train"
-    assert (sink.values("test/loss")[-1], sink.values("test/accuracy")[-1]) == score_of(SEED)
+    if "transport" in type(config).model_fields:
+        config = config.model_copy(update={"transport": "shared_memory"})
+    ranks = LocalRanks(config.roles, seed=config.seed, folder=tmp_path)
+    method(one.experiment)(config, ranks)
+    losses, test_losses, accuracies = (
+        [value for recorder in ranks.recorders.values() for value in recorder.values(metric)] for metric in ("train/loss", "test/loss", "test/accuracy")
+    )
+    assert len(losses) >= 3, "it did train"
+    assert (test_losses[-1], accuracies[-1]) == score_of(SEED)
 
 
 def test_another_seed_or_a_small_nudge_would_show() -> None:

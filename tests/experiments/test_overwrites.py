@@ -12,7 +12,6 @@ from engine.data.weights import FlatSgd
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Change, Overwrites, WatchedSgd
 from engine.registry import method
-from engine.runtime import fork_server
 from engine.runtime.ranks import LocalRanks, Ranks
 from engine.runtime.sink import MemorySink
 from tests.experiments import trainer_functions
@@ -95,8 +94,8 @@ def test_the_watched_step_is_the_plain_one_bit_for_bit(size: int) -> None:
     assert torch.equal(plain, watched)
 
 
+@pytest.mark.processes
 def test_two_processes_that_write_the_same_weights_see_each_other(tmp_path: Path) -> None:
-    fork_server.start()
     weights, seen = torch.zeros(200_000).share_memory_(), torch.zeros(2).share_memory_()
     Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink()).run(trainer_functions.write_until_overwritten, weights, seen)
     assert float(seen.max()) > 0

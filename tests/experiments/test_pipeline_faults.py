@@ -2,8 +2,8 @@
 
 import os
 import signal
-import threading
-import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,13 @@ import pytest
 from engine.errors import RankFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.registry import experiment, method
-from engine.runtime import fork_server
 from engine.runtime.processes import identity
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 
+pytestmark = pytest.mark.processes
 MODES = ("gpipe", "1f1b", "rpc", "torch_pipelining")
 WHERE = "in the backward of micro-batch 2, batch 2"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
 
 
 def config_of(**changes: Any) -> PipelineConfig:
@@ -33,47 +28,51 @@ def config_of(**changes: Any) -> PipelineConfig:
     return found
 
 
-def failure(folder: Path, **changes: Any) -> str:
-    """Run it and return what the run's failure says; nobody may be left."""
-    config = config_of(**changes)
+def ended(folder: Path, config: PipelineConfig, error: type[Exception], watched: Callable[[Ranks], bool] = lambda ranks: False) -> str:
+    """Run it, with `watched` asked now and then whether to stop; return what its failure says. Nobody may be left."""
+    folder.mkdir(exist_ok=True)
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, folder, MemorySink())
-    with pytest.raises(RankFailed) as found:
+    ranks.stop_requested = lambda: watched(ranks)
+    with pytest.raises(error) as found:
         method("pipeline")(config, ranks)
     assert not [member.role for member in ranks.members if identity(member.pid)]
     return str(found.value)
 
 
-@pytest.mark.parametrize(("mode", "stage"), [("gpipe", 1), ("1f1b", 2), ("rpc", 1), ("torch_pipelining", 2)])
+def failure(folder: Path, **changes: Any) -> str:
+    return ended(folder, config_of(**changes), RankFailed)
+
+
+def has_begun(ranks: Ranks) -> bool:
+    assert isinstance(ranks.sink, MemorySink)
+    return ranks.sink.progress[0] > 0
+
+
+def pairs(*fast: tuple[str, int], long: tuple[tuple[str, int], ...] = ()) -> pytest.MarkDecorator:
+    """Give modes and stages, those of the long tests last."""
+    return pytest.mark.parametrize(("mode", "stage"), [*fast, *(pytest.param(*each, marks=pytest.mark.long) for each in long)])
+
+
+@pairs(("1f1b", 2), ("rpc", 1), long=(("gpipe", 1), ("torch_pipelining", 2)))
 def test_a_stage_that_raises_in_a_backward_is_named_with_its_micro_batch(mode: str, stage: int, tmp_path: Path) -> None:
     told = failure(tmp_path, mode=mode, fault="raise", fault_stage=stage)
     assert told == f"stage{stage} failed with RuntimeError: raised on purpose (fault), {WHERE}."
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_stage_that_was_killed_is_named(mode: str, tmp_path: Path) -> None:
-    told = failure(tmp_path, mode=mode, fault="kill", fault_stage=2)
-    assert told.startswith("stage2 (rank")
+@pairs(("gpipe", 2), ("torch_pipelining", 2), long=(("1f1b", 2), ("rpc", 2)))
+def test_a_stage_that_was_killed_is_named(mode: str, stage: int, tmp_path: Path) -> None:
+    told = failure(tmp_path, mode=mode, fault="kill", fault_stage=stage)
+    assert told.startswith(f"stage{stage} (rank")
     assert "SIGKILL" in told
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_stage_that_hangs_is_named_by_those_who_wait(mode: str, tmp_path: Path) -> None:
-    told = failure(tmp_path, mode=mode, fault="hang", fault_stage=2, timeout_s=8)
-    assert "stage2" in told.partition(" in batch")[0]
-    assert "8 s (timeout_s)" in told or mode == "torch_pipelining"
+@pairs(("1f1b", 1), long=(("rpc", 1),))
+def test_memory_that_one_stage_can_not_have_is_told_with_how_much_it_asked_for(mode: str, stage: int, tmp_path: Path) -> None:
+    told = failure(tmp_path, mode=mode, fault="memory", fault_stage=stage)
+    assert told.startswith(f"stage{stage} ran out of memory, when 4503599627370496 bytes more were asked for, {WHERE}.")
 
 
-def test_a_stage_at_the_end_of_a_chain_is_named_not_the_one_before_it(tmp_path: Path) -> None:
-    assert failure(tmp_path, fault="hang", fault_stage=3, stages=3, timeout_s=8).startswith("stage3 did not come to send within 8 s")
-
-
-@pytest.mark.parametrize("mode", ["1f1b", "rpc"])
-def test_memory_that_one_stage_can_not_have_is_told_with_how_much_it_asked_for(mode: str, tmp_path: Path) -> None:
-    told = failure(tmp_path, mode=mode, fault="memory", fault_stage=1)
-    assert told.startswith(f"stage1 ran out of memory, when 4503599627370496 bytes more were asked for, {WHERE}.")
-
-
-@pytest.mark.parametrize(("mode", "stage"), [("gpipe", 1), ("gpipe", 2), ("rpc", 1), ("rpc", 2), ("torch_pipelining", 1)])
+@pairs(("gpipe", 2), ("rpc", 1), ("torch_pipelining", 1), long=(("gpipe", 1), ("rpc", 2)))
 def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, stage: int, tmp_path: Path) -> None:
     told = failure(tmp_path, mode=mode, fault="nan", fault_stage=stage)
     assert told.startswith(f"stage{stage}'s ")
@@ -81,26 +80,28 @@ def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, st
     assert "Lower learning_rate (0.01)" in told
 
 
-@pytest.mark.parametrize("mode", [pytest.param(each, marks=() if each in ("gpipe", "rpc") else pytest.mark.long) for each in MODES])
+@pytest.mark.parametrize("mode", [pytest.param(each, marks=() if each in ("1f1b", "rpc") else pytest.mark.long) for each in MODES])
 def test_a_stop_ends_all_stages_wherever_they_are(mode: str, tmp_path: Path) -> None:
-    config, stop = config_of(mode=mode, batches=100_000), threading.Event()
-    ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, tmp_path, MemorySink(), stop_requested=stop.is_set)
-    threading.Timer(4, stop.set).start()
-    with pytest.raises(StopRequested):
-        method("pipeline")(config, ranks)
-    assert not [member.role for member in ranks.members if identity(member.pid)]
+    ended(tmp_path, config_of(mode=mode, batches=100_000), StopRequested, has_begun)
 
 
-def test_a_stage_that_is_stopped_is_named_and_does_not_stay(tmp_path: Path) -> None:
-    config = config_of(batches=100_000, timeout_s=8)
-    ranks = Ranks(config.roles, ("cpu",) * 2, 1, 0, tmp_path, MemorySink())
+def test_a_stage_that_hangs_is_named_by_those_who_wait_and_does_not_stay(tmp_path: Path) -> None:
+    """All at once: each of these runs does nothing but wait out its timeout_s."""
 
-    def stop_one() -> None:
-        while not (ranks.members and ranks.execution_time_s is None and ranks.sink.progress[0] > 0):  # type: ignore[attr-defined]
-            time.sleep(0.05)
-        os.kill(ranks.members[1].pid, signal.SIGSTOP)
+    def hang(mode: str, **changes: Any) -> str:
+        return failure(tmp_path / f"{mode}{changes}", mode=mode, fault="hang", timeout_s=8, **changes)
 
-    threading.Thread(target=stop_one, daemon=True).start()
-    with pytest.raises(RankFailed, match="stage2 did not come to send within 8 s"):
-        method("pipeline")(config, ranks)
-    assert not [member.role for member in ranks.members if identity(member.pid)]
+    def stop_one(ranks: Ranks) -> bool:
+        if has_begun(ranks):
+            os.kill(ranks.members[1].pid, signal.SIGSTOP)
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        modes = {mode: pool.submit(hang, mode, fault_stage=2) for mode in ("1f1b", "rpc", "torch_pipelining")}
+        chain = pool.submit(hang, "gpipe", fault_stage=3, stages=3)
+        stopped = pool.submit(ended, tmp_path / "stopped", config_of(batches=100_000, timeout_s=8), RankFailed, stop_one)
+    for mode, run in modes.items():
+        assert "stage2" in run.result().partition(" in batch")[0], mode
+        assert "8 s (timeout_s)" in run.result() or mode == "torch_pipelining"
+    assert chain.result().startswith("stage3 did not come to send within 8 s"), "not stage2, which waits for it too"
+    assert stopped.result().startswith("stage2 did not come to send within 8 s")

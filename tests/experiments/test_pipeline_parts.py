@@ -12,7 +12,6 @@ from engine.experiments.pipeline.cutting import best_cut, boundaries, largest_bo
 from engine.experiments.pipeline.fault import is_out_of_memory, named
 from engine.experiments.pipeline.feed import Feed
 from engine.experiments.pipeline.links import Lines, slot_of
-from engine.experiments.pipeline.schedules import sizes
 from engine.registry import experiment
 
 CPU = torch.device("cpu")
@@ -66,12 +65,6 @@ def test_the_best_cut_makes_the_slowest_stage_as_fast_as_it_can_be(costs: list[f
     expected = [sum(costs[a:b]) for a, b in zip((0, *cuts), (*cuts, len(costs)), strict=True)]
     assert max(parts) == max(expected)
     assert len(parts) == stages
-
-
-def test_micro_batches_are_as_even_as_it_goes() -> None:
-    assert sizes(8, 3) == [3, 3, 2]
-    assert sizes(120, 8) == [15] * 8
-    assert sum(sizes(97, 13)) == 97
 
 
 def test_a_slot_keeps_the_numbers_and_the_layout_of_images() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from engine import checkpoint
 from engine.checkpoint import last_checkpoint
 from engine.registry import experiment, method
-from engine.runtime import checkpoints, fork_server
+from engine.runtime import checkpoints
 from engine.runtime.ranks import Ranks, StopRequested
 from engine.runtime.sink import MemorySink
 from engine.runtime.watch import Watch
@@ -41,11 +41,6 @@ class KeptRanks(Ranks):
     def run(self, function: Any, *shared: Any, **options: Any) -> None:
         self.weights = next(thing for thing in shared if isinstance(thing, Tensor))
         super().run(resuming_functions.go_no_further, self.last, function, *shared, **options)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
 
 
 def train(folder: Path, *, until: int | None = None, every_s: float = 0.03, **more: Any) -> tuple[KeptRanks, dict[str, dict[int, float]]]:
@@ -79,6 +74,7 @@ def go_on(source: Path, target: Path, until: int | None) -> tuple[int, KeptRanks
     return step, ranks, curves
 
 
+@pytest.mark.processes
 def test_a_run_killed_twice_and_resumed_twice_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole, curves = train(tmp_path / "whole", every_s=0)
     assert len(curves["train/loss"]) == STEPS
@@ -96,6 +92,7 @@ def test_a_run_killed_twice_and_resumed_twice_ends_with_the_same_weights(tmp_pat
     assert ranks.execution_time_s > before.time_s
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("late_s", [0.0, 0.5])
 def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float) -> None:
     """However long after its last look at the rank the worker ends it."""

@@ -1,6 +1,7 @@
 """Whole runs of the server methods in real processes, on every transport: exact where they must be, and alive when others die."""
 
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from engine.data.weights import FlatSgd
 from engine.errors import RankFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.registry import experiment, method
-from engine.runtime import fork_server
-from engine.runtime.ranks import Ranks
+from engine.recorder import MemoryRecorder
+from engine.registry import method
+from engine.runtime.ranks import LocalRanks, Ranks
 from engine.runtime.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
@@ -26,7 +27,9 @@ from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
 from tests.experiments import plain_sgd
 from tests.experiments import server_functions as functions
+from tests.experiments.grids import grid
 
+pytestmark = pytest.mark.processes
 TRANSPORTS = ("rpc", "gloo", "shared_memory")
 NAMES = ("parameter_server", "async_sgd")
 CONFIGS: dict[str, type[ServerConfig]] = {"parameter_server": ParameterServerConfig, "async_sgd": AsyncSgdConfig}
@@ -41,13 +44,8 @@ COMMON: dict[str, Any] = {
     "checkpoint_every_s": 0,
     "device": "cpu",
 }
-Run = Callable[..., tuple[Ranks, MemorySink]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
-    torch.set_num_threads(1)  # as the ranks have it: sums are the same only then
+LONG = partial(pytest.param, marks=pytest.mark.long)
+"""A pair of which each half is in another test that is not long."""
 
 
 def config_of(name: str, trainers: int, **changes: Any) -> ServerConfig:
@@ -67,12 +65,19 @@ def run_with(name: str, config: ServerConfig, workload: Digits, folder: Path, re
     return torch.load(folder / "end.pt"), sink
 
 
+def run_in_threads(name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None) -> tuple[dict[str, Any], MemoryRecorder]:
+    """Run the method on another workload in threads of this process; return how the server ended, and what the first trainer recorded."""
+    folder.mkdir(exist_ok=True)
+    ranks = LocalRanks(config.roles, seed=config.seed, folder=folder, resume_from=resume_from)
+    ranks.run(functions.take_part, name, config, exchange_with_server(config, workload, "cpu"), workload)
+    return torch.load(folder / "end.pt"), ranks.recorders["trainer1"]
+
+
 def frozen(config: ServerConfig) -> functions.Frozen:
     return functions.Frozen(load("digits"), config.trainers, config.batch_size, config.epochs)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("name", NAMES)
+@grid(name=NAMES, transport=TRANSPORTS)
 def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> None:
     config = config_of(name, 1, transport=transport)
     ranks, sink = ranks_of(config, tmp_path)
@@ -105,7 +110,7 @@ def one_process(workload: Digits, config: ServerConfig) -> Tensor:
     return learner.weights
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", [LONG("rpc"), "gloo", LONG("shared_memory")])
 def test_a_killed_trainer_ends_a_synchronous_run_with_its_name(tmp_path: Path, transport: str) -> None:
     config = config_of("parameter_server", 3, transport=transport, kill_trainer=2, kill_at_step=3)
     ranks, sink = ranks_of(config, tmp_path)
@@ -114,8 +119,7 @@ def test_a_killed_trainer_ends_a_synchronous_run_with_its_name(tmp_path: Path, t
     assert ("trainer killed", "trainer2 killed itself at step 3, as kill_trainer and kill_at_step say.") in sink.events
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("name", NAMES)
+@grid(name=NAMES[::-1], transport=TRANSPORTS)
 def test_an_asynchronous_run_goes_on_without_a_killed_trainer(tmp_path: Path, name: str, transport: str) -> None:
     fewer = {"batch_update_size": 2} if name == "parameter_server" else {}
     config = config_of(name, 3, transport=transport, kill_trainer=2, kill_at_step=3, **fewer)
@@ -127,14 +131,25 @@ def test_an_asynchronous_run_goes_on_without_a_killed_trainer(tmp_path: Path, na
     assert sink.values("test/accuracy", 0)
 
 
-def test_a_stopped_trainer_fails_a_synchronous_run_with_its_name(tmp_path: Path) -> None:
-    config = config_of("parameter_server", 2, transport="shared_memory", timeout_s=8)
-    workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)
+def test_a_stopped_trainer_fails_a_synchronous_run_and_is_left_behind_by_any_other(tmp_path: Path) -> None:
+    """Both at once: each does little but wait out its timeout_s."""
+
+    def run(name: str, transport: str) -> tuple[dict[str, Any], MemorySink]:
+        config = config_of(name, 2, transport=transport, timeout_s=8)
+        (folder := tmp_path / name).mkdir()
+        return run_with(name, config, functions.Stopping(load("digits"), 2, config.batch_size, config.epochs), folder)
+
+    with ThreadPoolExecutor() as pool:
+        needed, free = pool.submit(run, "parameter_server", "gloo"), pool.submit(run, "async_sgd", "shared_memory")
     with pytest.raises(RankFailed, match=r"trainer2 sent nothing for 8 s \(timeout_s\) after its step 2"):
-        run_with("parameter_server", config, workload, tmp_path)
+        needed.result()
+    ended, sink = free.result()
+    assert ended["steps"] == [23, 2]
+    assert [kind for kind, _ in sink.events] == ["trainer silent", "rank left behind"]
 
 
-@pytest.mark.parametrize("transport", [pytest.param(each, marks=() if each == "shared_memory" else pytest.mark.long) for each in TRANSPORTS])
+@pytest.mark.long
+@pytest.mark.parametrize("transport", ["rpc", "gloo"])
 def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path, transport: str) -> None:
     config = config_of("async_sgd", 2, transport=transport, timeout_s=8)
     workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)
@@ -145,19 +160,15 @@ def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path, t
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_run_ends_as_one_that_was_not_interrupted(tmp_path: Path, name: str) -> None:
-    folders = [tmp_path / part for part in ("whole", "first", "second")]
-    for folder in folders:
-        folder.mkdir()
     once, twice = config_of(name, 1, transport="shared_memory"), config_of(name, 1, transport="shared_memory", epochs=2)
-    whole, _ = run_with(name, twice, frozen(twice), folders[0])
-    run_with(name, once, frozen(once), folders[1])
-    resumed, sink = run_with(name, twice, frozen(twice), folders[2], resume_from=folders[1] / "end.pt")
+    whole, _ = run_in_threads(name, twice, frozen(twice), tmp_path / "whole")
+    run_in_threads(name, once, frozen(once), tmp_path / "first")
+    resumed, trainer = run_in_threads(name, twice, frozen(twice), tmp_path / "second", resume_from=tmp_path / "first" / "end.pt")
     assert torch.equal(resumed["state"], whole["state"])
     assert resumed["steps"] == whole["steps"] == [90]
-    points = [point for batch in sink.batches if batch.rank == 1 for point in batch.points if point.name == "train/loss"]
+    points = [point for point in trainer.points if point.name == "train/loss"]
     assert [point.step for point in points] == list(range(46, 91))
     assert points[-1].passes == 2.0
-    assert sink.progress[:2] == (2874, 2874)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -171,7 +182,7 @@ def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path, na
     assert saved["version"] > 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
     config = config_of("async_sgd", 19, transport="rpc")
     ranks, sink = ranks_of(config, tmp_path)
@@ -179,18 +190,17 @@ def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
     assert {row.state for row in sink.rows.values()} == {"done"}
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", ["gloo", "shared_memory"])
 def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
-    config = config_of("async_sgd", 1, transport=transport, wire="bf16")
-    ended, narrow = run_with("async_sgd", config, frozen(config), tmp_path)
-    (tmp_path / "exact").mkdir()
-    exact, wide = run_with("async_sgd", config_of("async_sgd", 1, transport=transport), frozen(config), tmp_path / "exact")
-    assert 2 * narrow.values("perf/exchanged", 1)[-1] == pytest.approx(wide.values("perf/exchanged", 1)[-1])
+    narrow, wide = (config_of("async_sgd", 1, transport=transport, wire=wire) for wire in ("bf16", "float32"))
+    ended, ours = run_in_threads("async_sgd", narrow, frozen(narrow), tmp_path / "narrow")
+    exact, theirs = run_in_threads("async_sgd", wide, frozen(wide), tmp_path / "wide")
+    assert 2 * ours.bytes == theirs.bytes
     assert not torch.equal(ended["state"], exact["state"])
     assert torch.allclose(ended["state"], exact["state"], atol=0.05)
 
 
-def test_every_push_is_one_entry_of_its_trainers_histogram(tmp_path: Path) -> None:
+def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_of_the_execution_time(tmp_path: Path) -> None:
     config = config_of("async_sgd", 3, transport="shared_memory")
     ranks, sink = ranks_of(config, tmp_path)
     method("async_sgd")(config, ranks)
@@ -198,12 +208,6 @@ def test_every_push_is_one_entry_of_its_trainers_histogram(tmp_path: Path) -> No
     assert counts == {1: 15, 2: 15, 3: 15}
     assert len(sink.values("perf/staleness")) == 45
     assert len(sink.values("perf/staleness_mean", 0)) == len(sink.values("perf/staleness_p99", 0)) == 1
-
-
-def test_phases_make_up_the_execution_time(tmp_path: Path) -> None:
-    config = config_of("parameter_server", 2, transport="shared_memory", epochs=2)
-    ranks, sink = ranks_of(config, tmp_path)
-    method("parameter_server")(config, ranks)
     for phases in sink.phases().values():
         own = sum(seconds for name, seconds in phases.items() if name != "serve")
         assert ranks.execution_time_s is not None
@@ -216,7 +220,7 @@ def test_phases_make_up_the_execution_time(tmp_path: Path) -> None:
 
 def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     config = config_of("parameter_server", 1, transport="shared_memory", model="small_resnet", iterations=2, batch_size=2)
-    ranks, sink = ranks_of(config, tmp_path)
+    ranks = LocalRanks(config.roles, seed=config.seed, folder=tmp_path)
     method("parameter_server")(config, ranks)
     workload = RandomImages("small_resnet", 1, 2, 2)
     learner = Learner(workload.net(seed_of(7, WEIGHTS)), workload.loss)
@@ -225,13 +229,13 @@ def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     for images, targets in workload.batches(1, seed_of(7, ORDER), 0):
         losses.append(learner.step(images, targets))
         optimizer.step()
-    assert sink.values("train/loss", 1) == pytest.approx(losses, rel=1e-4)
+    assert ranks.recorders["trainer1"].values("train/loss") == pytest.approx(losses, rel=1e-4)
     fresh = dict(workload.net(seed_of(7, WEIGHTS)).named_buffers())
     assert not torch.equal(dict(learner.net.named_buffers())["bn1.running_mean"], fresh["bn1.running_mean"])
     assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
 
 
-@pytest.mark.parametrize(("trainers", "batch", "batch_size", "steps"), [(2, 2, 718, [1, 2]), (2, 1, 256, [3, 3]), (4, 3, 32, [12, 12, 12, 12])])
+@pytest.mark.parametrize(("trainers", "batch", "batch_size", "steps"), [(2, 2, 718, [1, 2]), LONG(2, 1, 256, [3, 3]), LONG(4, 3, 32, [12, 12, 12, 12])])
 def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_that_is_done(
     tmp_path: Path, trainers: int, batch: int, batch_size: int, steps: list[int]
 ) -> None:
@@ -271,8 +275,3 @@ def test_the_tutorials_module_learns_what_the_engines_weights_learn(tmp_path: Pa
         optimizer.step()
         losses.append(loss.item())
     assert sink.values("train/loss", 1) == pytest.approx(losses, rel=1e-3)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_quick_needs_no_download(name: str) -> None:
-    assert experiment(name).preset("quick").settings["dataset"] == "digits"

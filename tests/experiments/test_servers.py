@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from engine.data.datasets import load
-from engine.errors import ConfigError, RunFailed
+from engine.errors import RunFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.server import AsyncServer
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.server import BatchServer
 from engine.recorder import MemoryRecorder
-from engine.registry import experiment
 from engine.runtime.exchange import Answer, Request, Respond
 from engine.runtime.rank import Rank
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
@@ -246,32 +245,3 @@ def test_a_trainer_that_waits_is_never_called_silent(tmp_path: Path) -> None:
     asked.server.members[1].heard_at -= 100
     asked.server.look_after_members()
     assert len(asked.server.active) == 2
-
-
-# ---- settings ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "field", "sentence"),
-    [
-        ({"batch_update_size": 5}, "batch_update_size", "batch_update_size must be at most trainers (4), got 5"),
-        ({"variant": "tutorial", "start_method": "spawn", "transport": "gloo"}, "transport", "transport must be rpc for variant tutorial, got 'gloo'"),
-        ({"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
-        ({"slow_trainer": 5}, "slow_trainer", "slow_trainer must be at most trainers (4), got 5."),
-        ({"dataset": "digits", "batch_size": 1438}, "batch_size", "batch_size must be at most the 1,437 training samples of digits, got 1438."),
-    ],
-)
-def test_a_broken_rule_is_told_beside_its_field(values: dict[str, Any], field: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        ParameterServerConfig.check(values)
-    assert [problem.field for problem in caught.value.problems] == [field]
-    assert caught.value.problems[0].sentence.startswith(sentence)
-
-
-def test_the_published_presets_are_what_was_published() -> None:
-    config = experiment("parameter_server").configure("resnet50")
-    assert isinstance(config, ParameterServerConfig)
-    assert (config.trainers, config.batch_update_size, config.iterations, config.batch_size) == (5, 5, 6, 20)
-    assert (config.learning_rate, config.momentum, config.needs_all) == (0.001, 0.9, True)
-    assert config.roles == ("ps", "trainer1", "trainer2", "trainer3", "trainer4", "trainer5")
-    assert config.threads(cores=10) == 2

@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from engine.data.sparse import sparse_problem
-from engine.errors import ConfigError, RunFailed
+from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites
 from engine.experiments.hogwild.theory import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime import fork_server
 from engine.runtime.ranks import LocalRanks, Ranks
 from engine.runtime.sink import MemorySink
 from tests.experiments import plain_sgd
@@ -94,8 +93,8 @@ def test_trainers_share_passes_and_only_trainer1_tests_and_tells_the_sparsity() 
     assert set(recorder.phases) == {"data", "compute", "lock", "update", "evaluate", "wait"}
 
 
+@pytest.mark.processes
 def test_two_processes_learn_without_a_lock(tmp_path: Path) -> None:
-    fork_server.start()
     config, promised = experiment("hogwild").configure("sparse", {"trainers": 2, "epochs": 3}), experiment("hogwild").preset("sparse").expects["test/accuracy"]
     sink = MemorySink()
     method("hogwild")(config, Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, sink))
@@ -134,30 +133,3 @@ def test_the_three_numbers_are_what_their_definitions_say(count: int, features: 
 def test_samples_without_a_common_weight_collide_with_themselves_alone() -> None:
     rows = np.arange(20).reshape(5, 4)
     assert (omega(rows), delta(rows), rho(rows)) == (4, 0.2, 0.2)
-
-
-# ---- settings ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "field", "sentence"),
-    [
-        ({"momentum": 0.5}, "momentum", "momentum must be 0 for model sparse_logistic"),
-        ({"device": "cuda"}, "device", "device must be auto or cpu for model sparse_logistic"),
-        ({"variant": "tutorial", "start_method": "spawn"}, "variant", "variant must be engine for model sparse_logistic"),
-        ({"sparse_features": 10, "sparse_nonzeros": 11}, "sparse_nonzeros", "sparse_nonzeros must be at most sparse_features (10), got 11."),
-        ({"sparse_samples": 50_000, "sparse_nonzeros": 81}, "sparse_samples", "sparse_samples x sparse_nonzeros must be at most 4,000,000"),
-        ({"sparse_samples": 100, "batch_size": 101}, "batch_size", "batch_size must be at most the 100 training samples of sparse_logistic, got 101."),
-        ({"sparse_samples": 99}, "sparse_samples", "sparse_samples must be at least 100"),
-    ],
-)
-def test_a_broken_rule_is_told_beside_its_field(changes: dict[str, Any], field: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        HogwildConfig.check(SPARSE | changes)
-    assert [problem.field for problem in caught.value.problems] == [field]
-    assert caught.value.problems[0].sentence.startswith(sentence)
-
-
-def test_the_sparse_settings_bind_nobody_who_trains_the_net() -> None:
-    assert HogwildConfig.check({"sparse_features": 10, "sparse_nonzeros": 11}).max_gpus == 1
-    assert experiment("hogwild").configure("sparse").max_gpus == 0

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ from engine.checkpoint import last_checkpoint
 from engine.data.datasets import load
 from engine.data.nets import mnist_net
 from engine.data.weights import bind, flat_weights
-from engine.errors import ConfigError, RankFailed, RunFailed
+from engine.errors import RankFailed, RunFailed
 from engine.experiments.sync_sgd import method as sync_method
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.part import Part
 from engine.experiments.sync_sgd.trainer import Trainer
 from engine.registry import experiment, method
-from engine.runtime import fork_server
 from engine.runtime.checkpoints import load_checkpoint
 from engine.runtime.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.sink import MemorySink
@@ -31,6 +31,7 @@ from engine.training.parts import parts
 from tests.experiments import plain_sgd, sync_functions
 from tests.experiments.test_trainers import times_of
 
+THREE = {"trainers": 3, "rounds": 2, "batch_size": 100}
 SHORT: dict[str, Any] = {
     "dataset": "digits",
     "rounds": 2,
@@ -44,11 +45,6 @@ SHORT: dict[str, Any] = {
     "timeout_s": 30,
 }
 """With a checkpoint after each round, the last of which holds the weights at the end."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
 
 
 @dataclass
@@ -96,13 +92,9 @@ def sober(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- equal to plain SGD ---------------------------------------------------------------------------------------------
 
 
+@cache
 def plainly() -> tuple[list[float], dict[str, Tensor]]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return plain_sgd.train("digits", seed=7, epochs=2, batch_size=100, learning_rate=0.05, momentum=0.9)
-    finally:
-        torch.set_num_threads(threads)
+    return plain_sgd.train("digits", seed=7, epochs=2, batch_size=100, learning_rate=0.05, momentum=0.9)
 
 
 def assert_plain(losses: list[float], folder: Path) -> None:
@@ -119,14 +111,17 @@ def test_one_trainer_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> No
     assert_plain(ranks.recorders["trainer1"].values("train/loss"), tmp_path)
 
 
-@pytest.mark.parametrize("changes", [{"sync": "ddp"}, {"transport": "rpc"}], ids=str)
+@pytest.mark.processes
+@pytest.mark.parametrize("changes", [pytest.param({"sync": "ddp"}, marks=pytest.mark.long), {"transport": "rpc"}], ids=str)
 def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
     _, sink = in_processes(tmp_path, trainers=1, **changes)
     assert_plain(sink.values("train/loss"), tmp_path)
 
 
-def all_batches_at_once(config: SyncSgdConfig) -> Tensor:
+@cache
+def all_batches_at_once() -> Tensor:
     """Return the weights of one process whose mini-batches are those of all trainers together."""
+    config = SyncSgdConfig.check(SHORT | THREE)
     data, net = load(config.dataset), sync_functions.sober_net(seed_of(config.seed, WEIGHTS))
     weights = flat_weights(net)
     gradient, velocity = bind(net, weights), torch.zeros_like(weights)
@@ -140,23 +135,21 @@ def all_batches_at_once(config: SyncSgdConfig) -> Tensor:
     return weights
 
 
-THREE = {"trainers": 3, "rounds": 2, "batch_size": 100}
-
-
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
 def test_averaged_gradients_are_those_of_one_process_with_all_batches(tmp_path: Path, transport: str) -> None:
     in_threads(tmp_path, sync="gradients", transport=transport, **THREE)
-    assert (center_of(tmp_path) - all_batches_at_once(SyncSgdConfig.check(SHORT | THREE))).abs().max() < 1e-5
+    assert (center_of(tmp_path) - all_batches_at_once()).abs().max() < 1e-5
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("changes", [{"sync": "ddp"}, {"sync": "gradients", "transport": "rpc"}], ids=str)
 def test_averaged_gradients_in_processes_are_those_of_one_process(tmp_path: Path, changes: dict[str, Any]) -> None:
     _, sink = in_processes(tmp_path, sync_functions.train_sober, **THREE, **changes)
     mean_of_10 = 10 * (2 * 21_840 * 4) / 1e6
     by_rank = [0.0, mean_of_10, mean_of_10] if "transport" in changes else [mean_of_10 * 2 / 3] * 3
     assert [max([0.0, *sink.values("perf/exchanged", rank)]) for rank in range(3)] == pytest.approx(by_rank)
-    assert (center_of(tmp_path) - all_batches_at_once(SyncSgdConfig.check(SHORT | THREE))).abs().max() < 1e-5
+    assert (center_of(tmp_path) - all_batches_at_once()).abs().max() < 1e-5
 
 
 # ---- averaging ------------------------------------------------------------------------------------------------------
@@ -274,10 +267,20 @@ def test_unequal_parts_hang_nobody(tmp_path: Path, changes: dict[str, Any]) -> N
     assert all(recorder.done == recorder.total for recorder in ranks.recorders.values())
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("sober")
 def test_unequal_parts_hang_no_ddp_which_equals_averaged_gradients(tmp_path: Path) -> None:
+    (tmp_path / "ddp").mkdir()
+    in_processes(tmp_path / "ddp", sync_functions.train_sober, **UNEQUAL | {"sync": "ddp"})
+    in_threads(tmp_path / "gradients", **UNEQUAL | {"sync": "gradients"})
+    assert (center_of(tmp_path / "ddp") - center_of(tmp_path / "gradients")).abs().max() < 1e-5
+
+
+@pytest.mark.long
+def test_so_it_does_with_dropout_of_which_idle_trainers_draw_nothing(tmp_path: Path) -> None:
     for sync in ("ddp", "gradients"):
         (tmp_path / sync).mkdir()
-        in_processes(tmp_path / sync, **UNEQUAL | {"sync": sync})  # with dropout: idle trainers draw nothing
+        in_processes(tmp_path / sync, **UNEQUAL | {"sync": sync})
     assert (center_of(tmp_path / "ddp") - center_of(tmp_path / "gradients")).abs().max() < 1e-5
 
 
@@ -293,43 +296,45 @@ def test_passes_count_the_samples_of_all_and_only_trainer1_tests(tmp_path: Path)
     assert set(ranks.recorders["trainer2"].phases) == {"data", "compute", "update", "communicate", "wait"}
 
 
-def test_phases_make_up_the_execution_time_in_one_start_for_all_rounds(tmp_path: Path) -> None:
-    ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=3, rounds=8)
+@pytest.mark.long
+def test_phases_make_up_the_execution_time(tmp_path: Path) -> None:
+    ranks, sink = in_processes(tmp_path, trainers=3, rounds=8)
     for rank, time_s in enumerate(times_of(ranks)):
         phases = sink.phases()[rank]
         assert sum(phases.values()) == pytest.approx(time_s, rel=0.02)
         assert min(phases.values()) >= 0
-    for member in ranks.members:
-        assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 8
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sync", ["weights", "ddp"])
+@pytest.mark.processes
+@pytest.mark.parametrize("sync", [pytest.param("weights", marks=pytest.mark.long), "ddp"])
 def test_a_killed_trainer_fails_the_run_with_its_name(tmp_path: Path, sync: str) -> None:
     with pytest.raises(RankFailed, match=r"trainer2 \(rank 1, pid \d+\) was killed by signal 9"):
         in_processes(tmp_path, trainers=2, rounds=50, sync=sync, kill_trainer=2, kill_at_step=7)
 
 
+@pytest.mark.long
 def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
     ranks: list[Ranks] = []
 
-    class Stopping(MemorySink):
-        def write(self, *given: Any, **named: Any) -> None:
-            super().write(*given, **named)
-            if self.values("train/loss", 1):
-                os.kill(ranks[0].members[1].pid, signal.SIGSTOP)
+    def stop_when_training() -> bool:
+        assert isinstance(ranks[0].sink, MemorySink)
+        if ranks[0].sink.values("train/loss", 1):
+            os.kill(ranks[0].members[1].pid, signal.SIGSTOP)
+        return False
 
     config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 8, "sync": "ddp"})
-    ranks.append(Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, Stopping()))
+    ranks.append(Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training))
     with pytest.raises(RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 8 s"):
         method("sync_sgd")(config, ranks[0])
 
 
+@pytest.mark.processes
 def test_a_trainer_that_is_stopped_while_torch_agrees_on_what_to_send_together_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RankFailed, match=r"^trainer2 did not come to the average of step 2 of round 1 within 4 s, while others waited\. It is stopped\.$"):
-        in_processes(tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=4)
+    with pytest.raises(RankFailed, match=r"^trainer2 did not come to the average of step 2 of round 1 within 8 s, while others waited\. It is stopped\.$"):
+        in_processes(tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=8)
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_checkpoint(tmp_path: Path) -> None:
@@ -342,43 +347,45 @@ def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_c
 
 
 @pytest.mark.usefixtures("sober")
-@pytest.mark.parametrize(
-    "changes", [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL], ids=str
-)
+@pytest.mark.parametrize("changes", [{"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL], ids=str)
 def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, changes: dict[str, Any]) -> None:
-    changes = {"trainers": 2} | changes
-    whole = in_threads(tmp_path / "whole", rounds=4, **changes)
-    in_threads(tmp_path / "half", rounds=2, **changes)
-    rest = in_threads(tmp_path / "rest", resume_from=tmp_path / "half" / "checkpoint.pt", rounds=4, **changes)
+    changes = {"trainers": 2, "evaluate_every": 1} | changes
+    whole = in_threads(tmp_path / "whole", rounds=2, **changes)
+    in_threads(tmp_path / "half", rounds=1, **changes)
+    rest = in_threads(tmp_path / "rest", resume_from=tmp_path / "half" / "checkpoint.pt", rounds=2, **changes)
     assert torch.equal(center_of(tmp_path / "whole"), center_of(tmp_path / "rest"))
     for role, recorder in rest.recorders.items():
         steps = [point.step for point in recorder.points if point.name == "train/loss"]
         assert recorder.values("train/loss") == whole.recorders[role].values("train/loss")[-len(steps) :]
         assert steps[-1] == len(whole.recorders[role].values("train/loss"))
         assert recorder.done == recorder.total
-    assert rest.recorders["trainer1"].values("test/accuracy") == whole.recorders["trainer1"].values("test/accuracy")[-3:], "the test of round 2 again"
+    assert rest.recorders["trainer1"].values("test/accuracy") == whole.recorders["trainer1"].values("test/accuracy"), "the test of round 1 again"
 
 
+@pytest.mark.processes
 def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> None:
     for name in ("whole", "first", "second"):
         (tmp_path / name).mkdir()
-    in_processes(tmp_path / "whole", trainers=2, rounds=12)
+    in_processes(tmp_path / "whole", trainers=2, rounds=4)
 
     def stop() -> bool:
         found = last_checkpoint(tmp_path / "first")
         return found is not None and found.step >= 16
 
     with pytest.raises(StopRequested):
-        in_processes(tmp_path / "first", trainers=2, rounds=12, sleep_ms=100, more={"stop_requested": stop})
+        in_processes(tmp_path / "first", sync_functions.train_up_to_the_third_average, trainers=2, rounds=4, more={"stop_requested": stop})
     kept, found = tmp_path / "first" / "checkpoint.pt", last_checkpoint(tmp_path / "first")
     assert found is not None
-    assert 2 <= load_checkpoint(kept)["round"] < 12
-    in_processes(tmp_path / "second", trainers=2, rounds=12, more={"resume_from": kept, "time_before_s": found.time_s})
+    assert load_checkpoint(kept)["round"] == 2
+    in_processes(tmp_path / "second", trainers=2, rounds=4, more={"resume_from": kept, "time_before_s": found.time_s})
     assert torch.equal(center_of(tmp_path / "whole"), center_of(tmp_path / "second"))
 
 
-def test_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(tmp_path: Path) -> None:
-    _, sink = in_processes(tmp_path, trainers=2, rounds=3, evaluate_every=1)
+@pytest.mark.processes
+def test_one_start_serves_all_rounds_and_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(tmp_path: Path) -> None:
+    ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=2, rounds=3, evaluate_every=1)
+    for member in ranks.members:
+        assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 3
     found = last_checkpoint(tmp_path)
     assert found is not None
     for rank in (0, 1):
@@ -388,33 +395,6 @@ def test_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("values", "field", "sentence"),
-    [
-        ({"sync": "ddp", "transport": "rpc"}, "transport", "transport must be gloo for sync ddp, which brings its own way of sending, got 'rpc'."),
-        ({"variant": "tutorial", "start_method": "spawn", "sync": "elastic"}, "sync", "sync must be weights for variant tutorial"),
-        ({"variant": "tutorial", "start_method": "spawn", "average_every": 3}, "average_every", "average_every must be 0 for variant tutorial"),
-        ({"variant": "tutorial", "start_method": "spawn", "keep_optimizer": True}, "keep_optimizer", "keep_optimizer must be off for variant tutorial"),
-        ({"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
-        ({"dataset": "digits", "batch_size": 1438}, "batch_size", "batch_size must be at most the 1,437 training samples of digits, got 1438."),
-        ({"elastic_rate": 1.5}, "elastic_rate", "elastic_rate must be at most 1"),
-    ],
-)
-def test_a_broken_rule_is_told_beside_its_field(values: dict[str, Any], field: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        SyncSgdConfig.check(values)
-    assert [problem.field for problem in caught.value.problems] == [field]
-    assert caught.value.problems[0].sentence.startswith(sentence)
-
-
-def test_the_published_preset_is_what_was_published() -> None:
-    config = experiment("sync_sgd").configure("published")
-    assert isinstance(config, SyncSgdConfig)
-    assert (config.dataset, config.trainers, config.rounds, config.batch_size, config.average_every) == ("mnist", 4, 12, 64, 0)
-    assert (config.learning_rate, config.momentum, config.sync, config.keep_optimizer, config.partition) == (0.01, 0.5, "weights", False, "contiguous")
-    assert [number for number in range(1, 13) if config.tests_after(number)] == [4, 8, 12]
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from engine.runtime import fork_server
@@ -11,6 +12,7 @@ from engine.runtime.bells import Bell
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
 from tests import bell_functions as functions
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_rings_are_counted_and_silence_has_an_end() -> None:
@@ -24,12 +26,11 @@ def test_rings_are_counted_and_silence_has_an_end() -> None:
 
 def test_a_ring_wakes_one_of_many_threads() -> None:
     bell, woken = Bell(), list[bool]()
-    threads = [threading.Thread(target=lambda: woken.append(bell.heard(60.0))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: woken.append(bell.heard(PATIENCE_S))) for _ in range(8)]
     for thread in threads:
         thread.start()
     bell.ring(5)
-    while len(woken) < 5:
-        time.sleep(0.01)
+    wait_until(lambda: len(woken) >= 5)
     time.sleep(0.3)
     assert woken == [True] * 5
     bell.ring(3)
@@ -38,6 +39,7 @@ def test_a_ring_wakes_one_of_many_threads() -> None:
     assert woken == [True] * 8 and not bell.heard(0.0)
 
 
+@pytest.mark.processes
 def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
     fork_server.start()
     heard = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
