@@ -110,7 +110,7 @@ def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(
 
 
 @pytest.mark.parametrize("splits", [LONG(1), LONG(2), LONG(3), 4, LONG(8)])
-def test_so_are_those_of_remote_calls_which_leave_none_where_a_plain_optimizer_looks(splits: int, tmp_path: Path) -> None:
+def test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd(splits: int, tmp_path: Path) -> None:
     """The tutorial's official code steps one in each stage, and so trains nothing: gradients lie in the context, not in `.grad`."""
     config = config_of(mode="rpc", splits=splits)
     after, dot_grad = trained(config, tmp_path)

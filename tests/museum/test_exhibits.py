@@ -24,6 +24,8 @@ from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:`TorchScript` support for functional optimizers:DeprecationWarning")
 NAMES = [found.name for found in SIGNS]
+PROCESSES = ("queue_holds_process", "unguarded_counter")
+"""Exhibits that need more than one."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,9 +46,7 @@ def shown(found: Sign, way: str, seed: int = 0) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize(
-    "found", [pytest.param(found, id=found.name, marks=pytest.mark.processes if found.name == "queue_holds_process" else ()) for found in SIGNS]
-)
+@pytest.mark.parametrize("found", [pytest.param(found, id=found.name, marks=pytest.mark.processes if found.name in PROCESSES else ()) for found in SIGNS])
 def test_the_invariant_holds_the_right_way_and_is_broken_the_wrong_way(found: Sign, monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module(found.module)
     invariant: Any = module.invariant
