@@ -35,7 +35,7 @@ settings.load_profile("parallab")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
-ALONE: tuple[str, ...] = ()
+ALONE = ("experiments/test_pipeline_faults.py",)
 """Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
 
 
