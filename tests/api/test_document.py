@@ -19,7 +19,7 @@ from app.routes import routes
 from engine.store import Demand, NewRun
 from tests.api.conftest import Lab
 
-EXAMPLES, MANY = 8, 700
+EXAMPLES, MANY = 4, 700
 """Requests of one operation; MANY of each are more than 10,000."""
 RULES_ELSEWHERE = {
     "GET /runs": ["400"],  # what the filter language allows no schema can say

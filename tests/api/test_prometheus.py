@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,6 +25,7 @@ from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.tally import Tally
 from tests.api.conftest import Lab, Script
 from tests.app.browsing import Client
+from tests.inputs import drawn
 
 Numbers = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -98,8 +98,7 @@ def test_it_takes_a_token_where_the_lab_has_accounts(lab: Lab) -> None:
     assert one(numbers(lab.browser("vera")), "store_up") == 1
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12))
+@drawn(20, 500, steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12))
 def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: list[str]) -> None:
     with Store.open(home) as store, Reader.open(home) as reader:
         store.connection.execute("DELETE FROM runs")

@@ -7,8 +7,9 @@ import pytest
 from engine.home import Home
 from engine.store.records import Status
 from tests.app import labs, quick_pages
+from tests.cheap import cheap_passwords
 
-__all__ = ["quick_pages"]
+__all__ = ["cheap_passwords", "quick_pages"]
 
 
 @pytest.fixture

@@ -1,27 +1,8 @@
-"""Values that nobody means well with, and how many of them a test takes: a few hundred each time, ten thousand in the long tests."""
+"""Values that nobody means well with."""
 
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as some
-
-USUAL, LONG = 200, 10_000
-
-
-def counts(usual: int = USUAL) -> Any:
-    """Return the mark that runs a test with `usual` inputs, and with LONG ones among the long tests."""
-    few, many = pytest.param(usual, marks=pytest.mark.timeout(600)), pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])
-    return pytest.mark.parametrize("count", [few, many])
-
-
-MANY = 1_000
-
-
-def inputs(count: int) -> settings:
-    """Return hypothesis's settings for so many inputs: few are the same ones each time, so that a test fails for a change alone; many are others each time."""
-    return settings(max_examples=count, deadline=None, database=None, derandomize=count < MANY, suppress_health_check=list(HealthCheck))
-
 
 MARKED = (
     *("'", '"', "';--", "' OR 1=1 --", '"; DROP TABLE runs; --', "%", "_", "*", "\\", "\x00", "a\x00b", "\ud800", "\udcff", "\u202e", "\ufeff", "é" * 50),

@@ -10,7 +10,8 @@ from engine.cli import COMMANDS, main
 from engine.home import Home
 from engine.store import Reader
 from tests.app import labs
-from tests.fuzz.hostile import WORDS, counts, inputs
+from tests.fuzz.hostile import WORDS
+from tests.inputs import counts, inputs
 
 LEFT_OUT = {
     "run": "waits for its run; submit takes the same words",
@@ -57,7 +58,7 @@ def test_every_command_is_tried() -> None:
     assert {path[0] for path, _ in ALL} == set(COMMANDS) - set(LEFT_OUT)
 
 
-@counts(100)
+@counts()
 def test_no_words_get_a_traceback_out_of_a_command(home: Home, count: int) -> None:
     labs.fill(home)
     folder = home.path.parent / "given"

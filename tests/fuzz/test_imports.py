@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from engine.store import Store, checks
-from tests.fuzz.hostile import JSON, WORDS, counts, inputs
+from tests.fuzz.hostile import JSON, WORDS
+from tests.inputs import counts, inputs
 from tests.transfer import events
 from tests.transfer.conftest import bundle, ours, theirs  # noqa: F401
 from tests.transfer.test_bundles import changed, refusal
@@ -71,7 +72,7 @@ def mutated(draw: Any, data: bytes) -> bytes:
     return data
 
 
-@counts(60)
+@counts()
 def test_a_bundle_changed_byte_by_byte(bundle: Path, lab: Lab, count: int) -> None:  # noqa: F811
     whole, path = bundle.read_bytes(), bundle.with_name("broken.zip")
 
@@ -102,7 +103,7 @@ def otherwise(held: dict[str, bytes], draw: Any) -> None:
     held[name] = b"\n".join(lines) + b"\n"
 
 
-@counts(80)
+@counts()
 def test_a_bundle_whose_values_are_others_and_whose_checksums_fit(bundle: Path, lab: Lab, count: int) -> None:  # noqa: F811
     @inputs(count)
     @given(data=some.data())
@@ -116,7 +117,7 @@ def test_a_bundle_whose_values_are_others_and_whose_checksums_fit(bundle: Path, 
     holds()
 
 
-@counts(100)
+@counts()
 def test_event_files_changed_with_their_checksums(lab: Lab, tmp_path: Path, count: int) -> None:
     payload = events.event(1_700_000_000.0, 3, events.scalar("train/loss", 0.5) + events.scalar("accuracy", 0.9))
     path = tmp_path / "events.out.tfevents.1.lab"
@@ -134,7 +135,7 @@ def test_event_files_changed_with_their_checksums(lab: Lab, tmp_path: Path, coun
     lab.take(path)
 
 
-@counts(60)
+@counts()
 def test_a_folder_of_mlflow_with_nonsense_in_its_files(lab: Lab, tmp_path: Path, count: int) -> None:
     folder = mlruns(tmp_path)
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -14,7 +14,8 @@ from engine.home import Home
 from tests.app import labs, quick_pages
 from tests.app.browsing import Client
 from tests.app.test_pages import opened
-from tests.fuzz.hostile import MARKED, WORDS, counts, inputs
+from tests.fuzz.hostile import MARKED, WORDS
+from tests.inputs import counts, inputs
 
 __all__ = ["quick_pages"]
 KEYS = (
@@ -46,7 +47,7 @@ ASKED = (
 )
 
 
-@counts(25)
+@counts(20)
 def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("app.person._cookies", dict)  # AppTest has none of its own
     labs.fill(home)
@@ -61,7 +62,7 @@ def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, c
     holds()
 
 
-@counts(100)
+@counts()
 def test_no_address_breaks_a_route(home: Home, count: int) -> None:
     labs.fill(home)
     client = Client()

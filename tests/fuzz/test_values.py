@@ -22,7 +22,8 @@ from engine.sweep import plan
 from engine.sweep_values import read_values
 from engine.terms import Terms
 from tests.app import labs
-from tests.fuzz.hostile import JSON, WORDS, counts, inputs
+from tests.fuzz.hostile import JSON, WORDS
+from tests.inputs import counts, inputs
 
 NAMES = (*EXPERIMENTS, *UNLISTED)
 LONGEST_SENTENCE = 20_000

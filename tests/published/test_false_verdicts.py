@@ -13,8 +13,8 @@ from engine.published.readings import Reading
 from engine.published.rules import Check
 from engine.published.verdict import Verdict, verdict
 
-FEW = 20
-"""Sweeps of a quick look, in which none may be called wrongly; the long tests take twenty times as many, and allow 1 %."""
+FEW, MANY = 5, 400
+"""Sweeps of a quick look, in which none may be called wrongly, and of the long tests, which allow 1 %."""
 KIND: set[Verdict | None] = {"trend only", "set-up assumed", "reproduced"}
 Draw = Callable[[np.random.Generator, str, str, float], float]
 """A number of a run: drawn for its name, its line and x."""
@@ -79,7 +79,7 @@ def called(found: Figure, size: Size, readings: dict[str, list[Reading]]) -> Ver
 @EACH
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("draw", [guessing, equal, nothing_to_speak_of, reversed_effect])
-@pytest.mark.parametrize("sweeps", [FEW, pytest.param(20 * FEW, marks=pytest.mark.long)])
+@pytest.mark.parametrize("sweeps", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 def test_wrong_and_trivial_runs_are_said_to_follow_the_source_in_at_most_a_hundredth_of_sweeps(found: Figure, size: Size, draw: Draw, sweeps: int) -> None:
     rng = np.random.default_rng(7)
     kind = sum(called(found, size, sweep(found, size, draw, rng)) in KIND for _ in range(sweeps))

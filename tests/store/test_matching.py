@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from engine.errors import EngineError
@@ -17,6 +16,7 @@ from engine.filter import read_filter
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, Reader, Store
+from tests.inputs import drawn
 from tests.store.conftest import WORKER
 
 RUNS = 60
@@ -188,8 +188,7 @@ def joined(parts: some.SearchStrategy[Condition]) -> some.SearchStrategy[Conditi
 conditions = some.recursive(some.one_of(numbers(), texts(), others()), joined, max_leaves=6)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(condition=conditions)
+@drawn(100, condition=conditions)
 def test_sql_finds_what_python_finds(lab: tuple[Reader, list[Mirror]], condition: Condition) -> None:
     reader, mirrors = lab
     text, means = condition
@@ -200,8 +199,7 @@ def test_sql_finds_what_python_finds(lab: tuple[Reader, list[Mirror]], condition
     assert sorted(run_id for group in reader.groups(matching=found) for run_id in group.run_ids) == sorted(expected)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
+@drawn(
     text=some.text(max_size=60)
     | some.sampled_from(["'; DROP TABLE runs; --", 'name == "\'; DROP TABLE runs; --"', 'name contains "%\' OR 1=1 --"', '"_" in name'])
 )

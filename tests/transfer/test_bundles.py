@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from engine.cli.show import in_full
@@ -20,6 +19,7 @@ from engine.store import Demand, Reader, Store, checks
 from engine.transfer import archives
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
+from tests.inputs import drawn
 
 OF_ITS_STORE = {
     "id",
@@ -281,8 +281,7 @@ def refusal(store: Store, path: Path) -> str | None:
     return None
 
 
-@given(cut=some.integers(0, 100_000), byte=some.integers(0, 255))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(cut=some.integers(0, 100_000), byte=some.integers(0, 255))
 def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(bundle: Path, ours: Store, cut: int, byte: int) -> None:
     data = bytearray(bundle.read_bytes())
     at = cut % len(data)

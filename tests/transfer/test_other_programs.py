@@ -4,13 +4,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from engine.errors import ImportRefused
 from engine.store import Reader, Store
 from engine.transfer.incoming import import_path
 from engine.transfer.tfrecord import masked_checksum
+from tests.inputs import drawn
 from tests.transfer import events
 from tests.transfer.test_bundles import counts, refusal
 
@@ -59,8 +59,7 @@ def test_a_file_cut_off_at_its_end_is_read_up_to_there_and_says_so(ours: Store, 
         assert [len(series.ids) for series in reader.series(arrived.ids[0], ["accuracy", "loss/train"])] == [4, 5]
 
 
-@given(at=some.integers(0, 5_000), bit=some.integers(0, 7))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(at=some.integers(0, 5_000), bit=some.integers(0, 7))
 def test_any_flipped_bit_of_an_event_file_is_found(ours: Store, tmp_path: Path, at: int, bit: int) -> None:
     path = events.write(tmp_path / "events.out.tfevents.1")
     data = bytearray(path.read_bytes())
@@ -159,8 +158,7 @@ def test_links_in_a_folder_are_not_followed(ours: Store, tmp_path: Path) -> None
     assert dict(ours.run(run_id).config) == {"learning_rate": "0.1"}
 
 
-@given(some.binary(max_size=200))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(data=some.binary(max_size=200))
 def test_no_bytes_in_any_of_its_files_get_past_a_sentence(ours: Store, tmp_path: Path, data: bytes) -> None:
     folder = mlruns(tmp_path)
     for name in ("meta.yaml", "metrics/train/loss", "params/learning_rate"):

@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as some
 from pyarrow import parquet
 
 from engine.transfer.tables import FORMULA, Table, as_csv, as_json, as_parquet
+from tests.inputs import drawn
 
 TABLE = Table.of(["run", "name", "loss", "tags", "loss"], [[1, "=1+1", 0.5, ["a", "b"], math.nan], [2, None, None, [], -math.inf]])
 
@@ -45,7 +45,7 @@ def test_parquet_keeps_kinds_and_what_is_not_there() -> None:
 CELLS = some.one_of(some.none(), some.booleans(), some.integers(), some.floats(), some.text(), some.lists(some.text(), max_size=2))
 
 
-@given(some.lists(some.lists(CELLS, min_size=3, max_size=3), max_size=5), some.lists(some.text(), min_size=3, max_size=3))
+@drawn(rows=some.lists(some.lists(CELLS, min_size=3, max_size=3), max_size=5), names=some.lists(some.text(), min_size=3, max_size=3))
 def test_any_table_becomes_any_kind_of_file(rows: list[list[Any]], names: list[str]) -> None:
     table = Table.of(names, rows)
     assert len(json.loads(as_json(table))) == len(rows)
@@ -54,7 +54,7 @@ def test_any_table_becomes_any_kind_of_file(rows: list[list[Any]], names: list[s
     assert len(read) == len(rows) + 1
 
 
-@given(some.text(max_size=8))
+@drawn(text=some.text(max_size=8))
 def test_no_text_begins_like_a_formula_in_csv(text: str) -> None:
     (_, [cell]) = csv.reader(io.StringIO(as_csv(Table(("text",), [[f"{text}x"]])).decode(), newline=""))
     assert not cell.startswith(FORMULA)
