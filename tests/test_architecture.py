@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from engine.config import Config, bound_of, choices_of
 from engine.home import ROOT, Home
 from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
+from tests.waiting import PATIENCE_S
 
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
@@ -103,18 +104,12 @@ def is_method(module: str) -> bool:
 # ---- direction -----------------------------------------------------------------------------------------------------
 
 
-def test_imports_point_from_pages_to_app_to_engine() -> None:
+def test_imports_point_one_way_and_each_layer_alone_speaks_sql_or_imports_torch() -> None:
     assert not {module: found for module in within(modules(), "engine") if (found := within(imports(module), "app", "pages", "streamlit"))}
     assert not {module: found for module in within(modules(), "app") if (found := within(imports(module), "pages"))}
     assert not {module: found for module in within(modules(), "pages") if (found := within(imports(module), "pages"))}
-
-
-def test_only_the_store_speaks_sql() -> None:
     others = set(modules()) - set(within(modules(), "engine.store"))
     assert not {module: found for module in others if (found := SQL & imports(module))}
-
-
-def test_only_data_runtime_and_methods_import_torch() -> None:
     allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl", "engine.museum.exhibits"), *filter(is_method, modules())}
     assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
 
@@ -128,29 +123,28 @@ def test_a_method_sees_only_what_it_is_made_of() -> None:
         assert not strangers, f"{module} imports {sorted(strangers)}"
 
 
-def test_the_search_for_torch_finds_it_where_it_is() -> None:
+def test_no_import_leads_to_torch_from_where_it_is_not_wanted() -> None:
+    starts = [*within(modules(), "app", "pages", "engine.cli", "engine.__main__"), *TORCH_FREE]
+    assert not [" -> ".join(way) for start in starts if start in modules() and (way := way_to(start, TORCH))]
     assert way_to("engine.worker", {"torch"})[-1] == "torch"
 
 
-def test_no_import_leads_from_pages_or_command_line_to_torch() -> None:
-    starts = [*within(modules(), "app", "pages", "engine.cli", "engine.__main__"), *TORCH_FREE]
-    assert not [" -> ".join(way) for start in starts if start in modules() and (way := way_to(start, TORCH))]
-
-
+@pytest.mark.processes
 def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
     program = (
         f"import importlib, sys\nfor name in {TORCH_FREE}: importlib.import_module(name)\nprint([n for n in ('torch', 'torchvision') if n in sys.modules])"
     )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
 
 
+@pytest.mark.processes
 def test_a_command_that_looks_something_up_loads_nothing_that_takes_long(home: Home) -> None:
     program = (
         "import sys\nfrom engine.cli import main\ntry: main(['list'])\nexcept SystemExit: pass\n"
         "print([n for n in ('torch', 'pandas', 'scipy', 'httpx', 'streamlit', 'plotly') if n in sys.modules])"
     )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "[]"), ended.stderr
 
 
@@ -179,7 +173,7 @@ def test_every_experiment_folder_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_is_complete(name: str) -> None:
+def test_an_experiment_is_complete_with_presets_and_docs_of_every_field(name: str) -> None:
     found = experiment(name)
     assert found.name == name
     assert found.sentence.endswith(".")
@@ -189,11 +183,9 @@ def test_an_experiment_is_complete(name: str) -> None:
     assert found.source
     assert issubclass(found.config, Config)
     assert (ROOT / "docs" / "experiments" / f"{name}.md").is_file()
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_preset_is_a_valid_config_with_a_sentence(name: str) -> None:
-    found = experiment(name)
+    page = (ROOT / "docs" / "experiments" / f"{name}.md").read_text()
+    own = set(experiment(name).config.model_fields) - set(Config.model_fields)
+    assert not [field for field in sorted(own) if f"`{field}`" not in page]
     for preset in found.presets.values():
         assert preset.sentence.endswith(".")
     assert [found.configure(preset).roles for preset in found.presets]
@@ -206,23 +198,13 @@ def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
     assert defined == {"run"}
 
 
-def test_every_field_says_what_it_is() -> None:
+def test_every_field_says_what_it_is_and_every_number_has_bounds() -> None:
     assert not [f"{name}.{field}" for name, field, info in fields() if not (info.description or "").strip().endswith((".", "?"))]
-
-
-def test_every_number_has_bounds() -> None:
     numeric = [(name, field, info) for name, field, info in fields() if re.search(r"\b(int|float)\b", str(info.annotation)) and not choices_of(info)]
     assert numeric
     for name, field, info in numeric:
         assert bound_of(info, "ge") is not None or bound_of(info, "gt") is not None, f"{name}.{field} has no lower bound"
         assert bound_of(info, "le") is not None or bound_of(info, "lt") is not None, f"{name}.{field} has no upper bound"
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_docs_page_names_every_field_of_its_own(name: str) -> None:
-    page = (ROOT / "docs" / "experiments" / f"{name}.md").read_text()
-    own = set(experiment(name).config.model_fields) - set(Config.model_fields)
-    assert not [field for field in sorted(own) if f"`{field}`" not in page]
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
@@ -238,20 +220,15 @@ def texts() -> Iterator[tuple[Path, str]]:
             continue
 
 
-def test_no_file_names_a_folder_of_one_machine() -> None:
+@pytest.mark.processes
+def test_no_file_names_one_machine_and_the_readme_lists_every_package() -> None:
     pattern = re.compile(r"(?<![\w.}])/(?:" + "|".join(("root", "work", "home", "Users")) + r")/\w")
     assert not [f"{path}: {found.group()}" for path, text in texts() if (found := pattern.search(text))]
-
-
-def test_no_module_is_named_by_a_word_for_anything() -> None:
-    assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
-
-
-def test_the_layout_in_the_readme_lists_every_package_and_no_other() -> None:
     layout = (ROOT / "README.md").read_text().partition("## Layout\n")[2].partition("\n[")[0]
     listed = set(re.findall(r"^ {6}(\w+)/", layout, re.M))
     assert listed == {path.parent.name for path in (ROOT / "engine").glob("*/__init__.py")}
     assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"} - {"shared"}
+    assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
 
 
 # ---- charts --------------------------------------------------------------------------------------------------------
@@ -266,13 +243,10 @@ def foreign_charts(text: str) -> list[str]:
     return [f"{each.lineno}: {ast.unparse(each)}" for each in called if each.attr.endswith("_chart") or each.attr in OFFERS_AN_UPLOAD]
 
 
-def test_no_page_draws_a_chart_that_offers_to_upload_itself() -> None:
+def test_no_module_or_chart_is_of_the_wrong_kind() -> None:
     for call in ("st.line_chart(x)", "with a: b.plotly_chart(f)", "st.map(y)", "f.write_html('z')"):
         assert foreign_charts(call)
     assert not {name: found for name, path in modules().items() if (found := foreign_charts(path.read_text()))}
-
-
-def test_one_script_draws_every_chart_with_one_config() -> None:
     texts = {path.name: path.read_text() for path in (ROOT / "app" / "browser").glob("*.js")}
     assert [name for name, text in texts.items() if re.search(r"Plotly\??\.(react|newPlot|plot)\(", text)] == ["plot.js"]
     assert "showSendToCloud: false" in texts["plot.js"]

@@ -7,25 +7,19 @@ from engine.home import Home
 from engine.limits import Limits, limits, set_limits
 
 
-def test_limits_are_kept_in_the_home_and_none_at_first(home: Home) -> None:
+def test_limits_are_kept_in_the_home_by_person_and_of_older_versions(home: Home) -> None:
     assert limits(home) == Limits(None)
     set_limits(home, Limits(3))
     assert limits(home) == Limits(3)
     assert [path.name for path in home.path.iterdir()] == ["limits.json"]
     set_limits(home, Limits())
     assert limits(home) == Limits(None)
-
-
-def test_what_is_otherwise_for_a_person_is_theirs_alone(home: Home) -> None:
     found = Limits(4, 10, max_disk_gb=2.5).changed({"max_queued_per_person": None, "max_running_per_person": 9}, "ada")
     assert (found.of("ada"), found.of("bea")) == (Limits(9, None, max_disk_gb=2.5), Limits(4, 10, max_disk_gb=2.5))
     set_limits(home, found)
     assert limits(home) == found
     assert found.changed({}, "ada", frozenset({"max_queued_per_person"})).of("ada") == Limits(9, 10, max_disk_gb=2.5)
     assert found.changed({}, "ada", frozenset({"max_queued_per_person", "max_running_per_person"})).people == {}
-
-
-def test_a_file_of_an_older_version_still_holds(home: Home) -> None:
     home.limits.write_text('{"max_running_per_person": 4}\n')
     assert limits(home) == Limits(4)
     home.limits.write_text('{"max_running_per_person": null}\n')

@@ -44,37 +44,22 @@ def mixed(home: Home) -> list[RunRow]:
         return reader.some(ids)
 
 
-def test_a_mixture_is_named_with_its_runs(mixed: list[RunRow]) -> None:
+def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[RunRow], home: Home) -> None:
     assert "(seeding 1: run 1; seeding 2: runs 2, 3)" in mixture(mixed)
     assert mixture(mixed[1:]) == mixture(()) == ""
-
-
-def test_groups_of_compare_hold_runs_of_one_rule(mixed: list[RunRow]) -> None:
     assert [(group.name, [run.id for run in group.runs]) for group in groups_of(mixed, ["trainers"])] == [
         ("trainers 2, seeding 1", [1]),
         ("trainers 2, seeding 2", [2, 3]),
     ]
     assert [group.name for group in groups_of(mixed[1:], ["trainers"])] == ["trainers 2"]
     assert "seeding 1" in names(mixed)[1]
-
-
-def test_rows_of_the_results_table_say_that_they_differ_in_the_rule(mixed: list[RunRow]) -> None:
     assert differing(run_lines(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
     assert differing(run_lines(mixed[1:])) == ["", ""]
-
-
-def test_a_filter_can_ask_for_the_rule(home: Home, mixed: list[RunRow]) -> None:
     with Reader.open(home) as reader:
         assert [run.id for run in reader.runs(matching=read_filter("seeding == 1"))] == [1]
-
-
-def test_a_runs_page_names_an_older_rule(home: Home, mixed: list[RunRow]) -> None:
     with Reader.open(home) as reader:
         assert "rule 1 (this version: 2)" in facts_of(reader.run(mixed[0].id))
         assert "Seeding" not in facts_of(reader.run(mixed[1].id))
-
-
-def test_no_law_is_fitted_to_a_mixture(home: Home, mixed: list[RunRow]) -> None:
     assert [each for each in study(mixed, {}, "trainers").obstacles if "seeding 1: run 1" in each]
 
 
@@ -88,17 +73,12 @@ def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
     assert f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out." in " ".join(told.cautions)
 
 
-def test_a_figure_of_a_mixture_has_no_verdict(home: Home) -> None:
+def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home: Home) -> None:
     sweep_id, runs = figure_labs.pipeline(home, lambda splits: 10.0 / splits)
     drew_by_1(home, runs[0].id)
     with Reader.open(home) as reader:
         evidence = judge(reader, figure("pipeline_as_run"), reader.sweep(sweep_id)).evidence
     assert any(f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.") for each in evidence.obstacles)
-
-
-def test_a_sweep_of_an_older_rule_says_so_and_is_not_extended(home: Home) -> None:
-    sweep_id, runs = figure_labs.pipeline(home, lambda splits: 10.0 / splits)
-    drew_by_1(home, runs[0].id)
     with pytest.raises(ConfigError, match=r"drew random numbers by rule 1 \(seeding\), and new ones draw by rule 2\. Launch another sweep"):
         extend_sweep(home, sweep_id, {}, seeds=1, owner="Ada")
     page = opened("sweep", {"sweep": str(sweep_id)})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.duel.launching import launch_duel
-from engine.errors import ConfigError, DeviceError, UnknownName
+from engine.errors import ConfigError, DeviceError, NoSuchSweep, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
@@ -13,6 +13,8 @@ from engine.launch import launch, retry
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Reader, Store
 from engine.sweep import launch_sweep, plan
+from engine.sweep_change import extend_sweep
+from engine.sweep_draw import Draw, Range, read_range, usual_range
 from engine.sweep_values import MOST_RUNS, read_values, usual_values
 from tests.app.duel_labs import duel_of
 
@@ -66,36 +68,24 @@ def test_what_is_wrong_with_a_value_is_a_sentence_that_names_field_value_and_rul
     assert {problem.field for problem in error.value.problems} == {field}
 
 
-def test_every_wrong_value_has_its_sentence() -> None:
-    with pytest.raises(ConfigError) as error:
-        read_values(PipelineConfig, "splits", "0, x, 2, 2")
-    assert len(error.value.problems) == 3
-
-
-def test_a_combination_is_checked_by_the_rules_of_one_run_and_named() -> None:
+def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None:
     with pytest.raises(ConfigError) as error:
         plan("pipeline", {"batch_size": 32}, {"splits": [1, 3, 64], "mode": ["gpipe", "torch_pipelining"]})
     first, second, third = error.value.problems
     assert first.sentence.startswith("With splits 3, mode torch_pipelining: splits must divide batch_size (32)")
     assert second.sentence.startswith("With splits 64, mode gpipe: splits must be at most batch_size (32), got 64")
     assert third.sentence.startswith("With splits 64, mode torch_pipelining: splits must be at most")
-
-
-def test_of_many_broken_combinations_three_are_told_and_the_rest_counted() -> None:
     with pytest.raises(ConfigError) as error:
         plan("pipeline", {"batch_size": 4}, {"splits": range(1, 11)})
     assert [problem.sentence[:14] for problem in error.value.problems] == ["With splits 5:", "With splits 6:", "With splits 7:", "So do 3 more o"]
-
-
-def test_what_all_combinations_break_alike_is_said_once() -> None:
     with pytest.raises(ConfigError) as error:
         plan("hogwild", {"learning_rate": 99}, {"trainers": [1, 2]})
     assert str(error.value) == "learning_rate must be at most 10.0, got 99."
-
-
-def test_a_value_that_only_the_base_breaks_is_cured_by_varying_it() -> None:
     planned = plan("pipeline", {"splits": 9999}, {"splits": [1, 2]})
     assert [cell.config.splits for cell in planned.cells] == [1, 2]  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError) as error:
+        read_values(PipelineConfig, "splits", "0, x, 2, 2")
+    assert len(error.value.problems) == 3
 
 
 @pytest.mark.parametrize(
@@ -115,7 +105,7 @@ def test_a_grid_that_can_not_be_is_a_sentence(grid: dict[str, Any], seeds: int, 
     assert sentence in str(error.value)
 
 
-def test_seeds_are_outermost_and_what_is_compared_runs_side_by_side() -> None:
+def test_as_many_runs_as_allowed_are_planned_seeds_outermost() -> None:
     planned = plan("pipeline", {"seed": "5"}, {"splits": ["1", "2"], "mode": ["gpipe", "1f1b"]}, 2)
     assert [(cell.config.seed, cell.config.splits, cell.config.mode) for cell in planned.cells] == [  # type: ignore[attr-defined]
         *((5, 1, "gpipe"), (5, 1, "1f1b"), (5, 2, "gpipe"), (5, 2, "1f1b")),
@@ -123,9 +113,6 @@ def test_seeds_are_outermost_and_what_is_compared_runs_side_by_side() -> None:
     ]
     assert planned.grid == {"splits": (1, 2), "mode": ("gpipe", "1f1b"), "seed": (5, 6)}
     assert planned.cells[3].name == "splits 2, mode 1f1b, seed 5"
-
-
-def test_as_many_runs_as_are_allowed_are_planned() -> None:
     assert len(plan("pipeline", {"batch_size": 64}, {"splits": range(1, 51)}, 10).cells) == MOST_RUNS
 
 
@@ -175,12 +162,9 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
     assert {len(name) for name in of_sweep} == {200}
 
 
-def test_an_owner_whose_name_is_too_long_is_no_one_elses_shortened(home: Home) -> None:
+def test_long_owners_are_refused_and_long_names_kept(home: Home) -> None:
     with pytest.raises(ConfigError, match="owner must have at most 60 characters, got 61"):
         launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="a" * 61)
-
-
-def test_a_repeated_run_keeps_a_long_name(home: Home) -> None:
     run_id = launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="Ada")
     with Store.open(home) as store:
         store.rename(run_id, "x" * 200, by="Ada")
@@ -204,3 +188,133 @@ def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkey
             launch_sweep(home, case["name"], {}, case["grid"], owner=case.get("owner", "Ada"), preset=case.get("preset"))
     with Reader.open(home) as reader:
         assert (reader.count(), reader.count_sweeps()) == (0, 0)
+
+
+def launched(home: Home) -> int:
+    settings = dict(experiment("hogwild").preset("quick").settings) | {"epochs": 3}
+    return launch_sweep(home, "hogwild", settings, {"trainers": [1, 2], "lock": [False, True]}, owner="Ada", title="speed")
+
+
+def cells(home: Home, sweep_id: int) -> list[tuple[Any, ...]]:
+    with Reader.open(home) as reader:
+        return [(run.config["trainers"], run.config["lock"], run.config["seed"]) for run in reader.sweep_runs(sweep_id)]
+
+
+def test_more_values_and_more_seeds_are_new_cells_with_the_old_settings(home: Home) -> None:
+    sweep_id = launched(home)
+    assert extend_sweep(home, sweep_id, {"trainers": [4]}, owner="Grace") == [5, 6]
+    assert cells(home, sweep_id)[4:] == [(4, False, 0), (4, True, 0)]
+    assert len(extend_sweep(home, sweep_id, {}, seeds=1, owner="Grace")) == 6
+    assert {seed for *_, seed in cells(home, sweep_id)[6:]} == {1}
+    with Reader.open(home) as reader:
+        sweep, last = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)[-1]
+    assert sweep.grid == {"trainers": (1, 2, 4), "lock": (False, True), "seed": (0, 1)}
+    assert (last.config["epochs"], last.name, last.owner) == (3, "speed: trainers 4, lock true, seed 1", "Grace")
+
+
+@pytest.mark.parametrize(
+    ("more", "counts", "sentence"),
+    [
+        ({}, {}, "Say what to add"),
+        ({"epochs": [4]}, {}, "does not vary epochs; it varies trainers and lock."),
+        ({"trainers": [2]}, {}, "trainers has the value 2 twice."),
+        ({"trainers": [99]}, {}, "trainers must be at most 64"),
+        ({}, {"draws": 2}, "is a grid, so it takes more values and more seeds, but no draws."),
+        ({}, {"seeds": -1}, "seeds must be at least 0, got -1."),
+        ({}, {"seeds": 200}, "A sweep may have at most 500 runs"),
+    ],
+)
+def test_what_can_not_be_added_is_a_sentence_and_queues_nothing(home: Home, more: dict[str, Any], counts: dict[str, int], sentence: str) -> None:
+    sweep_id = launched(home)
+    with pytest.raises(ConfigError) as error:
+        extend_sweep(home, sweep_id, more, **counts, owner="Ada")
+    assert sentence in str(error.value)
+    assert len(cells(home, sweep_id)) == 4
+
+
+def drawn(count: int, seed: int = 0, base: dict[str, Any] | None = None, **over: str) -> list[dict[str, Any]]:
+    planned = plan("pipeline", base or {"batch_size": 64}, {}, draw=Draw(count, seed, over))
+    return [{field: cell.values[field] for field in over} for cell in planned.cells]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "found"),
+    [
+        ("learning_rate", "0.001..0.1", Range(0.001, 0.1, False, False)),
+        ("learning_rate", " log:1e-3 .. .1", Range(0.001, 0.1, True, False)),
+        ("splits", "1..16", Range(1, 16, False, True)),
+        ("splits", "log:1..64", Range(1, 64, True, True)),
+        ("splits", "1, 2, 4", None),
+        ("splits", "1..3, 8", None),
+        ("mode", "gpipe, 1f1b", None),
+        ("cut", "1..2", None),
+    ],
+)
+def test_a_range_is_told_from_a_list(field: str, text: str, found: Range | None) -> None:
+    assert read_range(PipelineConfig, field, text) == found
+
+
+@pytest.mark.parametrize(
+    ("over", "sentence"),
+    [
+        ({"splits": "8..1"}, "splits: a range counts up, such as 1..8, got '8..1'."),
+        ({"splits": "0..4"}, "splits must be at least 1 (allowed: 1 to 10000), got '0'."),
+        ({"splits": "1.5..4"}, "splits must be a whole number"),
+        ({"mode": "log:gpipe"}, "mode: a range over factors is written mode=log:0.001..0.1"),
+        ({"momentum": "log:0..0.9"}, "momentum: a range over factors starts above 0, got 'log:0..0.9'."),
+        ({"seed": "1..9"}, "seed can't be varied as a field"),
+        ({"split": "1..9"}, "Did you mean 'splits'?"),
+        ({}, "A random draw is over 1 to 6 fields, got none."),
+    ],
+)
+def test_what_is_wrong_with_a_range_is_a_sentence(over: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        plan("pipeline", {"batch_size": 64}, {}, draw=Draw(3, 0, over))
+    assert sentence in str(error.value)
+
+
+def test_draws_repeat_spread_differ_and_have_a_size() -> None:
+    over = {"learning_rate": "log:0.001..0.1", "mode": "gpipe, 1f1b"}
+    assert drawn(5, **over) == drawn(9, **over)[:5]
+    assert drawn(5, **over) != drawn(5, seed=1, **over)
+    rates = [each["learning_rate"] for each in drawn(200, learning_rate="log:0.001..0.1")]
+    assert min(rates) >= 0.001 and max(rates) <= 0.1
+    assert 70 < sum(rate < 0.01 for rate in rates) < 130, "half of the factors lie below the geometric middle"
+    assert all(rate == float(f"{rate:.3g}") for rate in rates)
+    assert {each["splits"] for each in drawn(6, splits="1..6")} == {1, 2, 3, 4, 5, 6}
+    found = drawn(8, base={"batch_size": 8}, splits="1..64")
+    assert sorted(each["splits"] for each in found) == [1, 2, 3, 4, 5, 6, 7, 8]
+    with pytest.raises(ConfigError, match="9 combinations are to be drawn, but there are only 8 different combinations"):
+        drawn(9, base={"batch_size": 8}, splits="1..64")
+    with pytest.raises(ConfigError, match="splits must be at most batch_size"):
+        drawn(1, base={"batch_size": 8}, splits="60..64")
+    with pytest.raises(ConfigError, match="at most 500 runs, got 300 x 2 = 600"):
+        plan("pipeline", {}, {}, 2, draw=Draw(300, 0, {"learning_rate": "0.001..0.1"}))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_usual_range_of_every_number_can_be_drawn_from(name: str) -> None:
+    found = experiment(name)
+    base = found.configure("quick").model_dump()
+    for field in set(found.config.model_fields) - {"seed"}:
+        if text := usual_range(found.config, field, base[field]):
+            assert read_range(found.config, field, text), (field, text)
+    assert usual_range(found.config, "learning_rate", 0.01).startswith("log:")
+
+
+def test_a_drawn_or_missing_sweep_is_told_and_takes_more(home: Home) -> None:
+    draw = Draw(4, 3, {"learning_rate": "log:0.001..0.1"})
+    sweep_id = launch_sweep(home, "hogwild", experiment("hogwild").preset("quick").settings, {}, 2, owner="Ada", draw=draw)
+    assert extend_sweep(home, sweep_id, {}, draws=2, owner="Ada") == [9, 10, 11, 12]
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    assert sweep.draw == {"count": 6, "seed": 3, "over": {"learning_rate": "log:0.001..0.1"}}
+    rates = [run.config["learning_rate"] for run in runs]
+    assert rates[:4] == rates[4:8]
+    assert (rates[8:10], len(set(rates))) == (rates[10:12], 6)
+    assert sweep.grid["learning_rate"] == tuple(sorted(set(rates)))
+    HogwildConfig.check(runs[-1].config)
+    with pytest.raises(ConfigError, match="was drawn at random, so it takes more draws and more seeds, but no values"):
+        extend_sweep(home, sweep_id, {"learning_rate": [0.5]}, owner="Ada")
+    with pytest.raises(NoSuchSweep):
+        extend_sweep(home, 7, {}, seeds=1, owner="Ada")

@@ -1,6 +1,6 @@
 """The one confidence interval of every page, verdict and report: of the mean, interquartile mean or median over seeds. Pure, torch-free.
 
-Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results (tests/analysis/test_confidence.py):
+Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results (tests/analysis/test_intervals.py):
 
 - the mean of 3 to 9 values: Student's t;
 - the mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of Hesterberg (2015), without which it

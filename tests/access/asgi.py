@@ -10,6 +10,7 @@ import httpx
 from starlette.types import ASGIApp, Message
 
 from tests.app.browsing import BASE
+from tests.waiting import PATIENCE_S
 
 NONE: Mapping[str, str] = {}
 
@@ -34,7 +35,7 @@ class Socket:
 
     async def _say(self, text: str) -> str:
         await self._heard.put({"type": "websocket.receive", "text": text})
-        answer = await asyncio.wait_for(self._said.get(), 60)
+        answer = await asyncio.wait_for(self._said.get(), PATIENCE_S)
         if answer["type"] == "websocket.close":
             raise Ended(answer["code"])
         return str(answer["text"])
@@ -84,14 +85,14 @@ class Browser:
         async def open_() -> "asyncio.Task[None]":
             heard.put_nowait({"type": "websocket.connect"})
             task = asyncio.ensure_future(self.app(scope, heard.get, said.put))
-            first = await asyncio.wait_for(said.get(), 60)
+            first = await asyncio.wait_for(said.get(), PATIENCE_S)
             if first["type"] == "websocket.close":
                 raise Ended(first["code"])
             return task  # type: ignore[return-value]
 
         async def close(task: "asyncio.Task[None]") -> None:
             heard.put_nowait({"type": "websocket.disconnect", "code": 1000})
-            await asyncio.wait_for(task, 60)
+            await asyncio.wait_for(task, PATIENCE_S)
 
         task = self._runner.run(open_())
         try:

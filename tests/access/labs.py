@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from engine.home import ROOT, Home
-from tests.browser.conftest import PATIENCE_S, Console, free_port, wait_until
+from tests.browser.conftest import Console, free_port
+from tests.waiting import PATIENCE_S, wait_until
 
 GROUPS = """
 [parallab.roles]
@@ -39,7 +40,7 @@ class Provider:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        wait_until(self._answers, PATIENCE_S, "the provider answers")
+        wait_until(self._answers, "the provider answers")
 
     def knows(self, subject: str, *groups: str, name: str = "", email: str = "", verified: bool = True) -> None:
         """Let the provider know somebody, or know them anew."""

@@ -21,6 +21,7 @@ from engine.upkeep.backups import back_up
 from engine.upkeep.restoring import restore
 from tests.access.test_gate import BROKEN
 from tests.app.browsing import Client
+from tests.waiting import PATIENCE_S
 
 CRASHES = """
 import os, sys
@@ -53,8 +54,9 @@ print(dies_at)
 """
 
 
+@pytest.mark.processes
 def test_a_crash_at_any_statement_of_the_first_account_leaves_no_account_without_its_mark(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", CRASHES, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    ended = subprocess.run([sys.executable, "-c", CRASHES, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == 0, ended.stderr
     statements = int(ended.stdout)
     assert 3 < statements < 99
@@ -107,19 +109,16 @@ def test_a_store_that_lost_its_accounts_takes_no_command_but_those_that_bring_th
         assert (store.standing("ada").role, store.standing("mallory").role) == ("admin", None)
 
 
-def test_a_restore_brings_the_accounts_back(lost: Home) -> None:
-    restore(lost, next(lost.backups.glob("*.db")), by="ada")
-    assert _has_people(lost)
-    assert Client().get("/api/token").status_code == 401
-
-
-def test_the_command_line_and_the_doctor_name_the_loss_and_the_cure(lost: Home) -> None:
+def test_a_restore_brings_the_accounts_back_and_the_doctor_names_the_cure(lost: Home) -> None:
     found = examine_store(lost)
     assert (found.state, found.sentence) == ("fail", LOST)
     assert _parallab("users", "list") == (NO_STORE, f"{LOST}\n")
     assert _parallab("star", "1", "--owner", "ada") == (BAD_INPUT, f"{LOST}\n")
     assert _parallab("users", "add", "ada", "--role", "admin", "--email", "ada@lab.org", "--no-password")[0] == 0
     assert "ada@lab.org" in _parallab("users", "list")[1]
+    restore(lost, next(lost.backups.glob("*.db")), by="ada")
+    assert _has_people(lost)
+    assert Client().get("/api/token").status_code == 401
 
 
 def _parallab(*words: str) -> tuple[int, str]:

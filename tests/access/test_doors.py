@@ -25,7 +25,8 @@ from engine.upkeep.backups import back_up
 from engine.upkeep.restoring import restore
 from tests.access.people import PASSWORD, settle
 from tests.app import small_labs
-from tests.browser.conftest import PATIENCE_S, Console
+from tests.browser.conftest import Console
+from tests.waiting import PATIENCE_S
 
 ROUTES = """
 import json
@@ -57,6 +58,8 @@ ODD: tuple[Callable[[str], str], ...] = (
     lambda path: path[1:],
 )
 """Ways to write a path that some servers take for another one."""
+
+pytestmark = pytest.mark.processes
 
 
 @dataclass
@@ -105,7 +108,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 @pytest.fixture(scope="module")
 def routes() -> list[tuple[str, str, list[str]]]:
     """Return every route of the console, Streamlit's among them: kind, path, methods."""
-    told = subprocess.run([sys.executable, "-c", ROUTES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", ROUTES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     return [(kind, path, methods) for kind, path, methods in json.loads(told.stdout.splitlines()[-1])]
 
 

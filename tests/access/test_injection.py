@@ -105,10 +105,9 @@ def is_number(text: str) -> bool:
     return True
 
 
-def test_no_cell_of_any_table_begins_like_a_formula(home: Home, parallab: Parallab) -> None:  # noqa: F811
+def test_no_cell_of_any_table_begins_like_a_formula(home: Home, parallab: Parallab, reader: Reader) -> None:  # noqa: F811
     run_id = formula_lab(home)
-    with Reader.open(home) as reader:
-        tables = [points_table(reader, [run_id]), settings_of(reader.run(run_id)), runs_table([reader.entry(run_id)])]
+    tables = [points_table(reader, [run_id]), settings_of(reader.run(run_id)), runs_table([reader.entry(run_id)])]
     made = [as_csv(table).decode() for table in tables]
     path = home.path.parent / "points.csv"
     parallab("export", str(run_id), "--format", "csv", "--out", str(path))

@@ -242,18 +242,19 @@ def test_what_an_admin_made_pass_others_is_not_made_more_of_by_its_owner(lab: La
             assert act(by="ada")
 
 
-def test_no_method_that_people_can_call_is_without_a_rule() -> None:
-    named = {name for name, method in inspect.getmembers(Store, inspect.isfunction) if {"by", "owner"} & set(inspect.signature(method).parameters)}
-    public = {name for name in named if not name.startswith("_")}
-    assert {name for name in public if not hasattr(getattr(Store, name), "command_name")} == NO_COMMANDS
-    assert set(GIVEN) == set(COMMANDS)
-
-
-def test_a_lab_without_accounts_lets_everyone_do_everything_and_keeps_that(home: Home) -> None:
+def test_the_first_person_and_the_last_one_left_are_admins(home: Home) -> None:
     with Store.open(home) as store:
         run_id = store.add_run("hogwild", {}, owner="mia", demand=SIZE)
         store.request_cancel(run_id, by="somebody else")
         assert [(each.who, each.role, each.command) for each in _audit(home)] == [("somebody else", "anyone", "cancel"), ("mia", "anyone", "launch")]
+    with Store.open(home) as store:
+        with pytest.raises(ConfigError, match="has to be an admin"):
+            store.add_person("mo", "member", by="root")
+        store.add_person("ada", "admin", by="root")
+        for change in (partial(store.set_role, "ada", "viewer"), partial(store.shut_out, "ada")):
+            with pytest.raises(ConfigError, match="the only admin"):
+                change(by="ada")
+        assert store.standing("ada").may("restore")
 
 
 def test_the_audit_log_can_only_grow(lab: Lab) -> None:
@@ -268,17 +269,6 @@ def test_a_program_is_never_made_of_what_comes_from_outside(lab: Lab) -> None:
     assert Standing(Program("runner"), None).role is None
 
 
-def test_the_last_admin_stays_and_the_first_person_has_to_be_one(home: Home) -> None:
-    with Store.open(home) as store:
-        with pytest.raises(ConfigError, match="has to be an admin"):
-            store.add_person("mo", "member", by="root")
-        store.add_person("ada", "admin", by="root")
-        for change in (partial(store.set_role, "ada", "viewer"), partial(store.shut_out, "ada")):
-            with pytest.raises(ConfigError, match="the only admin"):
-                change(by="ada")
-        assert store.standing("ada").may("restore")
-
-
 def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="has the name"):
         lab.store.add_person("ADA", "viewer", by="abe")
@@ -286,6 +276,13 @@ def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:
         lab.store.permit("restore", by="ADA")
     with pytest.raises(ConfigError, match="is kept for a part of Parallab"):
         lab.store.add_person("Runner", "viewer", by="ada")
+
+
+def test_no_method_that_people_can_call_is_without_a_rule() -> None:
+    named = {name for name, method in inspect.getmembers(Store, inspect.isfunction) if {"by", "owner"} & set(inspect.signature(method).parameters)}
+    public = {name for name in named if not name.startswith("_")}
+    assert {name for name in public if not hasattr(getattr(Store, name), "command_name")} == NO_COMMANDS
+    assert set(GIVEN) == set(COMMANDS)
 
 
 def _audit(home: Home) -> list[Entry]:

@@ -15,6 +15,7 @@ from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 from tests.access.people import settle
 from tests.app import labs
+from tests.waiting import PATIENCE_S
 
 CYRILLIC_A, GREEK_O = "\u0430", "\u03bf"
 
@@ -84,14 +85,14 @@ def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path
         assert len(import_path(store, tmp_path / "sweep.zip", by="mia").ids) == 1
 
 
-def test_of_first_accounts_made_at_once_one_stands(home: Home) -> None:
+def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -> None:
     started = threading.Barrier(6)
     with Store.open(home):
         pass
 
     def claim(number: int) -> str:
         with Store.open(home) as store:
-            started.wait(60)
+            started.wait(PATIENCE_S)
             try:
                 return store.add_person(f"claimant {chr(97 + number)}", "admin", by=f"claimant {chr(97 + number)}", password="a fine long sentence")
             except EngineError as error:
@@ -99,7 +100,6 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(claim, range(6)))
-    with Reader.open(home) as reader:
-        (first,) = reader.people()
+    (first,) = reader.people()
     assert found.count(first.name) == 1
     assert sum("has no account in this lab" in each for each in found) == 5

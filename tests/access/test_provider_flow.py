@@ -14,10 +14,13 @@ from engine.store import Reader, Store
 from engine.store.audit import Entry
 from tests.access.labs import Browser, Provider, lab_with_provider, said
 from tests.app import small_labs
-from tests.browser.conftest import PATIENCE_S, Console
+from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
+from tests.waiting import PATIENCE_S
 
 Lab = tuple[Console, Provider]
+
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")

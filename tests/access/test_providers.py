@@ -23,15 +23,12 @@ def secrets_file(folder: Path, **changes: str) -> Path:
     return path
 
 
-def test_the_example_filled_in_is_read_as_it_says(tmp_path: Path) -> None:
+def test_files_are_read_as_they_say_one_provider_or_several(tmp_path: Path) -> None:
     found = read(secrets_file(tmp_path))
     assert [(each.key, each.label) for each in found.found] == [("default", "Lab ID")]
     assert found.rules == Rules(roles={"admin": ("lab-admins",), "member": ("lab-members",), "viewer": ("lab-guests",)}, names={"default": "Lab ID"})
     assert found.auth["client_secret"] == "hush-hush"
     assert "hush-hush" not in repr(found)
-
-
-def test_a_file_without_auth_configures_nothing_and_several_providers_stand_side_by_side(tmp_path: Path) -> None:
     path = tmp_path / "secrets.toml"
     path.write_text('[other]\nkey = "x"\n')
     assert read(path).found == ()
@@ -69,6 +66,7 @@ def test_a_file_that_can_t_be_understood_is_refused_by_a_sentence_without_its_se
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.processes
 def test_a_console_does_not_start_open_where_its_sign_in_can_t_be_understood(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = secrets_file(tmp_path, **{"[auth]": "[auth"})
     settings = os.environ | {"PARALLAB_SECRETS": str(path)}

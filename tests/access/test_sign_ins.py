@@ -33,6 +33,7 @@ from tests import cheap
 from tests.access.people import PASSWORD, come_in, cookies_of, is_in, secret_of, settle
 from tests.app.browsing import BASE, Client
 from tests.inputs import drawn
+from tests.waiting import PATIENCE_S
 
 
 class Checks(PasswordHasher):
@@ -48,7 +49,7 @@ class Checks(PasswordHasher):
         with self._lock:
             self.count, self.now = self.count + 1, self.now + 1
             self.most = max(self.most, self.now)
-        self.go.wait(60)
+        self.go.wait(PATIENCE_S)
         try:
             return super().verify(hash, password)
         finally:
@@ -105,23 +106,21 @@ def test_a_copy_of_the_store_signs_nobody_in(client: Client, home: Home, tmp_pat
 
 
 @pytest.mark.parametrize(("column", "age_s"), [("expires_at", 1.0), ("seen_at", IDLE_S + 60)])
-def test_a_sign_in_ends_by_age_and_by_idleness(client: Client, home: Home, column: str, age_s: float) -> None:
+def test_a_sign_in_ends_by_age_and_by_idleness(client: Client, home: Home, column: str, age_s: float, reader: Reader) -> None:
     secret = secret_of(come_in(client))
-    with Reader.open(home) as reader:
-        (row,) = reader.rows("SELECT began_at, expires_at FROM sign_ins")
+    (row,) = reader.rows("SELECT began_at, expires_at FROM sign_ins")
     assert row["expires_at"] > _in(LASTS_S - 60)
     with Store.open(home) as store, store.change() as connection:
         connection.execute(f"UPDATE sign_ins SET {column} = ?", [_in(-age_s)])
     assert not is_in(client, secret)
 
 
-def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home) -> None:
+def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home, reader: Reader) -> None:
     secret = secret_of(come_in(client))
     with Store.open(home) as store, store.change() as connection:
         connection.execute("UPDATE sign_ins SET seen_at = ?", [_in(60 - IDLE_S)])
     assert is_in(client, secret)
-    with Reader.open(home) as reader:
-        assert reader.rows("SELECT seen_at FROM sign_ins")[0][0] > _in(-60)
+    assert reader.rows("SELECT seen_at FROM sign_ins")[0][0] > _in(-60)
 
 
 # ---- the form and the cookie ---------------------------------------------------------------------------------------
@@ -183,10 +182,9 @@ def test_passwords_are_hashed_as_rfc_9106_recommends(monkeypatch: pytest.MonkeyP
     assert passwords.fits(PASSWORD, stored) and not passwords.fits(f"{PASSWORD}x", stored)
 
 
-def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(client: Client, home: Home, checks: Checks) -> None:
-    with Store.open(home) as store:
-        store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
-        store.shut_out("mo", by="ada")
+def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(client: Client, home: Home, checks: Checks, store: Store) -> None:
+    store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
+    store.shut_out("mo", by="ada")
     answers = []
     for name in ("ada", "nobody at all", "mo", "olga", ""):
         before = checks.count
@@ -233,7 +231,7 @@ def test_failures_are_counted_exactly_where_many_try_at_once() -> None:
     patience, started = Patience(), threading.Barrier(20)
 
     def one(_: int) -> bool:
-        started.wait(60)
+        started.wait(PATIENCE_S)
         try:
             patience.begin("lab", "ada", "10.0.0.1", "")
         except SignInRefused:
@@ -251,13 +249,13 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
 
     async def flood() -> tuple[list[httpx.Response], list[int]]:
         app = Starlette(routes=routes(), middleware=[Middleware(Guard), Middleware(Gate)])
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=60) as browser:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=PATIENCE_S) as browser:
 
             async def come(number: int) -> httpx.Response:
                 return await browser.post("/signin", data={"name": f"name {number}", "password": "wrong"}, headers={"origin": BASE})
 
             tries = [asyncio.create_task(come(number)) for number in range(signing.MOST_WAITING + 6)]
-            sent_away, _ = await asyncio.wait(tries, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            sent_away, _ = await asyncio.wait(tries, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             others = [(await browser.get("/healthz")).status_code for _ in range(50)]
             while checks.now < signing_in.AT_ONCE:  # each has a thread, which may be late
                 await asyncio.sleep(0.01)
@@ -286,12 +284,11 @@ def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytes
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
-def test_nothing_that_was_typed_wrongly_is_kept(client: Client, home: Home) -> None:
+def test_nothing_that_was_typed_wrongly_is_kept(client: Client, home: Home, reader: Reader) -> None:
     typed = "hunter2-in-the-wrong-field"
     come_in(client, typed, "also wrong-hunter3")
     come_in(client, "Mo", "hunter4")
-    with Reader.open(home) as reader:
-        who = [(entry.who, entry.detail, bool(entry.refused)) for entry in reader.audit(command="sign in")]
+    who = [(entry.who, entry.detail, bool(entry.refused)) for entry in reader.audit(command="sign in")]
     assert who == [("mo", "from=127.0.0.1", True), ("someone", "from=127.0.0.1", True)]
     files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
     assert [word for word in (typed, "hunter3", "hunter4", PASSWORD) if word.encode() in files] == []

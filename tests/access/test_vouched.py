@@ -41,23 +41,17 @@ def test_the_highest_role_of_somebody_s_groups_is_theirs(groups: object, role: R
     assert role_of({"groups": groups}, RULES.model_copy(update={"default_role": "viewer"})) == (role or "viewer")
 
 
-def test_groups_are_found_within_claims_under_dotted_names_and_as_keys() -> None:
+def test_a_token_names_groups_and_a_verified_address_or_nobody() -> None:
     assert groups_of({"realm_access": {"roles": ["a", "b"]}}, "realm_access.roles") == {"a", "b"}
     assert groups_of({"https://lab.org/groups": ["a"]}, "https://lab.org/groups") == {"a"}
     assert groups_of({"roles": {"a": {"org": "1"}, "b": {}}}, "roles") == {"a", "b"}
     assert groups_of({"realm_access": ["a"]}, "realm_access.roles") == groups_of({}, "groups") == frozenset()
-
-
-def test_only_an_address_that_the_provider_has_verified_counts() -> None:
     assert vouched(CLAIMS, RULES) == Vouched(ISSUER, "4711", "Mia", "mia@example.org", "member")
     assert vouched(CLAIMS | {"email_verified": "true"}, RULES).email == "mia@example.org"
     for claim in (False, "false", None, 1, "yes"):
         found = vouched(CLAIMS | {"email_verified": claim}, RULES)
         assert (found.email, found.unverified) == ("", True)
     assert vouched(CLAIMS | {"email": "mia@example.org, eve@example.org"}, RULES).email == ""
-
-
-def test_a_token_that_names_nobody_lets_nobody_in_and_a_name_is_shown_plainly() -> None:
     for wrong in ({"sub": ""}, {"iss": None}, {"sub": 4711}, {"sub": "x" * 256}):
         with pytest.raises(SignInRefused, match="does not say who you are"):
             vouched(CLAIMS | wrong, RULES)
@@ -113,20 +107,17 @@ def test_whose_groups_have_no_role_any_more_is_signed_out_everywhere(store: Stor
         known(store, "2", None, name="Eve")
 
 
-def test_the_last_admin_keeps_the_role_whatever_the_provider_says(home: Home) -> None:
+def test_a_lab_without_an_admin_waits_and_the_last_one_stays(home: Home) -> None:
+    with Store.open(home) as store:
+        with pytest.raises(SignInRefused, match="This lab has no admin yet"):
+            known(store, "1")
+        assert not store.has_people()
     with Store.open(home) as store:
         assert known(store, "1", "admin") == ("Mia", "admin", "provider")
         for role in ("viewer", None):
             assert known(store, "1", role)[1] == "admin"
         known(store, "2", "admin")
         assert known(store, "1", "viewer")[1] == "viewer"
-
-
-def test_a_lab_without_an_admin_waits_for_one(home: Home) -> None:
-    with Store.open(home) as store:
-        with pytest.raises(SignInRefused, match="This lab has no admin yet"):
-            known(store, "1")
-        assert not store.has_people()
 
 
 def test_a_verified_address_links_an_account_that_an_admin_made_and_nothing_else_does(store: Store) -> None:

@@ -1,10 +1,18 @@
 """Intervals over seeds and what is told from them, held against scipy on the same numbers."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from engine.analysis.aligning import Floats
+from engine.analysis.confidence import RESAMPLES, SEED, Ends, Statistic, central, ends, student
+from engine.analysis.groups import grouped
 from engine.analysis.intervals import equivalence, holm, mean_interval, p_of_no_difference, slope
+from engine.home import ROOT
 
 VALUES = [98.9, 99.02, 98.96, 99.1]
 
@@ -17,11 +25,14 @@ def test_an_interval_of_few_values_is_students(level: float) -> None:
     assert found.method == "student"
 
 
-def test_one_value_says_nothing_of_its_spread() -> None:
+def test_one_value_says_nothing_of_its_spread_and_a_slope_is_least_squares() -> None:
     found = mean_interval([3.0])
     assert (found.mean, found.low, found.high, found.is_known) == (3.0, 3.0, 3.0, False)
     assert equivalence([3.0], 3.0, 100.0) == "undecided"
     assert mean_interval([3.0]).side(0.0) == 0
+    xs, ys = [1.0, 2.0, 4.0, 8.0], [3.0, 4.5, 9.0, 15.0]
+    assert slope(xs, ys) == pytest.approx(np.polyfit(xs, ys, 1)[0])
+    assert slope([2.0, 2.0], [1.0, 5.0]) == 0.0
 
 
 @pytest.mark.parametrize("values", [[95.0, 96.5], [7.0], [0.1 + 0.2, 0.3, 0.3]])
@@ -46,22 +57,104 @@ def test_a_sign_is_told_where_the_interval_leaves_it_out(values: list[float], wa
     assert mean_interval(values, 0.9).side(0.0) == wanted
 
 
-def test_p_values_are_scipys_and_corrected_as_by_holm() -> None:
+def test_equal_differences_are_judged_by_signs_and_others_as_by_scipy_and_holm() -> None:
     rng = np.random.default_rng(3)
     samples = [rng.normal(shift, 1, 6).tolist() for shift in (0, 0.5, 1, 3)]
     p_values = [p_of_no_difference(each) for each in samples]
     assert p_values == pytest.approx([stats.ttest_1samp(each, 0).pvalue for each in samples])
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([]) == []
-
-
-def test_differences_that_are_all_equal_are_judged_by_their_signs() -> None:
     assert p_of_no_difference([5.0] * 5) == 2**-4, "their spread is not known, so no t can be"
     assert p_of_no_difference([95.1 - 90.1, 96.2 - 91.2, 97.3 - 92.3, 5, 5, 5]) == 2**-5, "rounding is no spread"
     assert p_of_no_difference([0.0] * 5) == 1.0
 
 
-def test_a_slope_is_that_of_least_squares() -> None:
-    xs, ys = [1.0, 2.0, 4.0, 8.0], [3.0, 4.5, 9.0, 15.0]
-    assert slope(xs, ys) == pytest.approx(np.polyfit(xs, ys, 1)[0])
-    assert slope([2.0, 2.0], [1.0, 5.0]) == 0.0
+COUNTS = (3, 5, 8, 10, 20)
+SIZES = pytest.mark.parametrize(("draws", "least"), [(300, 0.91), pytest.param(2_000, 0.93, marks=pytest.mark.long)])
+"""How often an interval is drawn, and the least share of them that covers the true value: always the same draws, so none fails by chance."""
+POOL: dict[str, dict[str, list[float]]] = json.loads((ROOT / "bench/results/result_pool.json").read_text())["figures"]["values"]
+RECORDED = {f"{name} {number}": np.array(values) for name, numbers in POOL.items() for number, values in numbers.items() if number != "perf/execution_time_s"}
+"""Wall times are apart: they were taken on a busy machine, with outliers that few values can't show."""
+
+
+def covered(found: Ends, true: float) -> tuple[float, float]:
+    """Return how often an interval covers the true value, and how often there is one."""
+    known = found.method != "range"
+    return float(((found.low <= true) & (true <= found.high))[known].mean()) if known.any() else np.nan, float(known.mean())
+
+
+@SIZES
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("statistic", ["mean", "iqm", "median"])
+def test_normal_draws_are_covered_as_promised_or_have_no_interval(statistic: Statistic, count: int, draws: int, least: float) -> None:
+    found = ends(np.random.default_rng(count).normal(5.0, 2.0, (count, draws)), statistic)
+    often, there = covered(found, 5.0)
+    assert there in (0.0, 1.0)
+    assert often >= least if there else (statistic, count) in {("median", 3), ("median", 5)}
+
+
+@SIZES
+@pytest.mark.parametrize("count", COUNTS)
+def test_means_of_recorded_results_are_covered_as_promised(count: int, draws: int, least: float) -> None:
+    rng = np.random.default_rng(count)
+    found = {name: covered(ends(rng.choice(pool, (count, draws))), float(pool.mean())) for name, pool in RECORDED.items()}
+    assert all(there > 0.9 for _, there in found.values())
+    assert np.mean([often for often, _ in found.values()]) >= least
+    assert all(often >= least - 0.02 for often, _ in found.values()), "the mean over kinds hides no kind that is far off"
+
+
+@SIZES
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("number", ["test/accuracy", "test/loss"])
+def test_differences_of_recorded_results_are_covered_as_promised(number: str, count: int, draws: int, least: float) -> None:
+    rng = np.random.default_rng(count)
+    ours, theirs = (np.array(POOL[name][number]) for name in ("reference", "sync_sgd"))
+    often, _ = covered(ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean()))
+    assert often >= least
+
+
+@pytest.mark.parametrize("statistic", ["mean", "iqm"])
+@pytest.mark.parametrize("count", [10, 17])
+def test_from_ten_values_it_is_scipys_bca_at_the_expanded_level(statistic: Statistic, count: int) -> None:
+    values = np.random.default_rng(1).gamma(2.0, size=(count, 20))
+    tail = float(stats.norm.cdf(-np.sqrt(count / (count - 1)) * student(0.95, count - 1)))
+    found = ends(values, statistic)
+
+    def statistic_of(sample: Floats, axis: int = -1) -> Any:
+        return central(np.moveaxis(sample, axis, 0), statistic)
+
+    for place in range(3):
+        wanted = stats.bootstrap(
+            (values[:, place],), statistic_of, method="BCa", confidence_level=1 - 2 * tail, n_resamples=RESAMPLES, rng=np.random.default_rng(SEED)
+        ).confidence_interval
+        student_low, student_high = stats.t.interval(0.95, count - 1, loc=values[:, place].mean(), scale=stats.sem(values[:, place]))
+        low, high = (min(wanted.low, student_low), max(wanted.high, student_high)) if statistic == "mean" else (wanted.low, wanted.high)
+        assert (found.low[place], found.high[place]) == pytest.approx((low, high), rel=1e-9)
+
+
+@pytest.mark.parametrize(("count", "statistic"), [(1, "mean"), (2, "mean"), (4, "iqm"), (5, "median")])
+def test_too_few_values_have_no_interval_but_the_least_and_the_greatest(count: int, statistic: Statistic) -> None:
+    values = np.random.default_rng(0).normal(size=(count, 4))
+    found = ends(values, statistic)
+    assert set(found.method) == {"range"}
+    assert (found.low.tolist(), found.high.tolist()) == (values.min(axis=0).tolist(), values.max(axis=0).tolist())
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_equal_values_say_nothing_of_their_spread(count: int) -> None:
+    values = np.stack([np.full(count, 95.0), np.linspace(1, 2, count)], axis=1)
+    values[0, 0] += 1e-12
+    assert ends(values).method.tolist() == ["range", "student" if count == 3 else "bca"]
+
+
+def test_medians_groups_and_the_recorded_pool_are_what_they_say() -> None:
+    values = np.arange(12.0)[:, None]
+    found = ends(values, "median")
+    assert (found.low[0], found.high[0]) == (2.0, 9.0)
+    assert 1 - 2 * stats.binom.cdf(2, 12, 0.5) >= 0.95 > 1 - 2 * stats.binom.cdf(3, 12, 0.5)
+    assert Path(ROOT / "bench/result_pool.py").is_file() and len(RECORDED) >= 5
+    assert all(len(values) >= 30 for values in RECORDED.values())
+    first, second = grouped([((1, "gpipe"), 3, 2.0), ((2, "gpipe"), 4, 9.0), ((1, "gpipe"), 5, 4.0)])
+    assert (first.key, first.values, first.mean, first.low, first.high) == ((1, "gpipe"), {3: 2.0, 5: 4.0}, 3.0, 2.0, 4.0)
+    assert (second.mean, second.low, second.high) == (9.0, 9.0, 9.0)
+    assert grouped([]) == []

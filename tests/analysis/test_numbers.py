@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from engine.analysis.differences import MISSING, rows
 from engine.analysis.numbers import field_names, label, metric_names, names, number, split, value
 from engine.store.records import RunRow
 
@@ -29,19 +30,17 @@ def test_a_name_is_a_metric_with_its_way_or_a_field(name: str, wanted: object) -
     assert split(name) == wanted
 
 
-def test_each_way_of_a_metric_each_field_and_each_time_has_its_value() -> None:
+def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_order() -> None:
     one = run(last={"test/accuracy": 80.0}, best={"test/accuracy": 90.0}, mean={"test/accuracy": 70.0})
     assert [value(one, f"test/accuracy.{way}") for way in ("last", "best", "mean")] == [80.0, 90.0, 70.0]
     assert [value(one, name) for name in ("trainers", "lock", "cut", "experiment", "preset", "no_such")] == [2, True, "[1, 2]", "hogwild", None, None]
     assert (value(one, "perf/execution_time_s.last"), value(one, "perf/startup_time_s.last")) == (12.5, None)
-
-
-def test_only_finite_numbers_and_truths_are_numbers() -> None:
     one = run(config={"a": float("nan"), "b": "text", "c": True, "d": 3})
     assert [number(one, name) for name in "abcd"] == [None, None, 1.0, 3.0]
-
-
-def test_tests_stand_first_and_numbers_without_a_better_end_have_no_best() -> None:
+    runs = [run(1), run(2, owner="grace")]
+    assert field_names(runs, that_differ=True) == ["seed", "owner"]
+    assert field_names(runs)[-4:] == ["experiment", "preset", "owner", "seeding"]
+    assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == ["Test accuracy, best (%)", "Peak memory (MB)", "trainers"]
     one = run(last={"train/entropy": 1.0, "test/accuracy": 2.0, "perf/peak_memory": 3.0, "train/loss": 4.0})
     assert metric_names([one]) == ["test/accuracy", "train/loss", "train/entropy", "perf/peak_memory"]
     found = names([one])
@@ -51,11 +50,13 @@ def test_tests_stand_first_and_numbers_without_a_better_end_have_no_best() -> No
     assert "perf/startup_time_s.last" not in found
 
 
-def test_fields_that_differ_are_those_of_more_than_one_value() -> None:
-    runs = [run(1), run(2, owner="grace")]
-    assert field_names(runs, that_differ=True) == ["seed", "owner"]
-    assert field_names(runs)[-4:] == ["experiment", "preset", "owner", "seeding"]
-
-
-def test_labels_name_metric_way_and_unit() -> None:
-    assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == ["Test accuracy, best (%)", "Peak memory (MB)", "trainers"]
+def test_fields_differ_by_value_kind_order_and_being_there() -> None:
+    found = rows([{"a": 1, "b": 2, "c": None}, {"a": 1.0, "b": 3, "d": "x"}])
+    assert [(row.name, row.differs) for row in found] == [("a", False), ("b", True), ("c", True), ("d", True)]
+    assert [row.values for row in found][2:] == [(None, MISSING), (MISSING, "x")]
+    found = rows([{"a": True, "b": [1, 2], "c": "1"}, {"a": 1, "b": [2, 1], "c": 1}])
+    assert all(row.differs for row in found)
+    found = rows([{"packages": {"torch": "2.15", "numpy": "2"}, "gpus": {}}, {"packages": {"torch": "2.11", "numpy": "2"}, "gpus": {}}])
+    assert [(row.name, row.differs) for row in found] == [("packages.torch", True), ("packages.numpy", False), ("gpus", False)]
+    assert [row.differs for row in rows([{"a": 1, "b": None}])] == [False, False]
+    assert rows([]) == []

@@ -56,18 +56,9 @@ def test_the_bound_of_unequal_stages_is_what_brute_force_finds(seed: int) -> Non
     least = brute_force(schedule, splits, forward, backward)
     whole = sum(forward) + sum(backward)
     assert speed_up_bound(schedule, list(map(float, forward)), list(map(float, backward)), splits) == pytest.approx(float(whole / least))
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_gpipe_is_bound_by_its_slowest_forward_and_its_slowest_backward(seed: int) -> None:
     _, splits, forward, backward = drawn_at_random(seed)
     whole = sum(forward) + sum(backward)
     assert brute_force("gpipe", splits, forward, backward) == (whole + (splits - 1) * (max(forward) + max(backward))) / splits
-
-
-def test_slowest_forward_and_backward_in_different_stages_cost_both() -> None:
-    """By shares both stages have half of the work, as if nothing were unequal: 3.75."""
-    assert unequal_stages_time_s(6.0, 4, "gpipe", [(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(4.5)
 
 
 @pytest.mark.parametrize(("schedule", "splits", "stages"), list(product(("gpipe", "1f1b"), (1, 2, 3, 8), (2, 3, 4))))
@@ -76,11 +67,7 @@ def test_equal_stages_take_the_ideal_time(schedule: Schedule, splits: int, stage
     assert float(brute_force(schedule, splits, shares, [2 * share for share in shares])) == pytest.approx(ideal_time_s(T1, splits, stages))
 
 
-def test_with_one_split_both_are_what_was_measured() -> None:
-    assert ideal_time_s(T1, 1, 4) == pytest.approx(unequal_stages_time_s(T1, 1, "1f1b", [(1.0, 5.0), (3.0, 2.0)])) == T1
-
-
-def test_the_lines_start_from_what_was_measured_and_are_dashed_apart() -> None:
+def test_the_lines_start_from_what_was_measured_with_one_split() -> None:
     ideal, bound = PIPELINE.references(Baseline(CONFIG, T1, [(1.0, 2.0), (0.4, 0.6)]), [1, 2, 4])
     assert ideal.times_s == pytest.approx((10.0, 7.5, 6.25))
     assert bound.times_s == pytest.approx((10.0, 8.75, 8.125))  # of 4: 3 and a wait for the other's 1 / m
@@ -90,9 +77,8 @@ def test_the_lines_start_from_what_was_measured_and_are_dashed_apart() -> None:
         (unequal_stages_time_s(T1, 4, "1f1b", [(3.0, 1.0), (1.0, 3.0)]),)
     )
     assert [line.label for line in PIPELINE.references(Baseline(CONFIG, T1), [1])] == ["ideal"]
-
-
-def test_an_experiment_without_lines_of_its_own_has_none() -> None:
+    assert ideal_time_s(T1, 1, 4) == pytest.approx(unequal_stages_time_s(T1, 1, "1f1b", [(1.0, 5.0), (3.0, 2.0)])) == T1
+    assert unequal_stages_time_s(6.0, 4, "gpipe", [(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(4.5)
     assert {name for name in EXPERIMENTS if experiment(name).scaling} == {"pipeline"}
     assert experiment("pipeline").scaling is PIPELINE
     assert PIPELINE.field in experiment("pipeline").config.model_fields

@@ -1,12 +1,14 @@
 """Speed-up, efficiency, and what stands against comparing runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.speedup import ratio_of_means, sizes, why_no_fit
 from engine.analysis.study import Timing, axis_of, differing, study
 from engine.store import Surroundings
@@ -26,32 +28,40 @@ def run(
     )  # type: ignore[arg-type]
 
 
-def test_speed_up_of_the_same_work_is_the_ratio_of_times() -> None:
+def test_speed_up_and_efficiency_are_ratios_to_the_reference_point() -> None:
     found = sizes(of_time([(1, 10.0), (2, 5.5), (4, 4.0)]))
     assert [size.speed_up.mean for size in found if size.speed_up] == pytest.approx([1.0, 10 / 5.5, 2.5])
     assert [size.efficiency.mean for size in found if size.efficiency] == pytest.approx([1.0, 10 / 11, 0.625])
     assert [size.time_s.mean for size in found] == [10.0, 5.5, 4.0]
-
-
-def test_speed_up_of_work_that_grows_is_the_ratio_of_work_a_second() -> None:
     found = sizes(of_time([(1, 10.0), (4, 20.0)], work=lambda count: WORK * count))
     assert found[1].speed_up is not None
     assert found[1].speed_up.mean == pytest.approx(2.0), "four times the work in twice the time"
-
-
-def test_a_pipelines_efficiency_is_of_its_stages() -> None:
     found = sizes(of_time([(1, 10.0), (8, 6.25)]), workers=2)
     assert found[1].efficiency is not None
     assert found[1].efficiency.mean == pytest.approx(0.8)
+    found = sizes(of_time([(2, 10.0), (4, 5.0)]))
+    assert [(size.time_s.mean, size.speed_up, size.efficiency) for size in found] == [(10.0, None, None), (5.0, None, None)]
 
 
-def test_intervals_pair_seeds_and_one_seed_has_none() -> None:
+def test_intervals_pair_seeds_and_too_few_give_none() -> None:
     paired = sizes(made(lambda count: count, (1, 2), noise=0.0))[1].speed_up
     assert paired is not None
     assert (paired.low, paired.mean, paired.high) == pytest.approx((2.0, 2.0, 2.0))
     single = sizes(of_time([(1, 10.0), (2, 5.0)]))[1].speed_up
     assert single is not None
     assert not single.is_known
+    points = enumerate([(1, 0), (2, 0), (2, 1), (2, 2)])
+    timings = [Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points]
+    found = sizes(timings)[1].speed_up
+    assert found is not None and not found.is_known
+    assert (found.low, found.high) == pytest.approx((2 / 1.02, 2.0))
+    more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
+    assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], "the speed-up at 1 is 1, whatever the seed"
+    assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
+    timings = [Timing(place, (), count, place % 2, time_s, WORK, "") for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])]
+    for size in sizes(timings):
+        for each in (size.time_s, size.per_second, size.speed_up, size.efficiency):
+            assert each is not None and 0 <= each.low <= each.mean <= each.high
 
 
 @pytest.mark.parametrize(("below", "above"), [(3, 3), (3, 5), (3, 20), (5, 10)])
@@ -63,27 +73,6 @@ def test_a_speed_up_against_a_reference_of_fewer_seeds_carries_its_error(below: 
         found = ratio_of_means(fast.tolist(), slow.tolist())
         covered += not found.is_known or found.low <= 3.0 <= found.high
     assert covered / draws >= 0.93
-
-
-def test_a_reference_of_too_few_seeds_gives_no_interval() -> None:
-    points = enumerate([(1, 0), (2, 0), (2, 1), (2, 2)])
-    timings = [Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points]
-    found = sizes(timings)[1].speed_up
-    assert found is not None and not found.is_known
-    assert (found.low, found.high) == pytest.approx((2 / 1.02, 2.0))
-    more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
-    assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], "the speed-up at 1 is 1, whatever the seed"
-
-
-def test_a_reference_that_may_be_0_gives_no_interval() -> None:
-    assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
-
-
-def test_no_interval_of_a_time_or_a_speed_up_reaches_below_0() -> None:
-    timings = [Timing(place, (), count, place % 2, time_s, WORK, "") for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])]
-    for size in sizes(timings):
-        for each in (size.time_s, size.per_second, size.speed_up, size.efficiency):
-            assert each is not None and 0 <= each.low <= each.mean <= each.high
 
 
 @pytest.mark.parametrize(
@@ -100,21 +89,17 @@ def test_a_fit_is_refused_with_the_reason(counts: tuple[int, ...], words: str) -
     assert words in found and bool(words) == bool(found)
 
 
-def test_without_a_reference_point_there_is_time_but_no_speed_up() -> None:
-    found = sizes(of_time([(2, 10.0), (4, 5.0)]))
-    assert [(size.time_s.mean, size.speed_up, size.efficiency) for size in found] == [(10.0, None, None), (5.0, None, None)]
-
-
-def test_a_study_is_of_finished_runs_with_their_work() -> None:
+def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
     runs = [run(1, trainers=1, lock=True), run(2, trainers=2, lock=False), run(3, "failed", trainers=4, lock=True), run(4, trainers=2, lock=True, time_s=None)]
     found = study(runs, {1: AROUND, 2: AROUND}, "trainers", ["lock"])
     assert [(timing.run_id, timing.line, timing.count, timing.work) for timing in found.timings] == [(1, (True,), 1, 1000.0), (2, (False,), 2, 1000.0)]
     assert (found.unit, found.obstacles, found.line_keys()) == ("samples", (), [(True,), (False,)])
-
-
-def test_work_that_was_not_counted_everywhere_counts_nowhere() -> None:
     found = study([run(1, trainers=1), run(2, trainers=2)], {1: AROUND}, "trainers")
     assert ([timing.work for timing in found.timings], found.unit) == ([1.0, 1.0], "")
+    assert axis_of(["mode", "observers"]) == "observers"
+    assert axis_of(["learning_rate"]) is None
+    assert differing([run(1, trainers=1, lock=True), run(2, trainers=2, lock=False)]) == ["trainers", "lock"]
+    assert unlike([AROUND, Surroundings("", "", 0, (), "", 1, (), 0, "")]) == ""
 
 
 @pytest.mark.parametrize(
@@ -134,12 +119,6 @@ def test_unlike_runs_stand_against_a_fit(runs: list[RunRow], around: dict[int, S
     assert words in obstacle
 
 
-def test_the_axis_is_the_count_that_varies() -> None:
-    assert axis_of(["mode", "observers"]) == "observers"
-    assert axis_of(["learning_rate"]) is None
-    assert differing([run(1, trainers=1, lock=True), run(2, trainers=2, lock=False)]) == ["trainers", "lock"]
-
-
 def test_ranks_are_crowded_where_threads_outnumber_cores_or_share_a_gpu() -> None:
     trainers = tuple((f"trainer{number}", "cpu") for number in range(1, 5))
     on = {"host": "lab", "cpu": "Xeon", "gpus": (), "commit": "", "work": 1, "unit": ""}
@@ -150,5 +129,110 @@ def test_ranks_are_crowded_where_threads_outnumber_cores_or_share_a_gpu() -> Non
     assert crowded(Surroundings(cores=8, threads_per_rank=1, devices=shared, **on)) == "2 ranks share 1 GPU"  # type: ignore[arg-type]
 
 
-def test_machines_that_never_said_what_they_are_make_no_difference() -> None:
-    assert unlike([AROUND, Surroundings("", "", 0, (), "", 1, (), 0, "")]) == ""
+COUNTS = (1, 2, 3, 4, 6, 8, 10)
+KNOWN = [
+    (AMDAHL, (0.05,)),
+    (AMDAHL, (0.3,)),
+    (GUSTAFSON, (0.1,)),
+    (GUSTAFSON, (0.4,)),
+    (SCALABILITY, (0.05, 0.02)),
+    (SCALABILITY, (0.2, 0.005)),
+]
+
+
+def fitted(law: Law, parameters: tuple[float, ...], **options: float) -> Fit:
+    found = fit(law, made(lambda count: law.speed_up(count, *parameters), COUNTS, **options))  # type: ignore[arg-type]
+    assert isinstance(found, Fit)
+    return found
+
+
+@pytest.mark.parametrize(("law", "parameters"), KNOWN)
+def test_a_law_finds_its_parameters_in_intervals_that_hold_as_promised(law: Law, parameters: tuple[float, ...]) -> None:
+    found = fitted(law, parameters)
+    assert [parameter.value for parameter in found.parameters] == pytest.approx(parameters, rel=1e-4)
+    assert found.per_second == pytest.approx(50.0)
+    assert found.error < 1e-6
+    hits = [0] * len(parameters)
+    for number in range(200):
+        found = fitted(law, parameters, noise=0.03, number=number)
+        hits = [hit + (each.low <= known <= each.high) for hit, each, known in zip(hits, found.parameters, parameters, strict=True)]
+    assert all(180 <= hit < 200 for hit in hits), "95 % intervals, at 200 trials within three deviations; all of them would be too wide"
+
+
+def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
+    contention, coherency = 0.05, 0.02
+    peak = sqrt((1 - contention) / coherency)
+    assert abs(best_count(fitted(SCALABILITY, (contention, coherency), noise=0.01)) - peak) <= 1
+    found = fit(SCALABILITY, made(lambda count: AMDAHL.speed_up(count, 0.1), COUNTS, noise=0.02))
+    assert isinstance(found, Fit)
+    assert best_count(found) == inf
+    found = fitted(SCALABILITY, (0.05, 0.03), noise=0.3)
+    assert found.error > 0.15
+    assert in_words(found, 10, "observers", "observer").endswith("so take it as a hint.")
+    errors = [fitted(AMDAHL, (0.1,), noise=0.03, number=number).error for number in range(40)]
+    assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "noise", "sentence"),
+    [
+        ((0.05, 0.03), 0.005, "Beyond 6 observers more of them slow it down: there it is fastest, 2.8 times as fast as with 1."),
+        ((0.02, 0.004), 0.002, "Up to 10 observers more of them still help; by the fitted law they would slow it down beyond about 16."),
+        ((0.1, 0.0), 0.02, "Up to 10 observers no slow-down shows; that many are 5.3 times as fast as 1."),
+        ((1.0, 0.004), 0.02, "More observers don't pay here: with 10 it is 0.97 times as fast as with 1, and where it turns can't be told."),
+        ((0.5, 0.8), 0.005, "Beyond 1 observer more of them slow it down."),
+    ],
+)
+def test_the_sentence_says_what_the_fit_says(parameters: tuple[float, ...], noise: float, sentence: str) -> None:
+    assert in_words(fitted(SCALABILITY, parameters, noise=noise), 10, "observers", "observer") == sentence
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_needs_one_run_more_than_it_has_numbers(law: Law) -> None:
+    enough = len(law.parameters) + 2
+    timings = made(lambda count: law.speed_up(count, *(0.1, 0.01)[: enough - 2]), range(1, enough + 1), seeds=1, noise=0.002)
+    assert isinstance(fit(law, timings), Fit)
+    assert (
+        fit(law, timings[:-1])
+        == f"{enough - 1} numbers from {enough - 1} runs leave nothing to tell their error by: it takes {enough} runs. Add seeds or sizes."
+    )
+
+
+BOUNDED = [
+    (SCALABILITY, lambda n: AMDAHL.speed_up(n, 0.02)),
+    (SCALABILITY, lambda n: 0.9),
+    (AMDAHL, lambda n: float(n)),
+    (AMDAHL, lambda n: 1.0),
+    (GUSTAFSON, lambda n: float(n)),
+    (GUSTAFSON, lambda n: 1.0),
+]
+
+
+@pytest.mark.parametrize(("law", "speed_up"), BOUNDED)
+def test_parameters_and_their_intervals_stay_within_what_is_possible(law: Law, speed_up: Callable[[float], float]) -> None:
+    fitted_ones = 0
+    for number in range(25):
+        found = fit(law, made(speed_up, (1, 2, 4), seeds=2, noise=0.05, number=number))
+        if isinstance(found, str):
+            continue
+        fitted_ones += 1
+        for each, (least, most) in zip(found.parameters, law.bounds, strict=True):
+            assert least <= each.low <= each.value <= each.high <= most
+        assert all(found.speed_up(count) > 0 for count in (1, 2, 3, 4))
+    assert fitted_ones > 5
+
+
+def test_shares_stay_between_0_and_1_and_what_can_be_anything_is_not_stated() -> None:
+    timings = made(lambda count: 1 / count, (1, 2, 4), seeds=2, noise=0.02)
+    for law, share in ((AMDAHL, "serial share"), (GUSTAFSON, "serial share"), (SCALABILITY, "contention")):
+        found = fit(law, timings if law is not SCALABILITY else made(lambda count: 1 / (1.2 - 0.2 / count), COUNTS, noise=0.02))
+        assert isinstance(found, str)
+        assert found == f"Its {share} would be above 1: these runs slow down more than this law allows."
+    found = fit(AMDAHL, made(lambda count: count**1.4, COUNTS, noise=0.01))
+    assert isinstance(found, str)
+    assert "Its serial share would be below 0" in found
+    found = fit(AMDAHL, made(lambda count: AMDAHL.speed_up(count, 0.5), (1, 2, 3), seeds=2, noise=0.15, number=3))
+    assert isinstance(found, str)
+    assert "of its serial share reaches from 0 to 1, more than half of what is possible" in found and "Add seeds or sizes." in found
+    found = fit(SCALABILITY, made(lambda count: 1.0, (1, 2), seeds=4, noise=0.01))
+    assert found == "These sizes don't tell its parameters apart. Add sizes."

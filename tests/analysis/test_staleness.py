@@ -10,6 +10,8 @@ from scipy import stats
 
 from engine.analysis.counts import mean, percentile, together
 from engine.analysis.staleness import Price, Stale, cautions, expected, mean_in_words, price, price_in_words, sizes, stale_runs
+from engine.analysis.updates import CLOCKS, growing, updates_at
+from engine.registry import EXPERIMENTS
 from engine.store.records import RunRow
 
 
@@ -51,13 +53,7 @@ def test_the_mean_is_n_over_k_less_1_whoever_is_fast_or_slow(speeds: list[float]
     assert sum(every.values()) == 20_000
 
 
-def test_what_has_no_trainers_has_no_expectation() -> None:
-    assert expected({"observers": 4}) is None
-    assert expected({"trainers": 1}) == 0
-    assert percentile({0: 99, 7: 1}, 99) == 0
-
-
-def test_runs_without_staleness_are_left_out_and_named() -> None:
+def test_unlike_settings_experiments_rules_and_missing_staleness_are_said() -> None:
     rows = [run(1, 2, 98.0), run(2, 4, 97.0), run(3, 8, 96.0)]
     found = stale_runs(rows, {1: {"trainer1": {0: 5, 2: 5}, "trainer2": {1: 10}}, 2: {"trainer1": {3: 4}}}, "test/accuracy")
     assert [(each.run_id, each.expected, each.mean, each.result) for each in found] == [(1, 1.0, 1.0, 98.0), (2, 3.0, 3.0, 97.0)]
@@ -65,18 +61,12 @@ def test_runs_without_staleness_are_left_out_and_named() -> None:
     said = " ".join(cautions(rows, found, ()))
     assert "Without staleness: run 3." in said and "Every size is one run" in said
     assert "All runs are of one size" in " ".join(cautions(rows[:1], found[:1], ()))
-
-
-def test_unlike_settings_and_experiments_are_said() -> None:
     rows = [run(1, 2, 98.0, momentum=0.5), run(2, 4, 97.0, momentum=0.9)]
     found = [made(1, 2, 1.0, 98.0), made(2, 4, 3.0, 97.0)]
     assert "The runs differ in momentum too" in " ".join(cautions(rows, found, ()))
     assert "momentum" not in " ".join(cautions(rows, found, ("momentum",)))
     rows[1] = replace(rows[1], experiment="hogwild")
     assert "of 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
-
-
-def test_runs_of_different_seeding_rules_are_said() -> None:
     rows = [run(1, 2, 95.0), replace(run(2, 2, 95.0), seeding=1)]
     found = [made(each.id, 2, 1.0, 95.0) for each in rows]
     assert "different seeding rules (seeding 1: run 2; seeding 2: run 1)" in " ".join(cautions(rows, found, ()))
@@ -88,15 +78,12 @@ def made(number: int, trainers: int, staleness: float, result: float | None, lin
     return Stale(number, line, trainers, trainers - 1.0, {int(staleness): 1000 - share, int(staleness) + 1: share}, result)
 
 
-def test_sizes_have_means_over_runs_with_their_interval() -> None:
+def test_sizes_and_the_price_are_scipys_with_their_intervals() -> None:
     one, four = sizes([made(1, 4, 2.9, 97.0), made(2, 4, 3.1, 96.0), made(4, 4, 3.0, 96.5), made(3, 1, 0.0, 98.5)])
     assert (one.trainers, one.runs, one.mean.mean, one.p99) == (1, 1, 0.0, 0)
     low, high = stats.t.interval(0.95, 2, loc=3.0, scale=stats.sem([2.9, 3.1, 3.0]))
     assert (four.mean.mean, four.mean.low, four.mean.high) == pytest.approx((3.0, low, high))
     assert four.result is not None and four.result.mean == 96.5
-
-
-def test_the_price_is_scipys_line_with_its_interval() -> None:
     points = [(0.0, 98.4), (0.1, 98.6), (1.0, 98.1), (1.1, 97.7), (3.0, 96.9), (2.9, 97.3), (7.2, 95.1)]
     found = price([made(place, 2, x, y) for place, (x, y) in enumerate(points)])
     assert isinstance(found, Price)
@@ -121,13 +108,25 @@ def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> No
     assert isinstance(nothing, Price) and "can't be told from 12 runs" in price_in_words(nothing, "test/accuracy")
 
 
-def test_too_few_runs_and_means_that_are_alike_say_so() -> None:
+def test_words_say_means_prices_and_too_few_runs() -> None:
     assert "at least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
     assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)]))
-
-
-def test_a_mean_below_what_accounts_demand_has_its_reason() -> None:
     assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers gradients are 2.94 updates old on average (N - 1 = 3)."
     assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers gradients are 1.99 updates old on average (N / 2 - 1 = 2)."
     assert "(N - 1 = 3): less, as" in mean_in_words(4, 3.0, 1.5)
     assert mean_in_words(1, 0.0, 0.0) == "With 1 trainer gradients are 0.00 updates old on average (N - 1 = 0)."
+    assert expected({"observers": 4}) is None
+    assert expected({"trainers": 1}) == 0
+    assert percentile({0: 99, 7: 1}, 99) == 0
+
+
+def test_clocks_add_up_stand_still_and_go_on() -> None:
+    assert set(CLOCKS) == set(EXPERIMENTS)
+    one = (np.array([1.0, 2.0]), np.array([10.0, 20.0]))
+    other = (np.array([4.0]), np.array([4.0]))
+    assert updates_at(np.array([0.0, 0.5, 1.5, 4.0, 9.0]), [one, other]).tolist() == [0.0, 5.5, 16.5, 24.0, 24.0]
+    assert np.isinf(updates_at(np.array([1.0]), [])).all()
+    assert np.isinf(updates_at(np.array([1.0]), [(np.empty(0), np.empty(0))])).all()
+    assert growing(np.array([1.0, 4.0, 0.5, 2.0, 1.0])).tolist() == [1.0, 4.0, 4.5, 6.0, 7.0]
+    assert growing(np.array([3.0])).tolist() == [3.0]
+    assert growing(np.empty(0)).size == 0

@@ -21,7 +21,8 @@ from app.api.service import CLIENT
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Store
-from tests.browser.conftest import PATIENCE_S, Console, console
+from tests.browser.conftest import Console, console
+from tests.waiting import PATIENCE_S
 
 __all__ = ["console"]
 TOKEN = "plab_a_secret_of_this_test"
@@ -74,6 +75,7 @@ def server(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str, dict[st
         serving.server_close()
 
 
+@pytest.mark.processes
 def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, home: Home, client: ModuleType) -> None:
     """A lab with accounts, over a real socket, to the end of a real run."""
     with Store.open(home) as store:
@@ -94,7 +96,7 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     with pytest.raises(client.TimedOut, match=f"Run {waiting} is still"):
         lab.wait(waiting, timeout_s=0.0)
     assert lab.cancel(waiting) in ("cancelled", "stopping")
-    run = lab.wait(run_id, timeout_s=100, poll_s=0.1)
+    run = lab.wait(run_id, timeout_s=PATIENCE_S, poll_s=0.1)
     assert (run["status"], run["owner"], run["name"]) == ("finished", "ada", "by a script"), run["cause"]
 
     losses = lab.series(run_id, ["train/loss"], max_points=50)
@@ -148,9 +150,17 @@ def test_the_token_is_shown_to_the_lab_alone(client: ModuleType) -> None:
             client.Parallab(address)
 
 
-def test_what_is_no_lab_is_said_to_be_none(client: ModuleType) -> None:
+def test_the_file_needs_the_standard_library_and_what_is_no_lab_is_said(client: ModuleType) -> None:
     with server((404, {}, {"detail": "nope"})) as (url, _), pytest.raises(client.Refused, match="Something else than a lab answered"):
         client.Parallab(url).me()
+    tree = ast.parse(CLIENT.read_text(), feature_version=(3, 9))
+    imported = {
+        node.module if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {str(name).partition(".")[0] for name in imported} <= set(sys.stdlib_module_names)
 
 
 def test_address_token_and_name_come_from_the_environment(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,14 +172,3 @@ def test_address_token_and_name_come_from_the_environment(client: ModuleType, mo
         monkeypatch.setenv("PARALLAB_TOKEN", TOKEN)
         client.Parallab().cancel(3)
     assert (asked[1][2]["authorization"], json.loads(asked[1][3])) == (f"Bearer {TOKEN}", {"force": False})
-
-
-def test_the_file_needs_the_standard_library_alone_and_no_new_python() -> None:
-    tree = ast.parse(CLIENT.read_text(), feature_version=(3, 9))
-    imported = {
-        node.module if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    assert {str(name).partition(".")[0] for name in imported} <= set(sys.stdlib_module_names)

@@ -30,11 +30,8 @@ RULES_ELSEWHERE = {
 """Refusals of requests that fit the document."""
 
 
-def test_the_document_is_written_from_the_api() -> None:
+def test_the_document_is_written_from_the_api_and_every_operation_has_words() -> None:
     assert PAGE.read_text() == page(), "run: python -m app.api.document"
-
-
-def test_every_operation_and_every_measured_field_has_words() -> None:
     document = api().openapi()
     for path, item in document["paths"].items():
         for method, operation in item.items():

@@ -15,21 +15,6 @@ JSON = {"content-type": "application/json"}
 QUICK = {"experiment": "hogwild", "preset": "quick", "config": {"trainers": 2, "dataset": "digits"}, "title": "by script"}
 
 
-def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -> None:
-    mo = lab.script("mo", "launch")
-    answer = mo.post("/runs", QUICK | {"terms": {"priority": "low", "max_run_time_s": 60}})
-    assert answer.status_code == 201, answer.text
-    told = answer.json()
-    assert answer.headers["location"] == f"/api/v1/runs/{told['id']}"
-    found = mo.told(f"/runs/{told['id']}")
-    assert (found["owner"], found["status"], found["name"], found["preset"]) == ("mo", "queued", "by script", "quick")
-    assert (found["config"]["trainers"], found["config"]["dataset"]) == (2, "digits")
-    assert found["terms"] == {"priority": "low", "oversubscribe": False, "max_run_time_s": 60.0, "max_retries": 0}
-    with Reader.open(lab.home) as reader:
-        (entry,) = reader.audit(who="mo", command="launch")
-        assert entry.targets == (told["id"],)
-
-
 def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
     mo = lab.script("mo", "launch")
     before = lab_size(lab)
@@ -53,7 +38,7 @@ def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
     assert lab_size(lab) == before
 
 
-def test_a_body_that_can_t_be_one_is_refused(lab: Lab) -> None:
+def test_what_is_no_body_or_no_text_is_refused_and_told_readably(lab: Lab) -> None:
     mo = lab.script("mo", "launch")
     long = b'{"experiment": "hogwild", "title": "' + b"x" * 70_000 + b'"}'
     bodies: list[tuple[bytes, int]] = [(b"[" * 60_000, 400), (b"{", 422), (b"", 422), (b"[]", 422), (b'"hogwild"', 422), (long, 413)]
@@ -66,10 +51,6 @@ def test_a_body_that_can_t_be_one_is_refused(lab: Lab) -> None:
             yield long[start : start + 8_192]
 
     assert mo.post("/runs", content=unannounced(), headers=JSON).status_code == 413
-
-
-def test_half_characters_are_refused_and_told_readably(lab: Lab) -> None:
-    mo = lab.script("mo", "launch")
     for field in ("experiment", "title", "preset"):
         assert mo.post("/runs", content=json.dumps(QUICK | {field: "\ud800"}).encode(), headers=JSON).status_code == 422
     answer = mo.post("/runs", content=json.dumps(QUICK | {"config": {"\ud800": "\udfff"}}).encode(), headers=JSON)
@@ -110,6 +91,21 @@ def test_a_run_is_cancelled_by_its_owner_once(lab: Lab) -> None:
     assert mo.post(f"/runs/{run_id}/cancel", {}).json() == {"id": run_id, "status": "cancelled"}
     assert mo.post(f"/runs/{run_id}/cancel", {}).status_code == 409
     assert mo.post("/runs/9999/cancel", {}).status_code == 404
+
+
+def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -> None:
+    mo = lab.script("mo", "launch")
+    answer = mo.post("/runs", QUICK | {"terms": {"priority": "low", "max_run_time_s": 60}})
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert answer.headers["location"] == f"/api/v1/runs/{told['id']}"
+    found = mo.told(f"/runs/{told['id']}")
+    assert (found["owner"], found["status"], found["name"], found["preset"]) == ("mo", "queued", "by script", "quick")
+    assert (found["config"]["trainers"], found["config"]["dataset"]) == (2, "digits")
+    assert found["terms"] == {"priority": "low", "oversubscribe": False, "max_run_time_s": 60.0, "max_retries": 0}
+    with Reader.open(lab.home) as reader:
+        (entry,) = reader.audit(who="mo", command="launch")
+        assert entry.targets == (told["id"],)
 
 
 def test_in_a_lab_without_accounts_a_change_needs_a_name(open_lab: Lab, script: Script) -> None:

@@ -62,29 +62,13 @@ def test_the_numbers_are_those_of_the_store(open_lab: Lab, script: Script) -> No
     assert (one(later, "points_total"), one(later, "queue_runs", state="held"), one(later, "queue_oldest_wait_seconds")) == (points + 1, 1, 0)
 
 
-def test_failed_sign_ins_and_open_ones_are_counted(lab: Lab) -> None:
-    reads = lab.script("ada", "read")
-    before = numbers(reads)
-    lab.browser("vera")
-    for name in ("vera", "nobody", 'x"} 1\nevil 1'):
-        with pytest.raises(SignInRefused):
-            sign_in(lab.home, name, "wrong and long")
-    after = numbers(reads)
-    assert (one(before, "sign_ins_failed_total"), one(after, "sign_ins_failed_total")) == (0, 3)
-    assert (one(before, "signed_in_browsers"), one(after, "signed_in_browsers")) == (0, 1)
-    assert one(after, "commands_total", command="sign in", outcome="refused") == 3
-
-
-def test_nothing_that_people_wrote_becomes_a_label(open_lab: Lab, script: Script) -> None:
+def test_a_store_that_can_t_be_read_is_a_number_and_no_label_is_what_people_wrote(open_lab: Lab, script: Script) -> None:
     with open_lab.store() as store:
         for name in ('x"} 1\nevil 1', "tensorboard", "</script>"):
             store.add_run(name, {}, owner="Ada", demand=Demand(1, 0, 1, 1), name=name)
     text = script.client.get("/metrics").text
     assert 'parallab_runs{experiment="other",status="queued"} 3.0' in text
     assert not [word for word in ("evil", "tensorboard", "script>", "Ada", str(open_lab.home.path)) if word in text]
-
-
-def test_a_store_that_can_t_be_read_is_a_number_too(open_lab: Lab, script: Script) -> None:
     open_lab.home.database.write_bytes(b"no database at all, and long enough to be looked at " * 40)
     Path(f"{open_lab.home.database}-wal").unlink(missing_ok=True)
     text = generate_latest(prometheus.registry).decode()
@@ -96,6 +80,19 @@ def test_it_takes_a_token_where_the_lab_has_accounts(lab: Lab) -> None:
     assert Script().client.get("/metrics").status_code == 401
     assert one(numbers(lab.script("vera", "read")), "store_up") == 1
     assert one(numbers(lab.browser("vera")), "store_up") == 1
+
+
+def test_failed_sign_ins_and_open_ones_are_counted(lab: Lab) -> None:
+    reads = lab.script("ada", "read")
+    before = numbers(reads)
+    lab.browser("vera")
+    for name in ("vera", "nobody", 'x"} 1\nevil 1'):
+        with pytest.raises(SignInRefused):
+            sign_in(lab.home, name, "wrong and long")
+    after = numbers(reads)
+    assert (one(before, "sign_ins_failed_total"), one(after, "sign_ins_failed_total")) == (0, 3)
+    assert (one(before, "signed_in_browsers"), one(after, "signed_in_browsers")) == (0, 1)
+    assert one(after, "commands_total", command="sign in", outcome="refused") == 3
 
 
 @drawn(20, 500, steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12))

@@ -21,7 +21,7 @@ def strictly(text: str) -> Any:
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
-def test_pages_by_cursor_hold_every_run_once_the_newest_first(open_lab: Lab, script: Script) -> None:
+def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: Script) -> None:
     seen: list[int] = []
     before: dict[str, int] = {}
     while True:
@@ -31,9 +31,6 @@ def test_pages_by_cursor_hold_every_run_once_the_newest_first(open_lab: Lab, scr
             break
         before = {"before": page["next"]}
     assert seen == sorted(open_lab.runs.values(), reverse=True)
-
-
-def test_runs_are_found_by_the_filter_language_status_and_owner(open_lab: Lab, script: Script) -> None:
     runs = open_lab.runs
 
     def found(**asked: Any) -> set[int]:
@@ -69,13 +66,23 @@ WRONG = (
 )
 
 
-def test_a_wrong_question_is_answered_by_a_sentence_without_a_path(open_lab: Lab, script: Script) -> None:
+def test_what_is_asked_wrongly_or_written_by_people_comes_out_as_plain_json(open_lab: Lab, script: Script) -> None:
     for path, status, field, words in WRONG:
         answer = script.get(path)
         said = answer.json()
         assert (answer.status_code, words in said["error"]) == (status, True), said
         assert [problem["field"] for problem in said["problems"]] == ([field] if field else [])
         assert str(open_lab.home.path) not in answer.text
+    run_id = open_lab.runs["queued"]
+    with open_lab.store() as store:
+        store.rename(run_id, HOSTILE.strip(), by="Ada")
+        store.set_note(run_id, HOSTILE, by="Ada")
+        store.tag([run_id], "=1+1", by="Ada")
+    answer = script.get(f"/runs/{run_id}")
+    told = strictly(answer.text)
+    assert (told["name"], told["note"], told["tags"], told["owner"]) == (HOSTILE.strip(), HOSTILE.strip(), ["=1+1"], told["owner"])
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> None:
@@ -105,20 +112,7 @@ def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_
     assert script.told(f"/runs/{ids[0]}")["config"] == long
 
 
-def test_what_people_wrote_comes_out_as_json_and_nothing_else(open_lab: Lab, script: Script) -> None:
-    run_id = open_lab.runs["queued"]
-    with open_lab.store() as store:
-        store.rename(run_id, HOSTILE.strip(), by="Ada")
-        store.set_note(run_id, HOSTILE, by="Ada")
-        store.tag([run_id], "=1+1", by="Ada")
-    answer = script.get(f"/runs/{run_id}")
-    told = strictly(answer.text)
-    assert (told["name"], told["note"], told["tags"], told["owner"]) == (HOSTILE.strip(), HOSTILE.strip(), ["=1+1"], told["owner"])
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-def test_a_curve_is_down_sampled_and_says_of_how_many(open_lab: Lab, script: Script) -> None:
+def test_curves_streams_and_logs_say_how_far_they_go(open_lab: Lab, script: Script) -> None:
     run_id = open_lab.runs["running"]
     with open_lab.store() as store:
         labs.record(store, run_id, steps=3_000, first=101)
@@ -129,14 +123,16 @@ def test_a_curve_is_down_sampled_and_says_of_how_many(open_lab: Lab, script: Scr
     assert part["steps"] == list(range(999, 1_012))
     names = {curve["metric"] for curve in script.told(f"/runs/{run_id}/series")["series"]}
     assert names == {"train/loss", "test/accuracy"}
-
-
-def test_a_nan_is_a_string_in_a_curve_and_in_a_stream(open_lab: Lab, script: Script) -> None:
     run_id = open_lab.runs["finished"]
     curve = strictly(script.get(f"/runs/{run_id}/series", metrics="train/loss").text)["series"][0]
     assert curve["values"][curve["steps"].index(50)] == "NaN"
     lines = [strictly(line) for line in script.get(f"/runs/{run_id}/points", metrics="train/loss").text.splitlines()]
     assert [line["value"] for line in lines if line["step"] == 50] == ["NaN", "NaN"]
+    first = script.told(f"/runs/{run_id}/logs")
+    assert (first["text"], first["sources"]) == ("first line\nsecond line\n", ["worker"])
+    with (open_lab.home.run_folder(run_id) / "logs" / "worker.log").open("a") as log:
+        log.write("third line\n")
+    assert script.told(f"/runs/{run_id}/logs", source="worker", offset=first["end"])["text"] == "third line\n"
 
 
 def test_the_streams_hold_every_point_that_export_writes(open_lab: Lab, script: Script) -> None:
@@ -155,15 +151,6 @@ def _comparable(point: dict[str, Any]) -> tuple[Any, ...]:
     values = [point[name] for name in COLUMNS[:-1]]
     value = float(point["value"])
     return (*(-1 if each is None else each for each in values), "nan" if math.isnan(value) else value)
-
-
-def test_a_log_is_read_on_from_where_it_ended(open_lab: Lab, script: Script) -> None:
-    run_id = open_lab.runs["running"]
-    first = script.told(f"/runs/{run_id}/logs")
-    assert (first["text"], first["sources"]) == ("first line\nsecond line\n", ["worker"])
-    with (open_lab.home.run_folder(run_id) / "logs" / "worker.log").open("a") as log:
-        log.write("third line\n")
-    assert script.told(f"/runs/{run_id}/logs", source="worker", offset=first["end"])["text"] == "third line\n"
 
 
 def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script: Script) -> None:

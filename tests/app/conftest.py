@@ -1,10 +1,12 @@
 """What the console's tests share: a home whose store holds a run in every status, and a clock that stands still."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from engine.home import Home
+from engine.store import Reader, Store
 from engine.store.records import Status
 from tests.app import labs, quick_pages
 from tests.cheap import cheap_passwords
@@ -23,3 +25,17 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock that ages are told by."""
     moment = datetime.now(UTC)
     monkeypatch.setattr("app.durations.now", lambda: moment)
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    """Give the home's store, open for the whole test."""
+    with Store.open(home) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reader(home: Home) -> Iterator[Reader]:
+    """Give a reader of the home, whose store may come to be later."""
+    with Reader.open(home) as opened:
+        yield opened

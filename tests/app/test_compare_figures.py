@@ -25,64 +25,37 @@ def curve(run_id: int, size: int, rank: int | None = None) -> Curve:
     return Curve(run_id, rank, x, np.sin(x / 9), size, 0)
 
 
-def test_a_run_has_the_colour_of_its_id_where_it_is_free() -> None:
+def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look_alike() -> None:
     assert {run_id: one.colour for run_id, one in looks([3, 12, 21, 40]).items()} == {3: 3, 12: 4, 21: 5, 40: 0}
     crowded = looks([1, 9, 17])
     assert (crowded[1].colour, crowded[9].colour, crowded[17].colour) == (1, 2, 3)
     assert looks([17, 1, 9]) == crowded
-
-
-def test_no_two_of_30_runs_look_alike() -> None:
     found = looks(range(5, 95, 3))
     assert len({(one.colour, one.dash) for one in found.values()}) == len({(one.colour, one.symbol) for one in found.values()}) == 30
     assert len({one.colour for one in list(found.values())[:8]}) == 8
-
-
-def test_smoothing_leaves_the_raw_line_faint_behind_the_smooth_one() -> None:
-    picture = compare_curves.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
-    raw, smooth = go.Figure(picture.figure).data
-    assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (compare_curves.FAINT, False, None, "four")
-    assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
-    assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
-    assert picture.colours == [4, 4]
-
-
-def test_short_curves_and_smoothing_of_nothing_draw_the_raw_points_alone() -> None:
-    for size, weight in ((30, 0.9), (200, 0.0)):
-        (trace,) = go.Figure(compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
-        assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
-
-
-def test_ranks_of_a_run_share_its_look() -> None:
     found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
     picture = compare_curves.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
     assert picture.colours == [4, 4, 5]
     assert [trace.hovertemplate for trace in go.Figure(picture.figure).data][1].endswith("<extra>four, rank 1</extra>")
 
 
-def test_a_moving_average_starts_at_the_first_value_and_keeps_gaps() -> None:
-    found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
-    assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
-    assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
-
-
-def test_sums_and_constants_are_drawn_as_they_were_recorded() -> None:
+def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants_as_they_are() -> None:
+    picture = compare_curves.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
+    raw, smooth = go.Figure(picture.figure).data
+    assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (compare_curves.FAINT, False, None, "four")
+    assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
+    assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
+    assert picture.colours == [4, 4]
+    for size, weight in ((30, 0.9), (200, 0.0)):
+        (trace,) = go.Figure(compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
+        assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
     for values in (np.cumsum(np.abs(curve(4, 200).y)), np.full(200, 0.1), -np.arange(200.0)):
         (trace,) = go.Figure(compare_curves.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure).data
         assert trace.y == pytest.approx(values) and trace.opacity is None
-
-
-def test_a_metric_that_is_a_sum_or_a_mean_of_many_is_not_smoothed() -> None:
     assert [compare_curves.weight(name, 0.9) for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")] == [0.9, 0.9, 0, 0]
-
-
-def test_a_band_is_one_closed_shape_for_each_stretch() -> None:
-    x = np.arange(6.0)
-    low, high = np.array([0, 1, NAN, 3, 4, NAN]), np.array([10, 11, 12, 13, 14, NAN])
-    along, upwards = outline(x, low, high)
-    assert np.array_equal(along, [0, 1, 1, 0, NAN, 3, 4, 4, 3], equal_nan=True)
-    assert np.array_equal(upwards, [0, 1, 11, 10, NAN, 3, 4, 14, 13], equal_nan=True)
-    assert outline(x, np.full(6, NAN), high)[0].size == 0
+    found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
+    assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
+    assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
 
 
 def group(members: int) -> GroupLine:
@@ -90,7 +63,7 @@ def group(members: int) -> GroupLine:
     return GroupLine("trainers 2", [10 + place for place in range(members)], values, line(values.values, "mean", "range"))
 
 
-def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
+def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() -> None:
     picture = compare_curves.of_groups([group(3)], [look(1)])
     band, members, centre = go.Figure(picture.figure).data
     assert (band.fill, members.opacity, centre.name, picture.colours) == ("toself", compare_curves.MEMBER, "trainers 2 (n=3)", [1, 1, 1])
@@ -98,12 +71,17 @@ def test_a_group_is_a_band_its_members_and_its_line_with_their_count() -> None:
     assert centre.customdata[0].tolist() == [3, 0, 2]
     assert set(members.customdata.tolist()) == {10, 11, 12}
     assert np.isnan(members.y).sum() == 3
-
-
-def test_a_band_that_reaches_zero_ends_at_the_least_positive_value_on_a_logarithmic_axis() -> None:
+    x = np.arange(6.0)
+    low, high = np.array([0, 1, NAN, 3, 4, NAN]), np.array([10, 11, 12, 13, 14, NAN])
+    along, upwards = outline(x, low, high)
+    assert np.array_equal(along, [0, 1, 1, 0, NAN, 3, 4, 4, 3], equal_nan=True)
+    assert np.array_equal(upwards, [0, 1, 11, 10, NAN, 3, 4, 14, 13], equal_nan=True)
+    assert outline(x, np.full(6, NAN), high)[0].size == 0
     plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True))
     assert (min(plain), min(cut)) == (0, 1)
     assert sum(plain != cut) == 1
+    (centre,) = go.Figure(compare_curves.of_groups([group(1)], [look(1)]).figure).data
+    assert centre.name == "trainers 2 (n=1)"
 
 
 @pytest.mark.parametrize("groups", [[3], [1, 2]])
@@ -138,11 +116,6 @@ def test_whole_numbers_are_sent_as_a_browser_can_hold_them(values: list[int], ki
     assert np.frombuffer(b64decode(sent["bdata"]), kind).tolist() == values
 
 
-def test_one_run_has_neither_band_nor_members() -> None:
-    (centre,) = go.Figure(compare_curves.of_groups([group(1)], [look(1)]).figure).data
-    assert centre.name == "trainers 2 (n=1)"
-
-
 @pytest.mark.parametrize(
     ("values", "kind"), [([1.0, 2.0], "int32"), ([1.5, 2.0], "float32"), ([1.0, NAN], "float32"), ([1.0, 3e9], "float64"), ([1e40, 1.5], "float64")]
 )
@@ -156,13 +129,18 @@ def bar(values: dict[int, float], name: str = "a <b>") -> compare_numbers.Bar:
     return compare_numbers.Bar(name, values, look(0))
 
 
-def test_a_groups_bar_has_a_band_and_a_mark_for_each_member_and_a_runs_has_neither() -> None:
+def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_number() -> None:
     figure, colours, height = compare_numbers.bars([bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range")
     one, marks, other = figure.data
     assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
     assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
     assert one.y == ("a &lt;b&gt;",)
     assert (len(colours), height > 100) == (3, True)
+    dots = [compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share) for run_id, share in ((1, 0.0), (2, 1.0), (3, None))]
+    figure, shades = compare_numbers.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
+    assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
+    assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
+    assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]
 
 
 @pytest.mark.parametrize(
@@ -194,11 +172,3 @@ def test_a_band_ends_where_no_value_is_possible(number: str, values: Sequence[fl
     figure, _, _ = compare_numbers.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
     (centre,), error = figure.data[0].x, figure.data[0].error_x
     assert (centre - error.arrayminus[0], centre + error.array[0]) == pytest.approx(ends, abs=1e-3)
-
-
-def test_parallel_lines_are_shaded_by_the_last_number() -> None:
-    dots = [compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share) for run_id, share in ((1, 0.0), (2, 1.0), (3, None))]
-    figure, shades = compare_numbers.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
-    assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
-    assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
-    assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]

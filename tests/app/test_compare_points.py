@@ -1,16 +1,18 @@
 """The points behind compared curves: groups from all raw points whatever else is shown, single runs thinned, every axis."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from app import compare_points
+from app import compare_cells, compare_points
+from app.compare_cells import in_cells
 from app.compare_groups import groups_of, lines_of
 from app.compare_points import curves, group_line
 from app.compare_zoom import joined, spliced
-from engine.analysis.aligning import MOST_CELLS
+from engine.analysis.aligning import MOST_CELLS, Aligned
 from engine.analysis.bands import Spread, Statistic
 from engine.home import Home
 from engine.recorder import Point
@@ -40,7 +42,7 @@ def raw(reader: Reader, run_id: int) -> np.ndarray:
     return np.array(reader.series(run_id, [LOSS])[0].values)
 
 
-def test_a_groups_band_is_scipys_on_the_raw_points_cell_by_cell(reader: Reader, ids: list[int]) -> None:
+def test_a_groups_band_and_a_stretch_of_it_are_scipys_on_the_raw_points(reader: Reader, ids: list[int]) -> None:
     runs = reader.some(ids[:3])
     edges = np.linspace(0, STEPS - 1, MOST_CELLS + 1)
     cell = np.minimum(np.searchsorted(edges, np.arange(STEPS), side="right") - 1, MOST_CELLS - 1)
@@ -50,6 +52,18 @@ def test_a_groups_band_is_scipys_on_the_raw_points_cell_by_cell(reader: Reader, 
     assert values.values == pytest.approx(means)
     assert line.centre == pytest.approx(means.mean(axis=0))
     assert line.high - line.centre == pytest.approx(stats.sem(means, axis=0))
+    groups = groups_of(reader.some(ids[:3]), ["trainers"])
+    (whole,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False)
+    (fine,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False, within=(1000.0, 1200.0))
+    assert whole and fine
+    points = np.stack([raw(reader, run_id)[1000:1201] for run_id in ids[:3]])
+    assert fine.values.x.tolist() == list(range(1000, 1201))
+    assert fine.line.centre == pytest.approx(points.mean(axis=0))
+    assert fine.line.high - fine.line.centre == pytest.approx(stats.sem(points, axis=0))
+    joint = joined(whole, fine)
+    assert joint.values.x.size == joint.line.centre.size == joint.line.count.size == joint.values.values.shape[1] > MOST_CELLS
+    assert (np.diff(joint.values.x) > 0).all()
+    assert joined(whole, None) is whole
 
 
 @pytest.mark.parametrize(("statistic", "spread"), [("mean", "sd"), ("median", "range"), ("iqm", "boot")])
@@ -68,38 +82,30 @@ def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: li
     assert two_trainers([ids[5], *ids[:4]]) == alone
 
 
-def test_what_is_kept_gives_way_to_news(home: Home, reader: Reader, ids: list[int]) -> None:
-    with Store.open(home) as store:
-        on = compare_labs.add(store, trainers=2, ended=False, steps=50)
-        runs = reader.some([on])
-        before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
-        assert group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0] is before
-        store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(home: Home, reader: Reader, ids: list[int], store: Store) -> None:
+    on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+    runs = reader.some([on])
+    before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
+    assert group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0] is before
+    store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
     after = group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0]
     assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
-
-
-def test_a_curve_that_is_kept_gives_way_to_news_and_to_a_narrower_share(home: Home, reader: Reader, ids: list[int]) -> None:
-    with Store.open(home) as store:
-        on = compare_labs.add(store, trainers=2, ended=False, steps=50)
-        (before,) = curves(reader, reader.some([on]), LOSS, "step")
-        assert curves(reader, reader.some([on]), LOSS, "step")[0].y is before.y
-        assert not np.array_equal(curves(reader, reader.some([on]), LOSS, "time")[0].x, before.x)
-        store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+    on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+    (before,) = curves(reader, reader.some([on]), LOSS, "step")
+    assert curves(reader, reader.some([on]), LOSS, "step")[0].y is before.y
+    assert not np.array_equal(curves(reader, reader.some([on]), LOSS, "time")[0].x, before.x)
+    store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
     (after,) = curves(reader, reader.some([on]), LOSS, "step")
     assert (len(before.y), len(after.y), after.y[-1], after.total) == (50, 51, 7.5, 51)
     alone, among = curves(reader, reader.some([ids[0]]), LOSS, "step")[0], curves(reader, reader.some(ids), LOSS, "step")[0]
     assert len(alone.x) > len(among.x) and alone.run_id == among.run_id == ids[0]
 
 
-def test_ranks_of_a_run_are_one_member_of_its_group(reader: Reader, ids: list[int]) -> None:
+def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Reader, ids: list[int]) -> None:
     values, _ = group_line(reader, reader.some([ids[3]]), LOSS, "step", "mean", "none")
     both = [np.array(series.values) for series in reader.series(ids[3], [LOSS])]
     assert len(both) == 2
     assert values.values == pytest.approx(np.mean(both, axis=0)[None])
-
-
-def test_single_runs_are_thinned_and_each_rank_has_a_curve(reader: Reader, ids: list[int]) -> None:
     found = curves(reader, reader.some(ids), LOSS, "step")
     assert [(curve.run_id, curve.rank) for curve in found] == [
         (ids[0], 0),
@@ -116,6 +122,12 @@ def test_single_runs_are_thinned_and_each_rank_has_a_curve(reader: Reader, ids: 
     whole = raw(reader, ids[0])
     assert all(whole[int(step)] == value for step, value in zip(found[0].x, found[0].y, strict=True))
     assert (found[0].y.min(), found[0].y.max()) == (whole.min(), whole.max())
+    (curve,) = curves(reader, reader.some([ids[5]]), LOSS, ACCURACY)
+    tests = reader.series(ids[5], [ACCURACY])[0]
+    whole = raw(reader, ids[5])
+    assert len(curve.x) == 200 - tests.steps[0]
+    assert curve.x[0] == tests.values[0] and curve.x[-1] == tests.values[3]
+    assert curve.y.tolist() == whole[tests.steps[0] :].tolist()
 
 
 @pytest.mark.parametrize(("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)])
@@ -127,38 +139,23 @@ def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], ax
     assert group_line(reader, runs, LOSS, axis, "mean", "none")[0].x[-1] == pytest.approx(last)
 
 
-def test_a_metric_as_axis_is_aligned_by_step_and_unknown_before_its_first_point(reader: Reader, ids: list[int]) -> None:
-    (curve,) = curves(reader, reader.some([ids[5]]), LOSS, ACCURACY)
-    tests = reader.series(ids[5], [ACCURACY])[0]
-    whole = raw(reader, ids[5])
-    assert len(curve.x) == 200 - tests.steps[0]
-    assert curve.x[0] == tests.values[0] and curve.x[-1] == tests.values[3]
-    assert curve.y.tolist() == whole[tests.steps[0] :].tolist()
-
-
-def test_what_is_not_finite_is_a_gap_and_counted(home: Home, reader: Reader) -> None:
-    with Store.open(home) as store:
-        run_id = compare_labs.add(store, trainers=2, nan_at=7)
+def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_group(home: Home, reader: Reader, ids: list[int], store: Store) -> None:
+    run_id = compare_labs.add(store, trainers=2, nan_at=7)
     (curve,) = curves(reader, reader.some([run_id]), LOSS, "step")
     assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
     values, line = group_line(reader, reader.some([run_id]), LOSS, "step", "mean", "sd")
     assert np.isnan(values.values[0, 7]) and np.isfinite(values.values[0, 8]) and line.count[7] == 0
-
-
-def test_a_run_without_the_metric_has_no_part_in_its_group(home: Home, reader: Reader, ids: list[int]) -> None:
-    with Store.open(home) as store:
-        bare = compare_labs.add(store, trainers=2, steps=0)
+    bare = compare_labs.add(store, trainers=2, steps=0)
     groups = groups_of(reader.some([ids[0], bare]), ["trainers"])
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
 
 
-def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Home, reader: Reader) -> None:
-    with Store.open(home) as store:
-        run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
-        whole, resumed = ([Point("perf/exchanged", 9, value, time_s) for time_s, value in points] for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3))))
-        store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
+def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Home, reader: Reader, store: Store) -> None:
+    run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
+    whole, resumed = ([Point("perf/exchanged", 9, value, time_s) for time_s, value in points] for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3))))
+    store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
     runs = reader.some([run_id])
     curve, *_ = curves(reader, runs, LOSS, "bytes")
     assert curve.x[[0, 20, 40, 60, 80, 119]].tolist() == pytest.approx([0, 5, 10, 6 + 7, 8 + 9, 8 + 9])
@@ -181,16 +178,76 @@ def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(reader: 
     assert (np.diff(joint.x) > 0).all() and (joint.x[0], joint.x[-1]) == (whole.x[0], whole.x[-1])
 
 
-def test_a_groups_stretch_has_cells_of_its_own_from_all_raw_points(reader: Reader, ids: list[int]) -> None:
-    groups = groups_of(reader.some(ids[:3]), ["trainers"])
-    (whole,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False)
-    (fine,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False, within=(1000.0, 1200.0))
-    assert whole and fine
-    points = np.stack([raw(reader, run_id)[1000:1201] for run_id in ids[:3]])
-    assert fine.values.x.tolist() == list(range(1000, 1201))
-    assert fine.line.centre == pytest.approx(points.mean(axis=0))
-    assert fine.line.high - fine.line.centre == pytest.approx(stats.sem(points, axis=0))
-    joint = joined(whole, fine)
-    assert joint.values.x.size == joint.line.centre.size == joint.line.count.size == joint.values.values.shape[1] > MOST_CELLS
-    assert (np.diff(joint.values.x) > 0).all()
-    assert joined(whole, None) is whole
+LENGTH = 2_400
+
+
+def write(store: Store, rank: int, run_id: int, time_of: Callable[[int], float], value_of: Callable[[int], float], passes: float | None = 500.0) -> None:
+    points = [Point(LOSS, step, value_of(step), time_of(step), step / passes if passes else None) for step in range(LENGTH)]
+    store.write(run_id, [RankBatch(rank, points)])
+
+
+@pytest.fixture
+def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A run of two ranks with a pause and a stretch that is not finite, one of one rank that begins later, one that recorded nothing."""
+    compare_points.forget()
+    monkeypatch.setattr(compare_cells, "LONG", 1_000)
+    with Store.open(home) as store:
+        first, second, bare = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
+        for rank in (0, 1):
+            write(store, rank, first, lambda step: step / 4 + 30 * (step > 1_200), lambda step: math.nan if 400 <= step < 420 else math.sin(step / 20))
+        write(store, 0, second, lambda step: 3 + step / 5, lambda step: math.cos(step / 15) + step / 1e4)
+    return [first, second, bare]
+
+
+def both(home: Home, odd_ids: list[int], axis: str, *, log: bool = False) -> tuple[Aligned | None, Aligned]:
+    """Return a group as the store adds it up, and as its raw points give it."""
+    with Reader.open(home) as reader:
+        runs = reader.some(odd_ids)
+        who = compare_points.recorded(reader, runs, LOSS)
+        added = in_cells(reader, runs, who, compare_points.PLAIN[axis], log=log)
+        long, compare_cells.LONG = compare_cells.LONG, 10**9
+        try:
+            return added, compare_points.group(reader, runs, LOSS, axis, log=log)
+        finally:
+            compare_cells.LONG = long
+            compare_points.forget()
+
+
+@pytest.mark.parametrize("axis", ["step", "time", "passes"])
+def test_cells_added_up_by_the_store_are_those_of_the_points(home: Home, odd_ids: list[int], axis: str) -> None:
+    added, plain = both(home, odd_ids, axis)
+    assert added is not None
+    assert added.x == pytest.approx(plain.x, rel=1e-12)
+    assert added.values == pytest.approx(plain.values, rel=1e-9, nan_ok=True)
+    assert (added.exact, added.cell) == (plain.exact, pytest.approx(plain.cell))
+    assert np.isnan(added.values[2]).all() and np.isnan(added.values[0]).any()
+
+
+@pytest.mark.parametrize("which", [slice(0, 3), slice(1, 2)], ids=["from 0", "from above 0"])
+def test_a_logarithmic_axis_has_the_same_cells(home: Home, odd_ids: list[int], which: slice) -> None:
+    added, plain = both(home, odd_ids[which], "time", log=True)
+    assert added is not None and added.x == pytest.approx(plain.x, rel=1e-12)
+    assert added.values == pytest.approx(plain.values, rel=1e-9, nan_ok=True)
+
+
+def test_points_that_were_read_lately_are_not_asked_for_again(home: Home, odd_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    with Reader.open(home) as reader:
+        runs = reader.some(odd_ids[:2])
+        compare_points.group(reader, runs, LOSS, "step", within=(100.0, 200.0))  # a zoom reads the points
+        monkeypatch.setattr(Reader, "cells", lambda *_: pytest.fail("the store was asked to add up what is here"))
+        assert compare_points.group(reader, runs, LOSS, "step").values.shape == (2, MOST_CELLS)
+
+
+def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_points(home: Home, odd_ids: list[int]) -> None:
+    with Store.open(home) as store:
+        back, few, nowhere = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
+        write(store, 0, back, lambda step: abs(step - 1_200) / 20, float)
+        write(store, 0, few, lambda step: float(step // 200), float)
+        write(store, 0, nowhere, float, float, passes=None)
+    assert both(home, [back], "time")[0] is None and both(home, [back], "step")[0] is not None
+    added, plain = both(home, [few], "time")
+    assert added is None and plain.exact and plain.x.size == 12 < MOST_CELLS
+    assert both(home, [nowhere], "passes")[0] is None
+    with Store.open(home) as store:
+        short = compare_labs.add(store, trainers=2, seed=6, steps=200)
+    assert both(home, [odd_ids[1], short], "step")[0] is None

@@ -18,9 +18,9 @@ from websockets.sync.client import connect
 
 from app import connections
 from app.connections import bounded_connections
+from tests.waiting import PATIENCE_S, wait_until
 
 BOUND_S, TICK_S, LEAST_RATE = 0.6, 0.05, 1_000
-PATIENCE_S = 60.0
 GET = b"GET /length HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
@@ -79,10 +79,7 @@ def _served() -> Iterator[int]:
     )
     thread = threading.Thread(target=server.run)
     thread.start()
-    end = time.monotonic() + PATIENCE_S
-    while not server.started:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: server.started, "the server has started")
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
@@ -131,51 +128,40 @@ def post(path: str, length: int) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-def test_headers_that_come_too_slowly_end_the_connection(serve: Callable[..., int]) -> None:
-    with opened(serve()) as client:
+def test_headers_that_come_too_slowly_end_the_connection_whichever_request_they_are_of(serve: Callable[..., int]) -> None:
+    port = serve()
+    with opened(port) as client:
         drip(client, b"GET /length HTTP/1.1\r\nX-Long: " + b"a" * 10_000)
         assert b"408 Request Timeout" in rest(client).partition(b"\r\n")[0]
-
-
-def test_a_connection_that_says_nothing_is_ended_without_a_word(serve: Callable[..., int]) -> None:
-    with opened(serve()) as client:
-        assert rest(client) == b""
-
-
-def test_the_headers_of_a_second_request_are_bounded_like_those_of_the_first(serve: Callable[..., int]) -> None:
-    with opened(serve()) as client:
+    with opened(port) as client:
         client.sendall(GET)
         until(client, b"length 0")
         client.sendall(GET)
         until(client, b"length 0")
         drip(client, b"GET /length HTTP/1.1\r\nX-Long: " + b"a" * 10_000)
         assert b"408" in rest(client)
+    with opened(port) as client:
+        assert rest(client) == b""
 
 
-def test_a_body_below_the_least_rate_is_ended_and_one_above_it_comes_through(serve: Callable[..., int]) -> None:
+def test_slow_bodies_are_ended_before_and_after_their_answer_and_waiting_for_leave_is_not_slow(serve: Callable[..., int]) -> None:
     port = serve()
     with opened(port) as client:
         client.sendall(post("/length", 10_000))
         drip(client, b"a" * 10_000)
         assert b"408" in rest(client).partition(b"\r\n")[0]
     with opened(port) as client:
-        client.sendall(post("/length", 50 * 1_000))
-        for _ in range(50):  # far longer than the bound, far faster than the least rate
+        client.sendall(post("/length", 25 * 1_000))
+        for _ in range(25):  # far longer than the bound, far faster than the least rate
             client.sendall(b"a" * 1_000)
             time.sleep(BOUND_S / 10)
-        until(client, b"length 50000")
-
-
-def test_a_body_that_drips_on_after_its_answer_is_ended_too(serve: Callable[..., int]) -> None:
-    with opened(serve()) as client:
+        until(client, b"length 25000")
+    with opened(port) as client:
         client.sendall(post("/early", 10_000))
         drip(client, b"a" * 10_000)
         said = rest(client)
         assert said.count(b"HTTP/1.1") == 1 and b"an answer before the body" in said
-
-
-def test_whoever_waits_for_leave_to_send_is_not_counted_as_slow(serve: Callable[..., int]) -> None:
-    with opened(serve()) as client:
+    with opened(port) as client:
         client.sendall(post("/length", 5).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
         until(client, b"100 Continue")
         client.sendall(b"hello")
@@ -210,8 +196,6 @@ def test_where_all_connections_are_in_use_another_one_is_refused(serve: Callable
         pages = [stack.enter_context(connect(f"ws://127.0.0.1:{port}/echo", open_timeout=PATIENCE_S)) for _ in range(3)]
         assert b"503 Service Unavailable" in asked(port).partition(b"\r\n")[0]
         pages[0].close()
-        end = time.monotonic() + PATIENCE_S
-        while b"length 0" not in asked(port):
-            assert time.monotonic() < end
+        wait_until(lambda: b"length 0" in asked(port), "there is room again")
         pages[1].send("as before")
         assert pages[1].recv(timeout=PATIENCE_S) == "as before"

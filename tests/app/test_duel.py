@@ -66,12 +66,14 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
     assert "Hogwild!: nothing travels between its processes" in test.error[0].value.replace("\\", "")
 
 
-def test_a_duel_that_tunes_shows_its_runs_and_how_far_they_are(home: Home) -> None:
+def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) -> None:
     duel_id = labs.launched(home)
     shown = words(page(duel_id))
     assert "tuning, 6 runs left" in shown and "There is no verdict before a judged run of each strategy has ended." in shown
     assert shown.count('class="pl-cell pl-queued"') == 6
     assert any(button.key == "duel-cancel" for button in page(duel_id).button)
+    labs.launched(home)
+    assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
 
 
 def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> None:
@@ -89,12 +91,7 @@ def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> N
     assert not other.exception
 
 
-def test_a_sweep_of_a_duel_links_to_it(home: Home) -> None:
-    labs.launched(home)
-    assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
-
-
-def test_lost_runs_halt_a_duel_and_one_click_tries_them_again(home: Home) -> None:
+def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_goes_on(home: Home, reader: Reader) -> None:
     duel_id = labs.launched(home)
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
     labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
@@ -102,13 +99,8 @@ def test_lost_runs_halt_a_duel_and_one_click_tries_them_again(home: Home) -> Non
     assert "can't go on" in words(test) and "2 of 6 runs that tune said nothing (cancelled, lost)" in words(test)
     test.button(key="duel-retry").click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        assert reader.count() == 8 and reader.count_queued() == 2
+    assert reader.count() == 8 and reader.count_queued() == 2
     assert "tuning, 2 runs left" in words(page(duel_id))
-
-
-def test_a_tuned_duel_says_that_the_runner_is_to_go_on(home: Home) -> None:
-    duel_id = labs.launched(home)
     labs.drive(home, duel_id, "tuning")
     shown = words(page(duel_id))
     assert "tuned, the runner queues what is judged" in shown and "No runner serves this lab" in shown
@@ -116,18 +108,15 @@ def test_a_tuned_duel_says_that_the_runner_is_to_go_on(home: Home) -> None:
     assert "judging, 10 runs left" in words(page(duel_id))
 
 
-def test_deleted_runs_are_told(home: Home) -> None:
+def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -> None:
+    assert "No duel has the id 99." in opened("duel", {"duel": "99"}).error[0].value.replace("\\", "")
+    assert "A link to a duel ends in its number" in words(opened("duel", {"duel": "<b>"}))
     labs.whole(home, seeds=6)
     with Store.open(home) as store, store.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
     shown = words(page(1))
     assert "1 of 6 judged runs of Hogwild! said nothing (lost, cancelled or deleted); their pairs are left out." in shown
     assert "deleted" in shown
-
-
-def test_a_link_to_no_duel_is_a_sentence(home: Home) -> None:
-    assert "No duel has the id 99." in opened("duel", {"duel": "99"}).error[0].value.replace("\\", "")
-    assert "A link to a duel ends in its number" in words(opened("duel", {"duel": "<b>"}))
 
 
 @pytest.mark.parametrize("kind", ["passes", "updates", "seconds", "bytes"])

@@ -1,6 +1,7 @@
 """Downloads and imports on the pages, and runs of an experiment that is in no registry on every page."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ from streamlit.testing.v1 import AppTest
 
 from app.frames import of_frame
 from app.importing import _take_in
+from app.run_report import run_report
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
+from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
+from tests.app import labs
 from tests.app.test_pages import SECTIONS, opened, said
 from tests.transfer import events
+from tests.transfer.test_bundles import changed
 from tests.transfer.test_other_programs import mlruns
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -32,12 +38,9 @@ def labels(test: AppTest, kind: str = "download_button") -> list[str]:
     return [element.proto.label for element in test.get(kind)]
 
 
-def test_a_run_that_ended_offers_a_report_its_tables_and_a_bundle(home: Home, lab: dict[Status, int]) -> None:
+def test_a_run_that_ended_and_the_results_offer_what_they_hold_as_files(home: Home, lab: dict[Status, int]) -> None:
     assert labels(opened("run", {"run": str(lab["finished"])})) == ["Report (HTML)", *["CSV", "JSON", "Parquet"] * 2, "Bundle"]
     assert "Bundle" not in labels(opened("run", {"run": str(lab["running"])}))
-
-
-def test_the_results_table_can_be_saved_and_runs_imported(home: Home, lab: dict[Status, int]) -> None:
     test = opened("results")
     assert labels(test) == ["Report (HTML)", "CSV", "JSON", "Parquet", "Bundle of 4 runs"]
     assert "Import" in [button.label for button in test.button]
@@ -57,9 +60,8 @@ def test_every_section_of_an_imported_run_opens(home: Home, imported: tuple[int,
         assert test.title[0].value.startswith(f"Run {run_id}")
 
 
-def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error(home: Home, tmp_path: Path) -> None:
-    with Store.open(home) as store:
-        (run_id,) = import_path(store, mlruns(tmp_path, status="4"), by="Lin").ids
+def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error(home: Home, tmp_path: Path, store: Store) -> None:
+    (run_id,) = import_path(store, mlruns(tmp_path, status="4"), by="Lin").ids
     test = opened("run", {"run": str(run_id)})
     assert not test.exception
     for label in ("Clone", "Retry"):
@@ -68,10 +70,13 @@ def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error
             assert not after.exception
 
 
-def test_an_upload_comes_in_by_its_own_name(home: Home, tmp_path: Path) -> None:
+@pytest.mark.processes
+def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(home: Home, tmp_path: Path, reader: Reader) -> None:
     arrived = _take_in("../../events.out.tfevents.1", io.BytesIO(events.write(tmp_path / "a.tfevents").read_bytes()))
-    with Reader.open(home) as reader:
-        assert arrived and (origin := reader.origin(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
+    assert arrived and (origin := reader.origin(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
+    test = AppTest.from_function(_import_nonsense, default_timeout=PATIENCE_S).run()
+    assert not test.exception
+    assert "no zip file" in said(test).replace("\\", "")
 
 
 def _import_nonsense() -> None:
@@ -82,21 +87,12 @@ def _import_nonsense() -> None:
     _take_in("runs.zip", io.BytesIO(b"PK nonsense"))
 
 
-def test_a_broken_upload_is_a_sentence(home: Home) -> None:
-    test = AppTest.from_function(_import_nonsense, default_timeout=120).run()
-    assert not test.exception
-    assert "no zip file" in said(test).replace("\\", "")
-
-
-def test_the_button_opens_the_dialog(home: Home, lab: dict[Status, int]) -> None:
+def test_the_import_dialog_opens_in_any_lab(home: Home, lab: dict[Status, int]) -> None:
+    after = next(button for button in opened("results").button if button.label == "Import").click().run()
+    assert labels(after, "file_uploader") == ["File"]
     test = opened("results")
     after = next(button for button in test.button if button.label == "Import").click().run()
     assert not after.exception
-    assert labels(after, "file_uploader") == ["File"]
-
-
-def test_the_dialog_opens_in_an_empty_lab_too(home: Home) -> None:
-    after = next(button for button in opened("results").button if button.label == "Import").click().run()
     assert labels(after, "file_uploader") == ["File"]
 
 
@@ -106,3 +102,40 @@ def test_a_frame_becomes_a_table_of_plain_values() -> None:
     assert table.columns == ("run", "loss", "tags", "at")
     assert [type(cell).__name__ for cell in table.rows[0]] == ["int", "float", "list", "datetime"]
     assert list(table.rows[1]) == [2, None, [], None]
+
+
+@pytest.fixture
+def strange(home: Home, tmp_path: Path) -> tuple[int, ...]:
+    """Import a pipeline's run without any settings, and one with settings that make no sense."""
+    theirs = Home(tmp_path / "theirs").create()
+    with Store.open(theirs) as store, Reader.open(theirs) as reader:
+        ids = [labs.pipeline_run(store, shares=(0.5, 0.5), splits=4) for _ in range(2)]
+        write_bundle(reader, ids, tmp_path / "runs.zip", by="Ada")
+
+    def change(held: dict[str, bytes]) -> None:
+        columns = json.loads(held["parallab.json"])["tables"]["runs"]["columns"]
+        rows = [json.loads(line) for line in held["runs.jsonl"].splitlines()]
+        for row, config in zip(rows, ({}, {"splits": -5, "stages": 10**9, "mode": "zigzag", "gone": {"x": [1]}}), strict=True):
+            row[columns.index("config")] = json.dumps(config)
+            row[columns.index("environment")] = '{"packages": 3, "gpus": {"a": null}, "host": ["h"]}'
+        held["runs.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+    with Store.open(home) as store:
+        return import_path(store, changed(tmp_path / "runs.zip", change), by="Lin").ids
+
+
+@pytest.mark.parametrize("section", ["Ranks", "Pipeline", "Config", "Environment"])
+def test_a_run_without_sound_settings_is_shown(strange: tuple[int, ...], section: str) -> None:
+    for run_id in strange:
+        test = opened("run", {"run": str(run_id), "section": section})
+        assert not test.exception, test.exception[0].message
+
+
+@pytest.mark.parametrize("page", ["runs", "results"])
+def test_lists_bear_them_too(strange: tuple[int, ...], page: str) -> None:
+    test = opened(page)
+    assert not test.exception and not test.error
+
+
+def test_they_have_reports(strange: tuple[int, ...], lab: dict[Status, int]) -> None:
+    assert all(run_report(run_id, "Lin") for run_id in strange)

@@ -1,59 +1,165 @@
+"""None"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
 import pytest
 
 from app import forms
+from app.diagram import diagram
+from app.durations import ago, duration
+from app.links import as_path, launch_query, read_link
+from app.markup import as_text, facts, number, table
 from app.takes import caveats, taken
-from engine.registry import experiment, experiments
-from engine.runtime.machine import Gpu, Machine, demand
+from engine.home import Home
+from engine.registry import Experiment, Flow, experiment, experiments
+from engine.runtime.machine import Gpu, Machine, demand, machine
+from engine.store import Store
+from tests.app.test_pages import opened
 
 TWO_CORES = Machine(2, (), "a CPU", 8.0)
 
 
 @pytest.mark.parametrize("name", [one.name for one in experiments()])
-def test_the_defaults_of_every_experiment_break_no_rule(name: str) -> None:
+def test_the_defaults_of_every_experiment_break_no_rule_and_travel_in_a_link(name: str) -> None:
     found = experiment(name)
     config, problems = forms.check(found, {field: info.default for field, info in found.config.model_fields.items()})
     assert config is not None
     assert problems == {}
+    found = experiment(name)
+    values = found.configure("published").model_dump() | {"seed": 7, "threads_per_rank": 2, "learning_rate": 0.125, "device": "cpu"}
+    query = parse_qs(urlsplit(as_path("/", launch_query(found, "published", values))).query)
+    wish = read_link(query["experiment"][0], query["preset"][0], query["set"])
+    assert wish.sentences == ()
+    assert found.configure(wish.preset, wish.changes).model_dump() == values
 
 
-def test_each_problem_stands_at_its_field() -> None:
+def test_each_problem_stands_at_its_field_whose_help_names_its_bounds() -> None:
     found = experiment("hogwild")
     values = found.configure("quick").model_dump()
     config, problems = forms.check(found, values | {"trainers": 0, "momentum": 1.5, "epochs": None})
     assert config is None
     assert set(problems) == {"trainers", "momentum", "epochs"}
     assert "trainers must be at least 1" in problems["trainers"]
-
-
-def test_a_rule_between_fields_stands_at_the_field_it_names() -> None:
-    found = experiment("hogwild")
     _, problems = forms.check(found, found.configure("quick").model_dump() | {"batch_size": 5_000})
     assert list(problems) == ["batch_size"]
     assert "1,437" in problems["batch_size"]
-
-
-def test_a_fields_help_names_its_bounds() -> None:
     fields = experiment("hogwild").config.model_fields
     assert forms.help_of(fields["momentum"]).endswith("Allowed\\: at least 0 and below 1\\.")
     assert forms.label_of("batch_size", fields["batch_size"]) == "Batch size (samples)"
 
 
-def test_too_many_ranks_for_the_cores_are_said() -> None:
-    config = experiment("hogwild").configure("published")
-    said = " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
-    assert "4 ranks x 1 thread share 2 cores" in said
-    assert "no GPU" in said
-
-
-def test_ranks_that_fit_need_no_word_about_cores() -> None:
-    config = experiment("hogwild").configure("quick")
-    assert "share" not in " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
-
-
-def test_what_a_run_takes_names_ranks_and_gpus() -> None:
+def test_what_a_run_takes_is_said_and_too_many_ranks_for_the_cores() -> None:
     machine = Machine(16, (Gpu(0, "H200", 140_000),), "a CPU", 128.0)
     config = experiment("hogwild").configure("published")
     shown = dict(taken(config, demand(config, machine), machine))
     assert shown["Ranks"] == "4: trainer1, trainer2, trainer3, trainer4"
     assert shown["GPUs"] == "1 of 1"
     assert "4 ranks share 1 GPU" in " ".join(caveats(config, demand(config, machine), machine))
+    config = experiment("hogwild").configure("published")
+    said = " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
+    assert "4 ranks x 1 thread share 2 cores" in said
+    assert "no GPU" in said
+    config = experiment("hogwild").configure("quick")
+    assert "share" not in " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
+
+
+def test_an_emptied_field_a_value_out_of_bounds_and_a_clone_of_an_old_preset_travel_in_a_link() -> None:
+    found = experiment("hogwild")
+    query = launch_query(found, "quick", found.configure("quick").model_dump() | {"threads_per_rank": None})
+    assert query["set"] == ["threads_per_rank:none"]
+    assert read_link("hogwild", "quick", query["set"]).changes == {"threads_per_rank": None}
+    wish = read_link("hogwild", "quick", ["trainers:99"])
+    assert wish.changes == {"trainers": 99}
+    assert wish.sentences == ()
+    values = found.configure("quick").model_dump()
+    query = launch_query(found, "a preset of last year", values)
+    assert "preset" not in query
+    assert found.configure(None, read_link("hogwild", None, query["set"]).changes).model_dump() == values
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "settings", "word"),
+    [
+        ("hogwyld", None, [], "Did you mean 'hogwild'?"),
+        ("hogwild", "quik", [], "Did you mean 'quick'?"),
+        ("hogwild", None, ["trainers:many"], "trainers must be a whole number"),
+        ("hogwild", None, ["trainer:3"], "Did you mean 'trainers'?"),
+        ("hogwild", None, ["trainers"], "written name:value"),
+        ("hogwild", None, ["variant:quantum"], "variant must be one of"),
+        ("hogwild", None, ["trainers:none"], "trainers must be a whole number"),
+        (None, "quick", [], "names its experiment"),
+    ],
+)
+def test_nonsense_in_a_link_is_a_sentence(name: str | None, preset: str | None, settings: list[str], word: str) -> None:
+    wish = read_link(name, preset, settings)
+    assert word in " ".join(wish.sentences)
+    assert wish.changes == {}
+
+
+def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home, store: Store) -> None:
+    config = experiment("hogwild").configure("quick", {"epochs": 7})
+    for name in ("hogwild", "gone"):
+        store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
+    rows = [element.proto.body for element in opened("runs").get("html") if 'class="pl-row"' in element.proto.body]
+    assert ["Clone" in row for row in rows] == [False, True]
+    assert 'href="/launch?experiment=hogwild&amp;preset=quick&amp;set=epochs:7"' in rows[1]
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (12.4, "12 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_a_duration_reads_as_people_say_it(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("past", "text"), [(0, "just now"), (5, "5 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")])
+def test_a_moment_is_said_by_its_distance(past: float, text: str) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert ago((at - timedelta(seconds=past)).isoformat(timespec="milliseconds").replace("+00:00", "Z"), at) == text
+
+
+MARKED_UP = ["![x](http://evil.example/x.png)", "[a](javascript:b)", "# big", "**b** `c` <img src=x>", ":red[x] $x$", "- b", "| a | b |"]
+
+
+@pytest.mark.parametrize("text", MARKED_UP)
+def test_no_sign_of_a_persons_text_is_left_to_markdown(text: str) -> None:
+    shown = as_text(text)
+    assert re.sub(r"\\([^\w\s])", r"\1", shown) == text
+    assert not re.search(r"(?<!\\)[!-/:-@\[\]^-`{-~]", shown)
+
+
+def test_tables_hold_no_markup_and_diagrams_go_round_the_nodes_between() -> None:
+    assert "<script>" not in table(["<script>"], [], caption="<script>") + facts([("<script>", "1")])
+    drawing = ElementTree.fromstring(diagram([Flow("master", "stage1", "x"), Flow("stage1", "stage2", "y"), Flow("stage2", "master", "<loss>")]))
+    assert [title.text for title in drawing.iter(f"{SVG}title")] == ["<loss>"]
+    assert len(list(drawing.iter(f"{SVG}rect"))) == 3
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (97.78, "97.78"), (0.03249, "0.03249"), (5036.4, "5,036"), (1_234_567, "1,234,567")])
+def test_a_number_has_a_few_figures(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
+def test_an_experiments_diagram_names_every_party_and_all_that_flows(one: Experiment) -> None:
+    words = " ".join(ElementTree.fromstring(diagram(one.flows)).itertext())
+    for flow in one.flows:
+        assert flow.source in words
+        assert flow.target in words
+        assert all(word in words for word in flow.what.split())

@@ -1,11 +1,24 @@
+"""None"""
+
 import asyncio
+import json
+import stat
+from pathlib import Path
 
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
+from app import identity
 from app.guard import Guard
+from engine import __version__
+from engine.access.rules import Program
+from engine.access.signing_in import sign_in
+from engine.errors import ConfigError
 from engine.home import Home
+from engine.store import Store
+from engine.store.people import checked_name
+from engine.store.schema import newest
 from tests.app.browsing import BASE, Client
 
 
@@ -83,3 +96,83 @@ def test_a_foreign_page_gets_nothing_but_links(client: Client, headers: dict[str
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert client.get("/signin", headers=link).status_code == 303, "a link from elsewhere leads to the page"
     assert client.post("/signin", headers=link).status_code == 403
+
+
+def test_a_signed_name_is_read_back_and_a_proof_is_no_cookie(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert identity.read(home, identity.sign(home, "Ada Lovelace")) == "Ada Lovelace"
+    assert identity.read(home, identity.sign(Home(tmp_path / "other"), "Ada")) is None
+    first = identity.sign(home, "Ada")
+    assert stat.S_IMODE(home.cookie_key.stat().st_mode) == 0o600
+    assert identity.sign(home, "Ada") == first
+    assert list(home.path.glob("cookie.key.*")) == []
+    assert identity.take_over(home, identity.hand_over(home, "Ada")) == "Ada"
+    assert identity.read(home, identity.hand_over(home, "Ada")) is None
+    assert identity.take_over(home, identity.sign(home, "Ada")) is None
+    proof = identity.hand_over(home, "Ada")
+    monkeypatch.setattr(identity, "HANDOVER_AGE_S", -1)
+    assert identity.take_over(home, proof) is None
+    assert checked_name("  Ada \n Lovelace ") == "Ada Lovelace"
+
+
+@pytest.mark.parametrize("cookie", [None, "", "Ada", "IkFkYSI.forged", "💥"])
+def test_a_cookie_without_our_signature_names_nobody(home: Home, cookie: str | None) -> None:
+    assert identity.read(home, cookie) is None
+
+
+BAD = [("", "at least one"), ("   ", "at least one"), (None, "at least one"), ("x" * 41, "at most 40"), ("a\x00b", "control")]
+
+
+@pytest.mark.parametrize(("text", "word"), BAD)
+def test_a_bad_name_is_refused_with_a_sentence(text: object, word: str) -> None:
+    with pytest.raises(ConfigError, match=word):
+        checked_name(text)
+
+
+PASSWORD = "seven brown foxes"
+
+
+def health(**options: object) -> tuple[int, dict[str, object]]:
+    answer = Client().get("/healthz", **options)
+    return answer.status_code, answer.json()
+
+
+@pytest.fixture
+def cookie(home: Home) -> dict[str, str]:
+    """Give the lab an account, and the cookie of its sign-in."""
+    with Store.open(home) as store:
+        store.add_person("ada", "admin", by=Program("first"), password=PASSWORD)
+    return {"cookie": f"parallab_session={sign_in(home, 'ada', PASSWORD)}"}
+
+
+def damage(home: Home) -> None:
+    for name in ("-wal", "-shm"):
+        home.database.with_name(home.database.name + name).unlink(missing_ok=True)
+    home.database.write_bytes(b"this is no database " * 500)
+
+
+def test_an_empty_home_is_well_and_sentences_lose_its_paths(home: Home, tmp_path: Path) -> None:
+    status, told = health()
+    assert (status, told.pop("disk_free_bytes", 0) > 0) == (200, True)  # type: ignore[operator]
+    assert told == {"console": "parallab", "version": __version__, "store": "ok", "schema": newest(), "runner": "absent"}
+    home = Home(tmp_path / "lab")
+    assert home.unnamed(f"No run has the id 9 in {home.database}. The list command shows which there are.") == (
+        "No run has the id 9. The list command shows which there are."
+    )
+    assert home.unnamed(f"See {home.runner_log}.") == "See the home/runner.log."
+    assert home.unnamed(f"The home {home.path} can't be made.") == "The home can't be made."
+
+
+def test_strangers_are_told_whether_it_lives_and_no_path(home: Home, cookie: dict[str, str]) -> None:
+    assert (health()[0], health()[1]["store"]) == (200, "ok")
+    damage(home)
+    status, told = health()
+    assert (status, told["store"], told["runner"], told["schema"]) == (
+        503,
+        "The store is not an SQLite database. Move that file away, or name another PARALLAB_HOME.",
+        "unknown",
+        None,
+    )
+    assert str(home.path) not in json.dumps(told)
+    for path in ("/", "/signin", "/api/token", "/api/v1/runs", "/metrics"):
+        answer = Client().get(path, headers=cookie)
+        assert (answer.status_code, str(home.path) in answer.text, answer.headers["retry-after"]) == (503, False, "1")

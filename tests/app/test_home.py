@@ -19,6 +19,7 @@ from tests.app import compare_labs, figure_labs, labs, sweep_labs
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.waiting import PATIENCE_S
 
 Lab = dict[Status, int]
 LONG_AGO = "2000-01-01T00:00:00.000Z"
@@ -30,25 +31,26 @@ def slots(home: Home, since: str = LONG_AGO) -> dict[Slot, str]:
 
 def as_person(name: str) -> AppTest:
     """Open Home as somebody whose name is known."""
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=120)
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=PATIENCE_S)
     test.session_state["person"] = name
     return test.run()
 
 
-def test_home_is_where_the_console_opens_and_launching_is_one_click_away(home: Home, lab: Lab) -> None:
+def test_a_busy_store_keeps_nobody_from_reading_and_launching_is_one_click_away(home: Home, lab: Lab) -> None:
     test = opened("home")
     assert test.title[0].value == "Home"
     test.button(key="home.launch").click().run()
     assert not test.exception
     assert test.title[0].value == "Launch"
-
-
-def test_a_link_to_the_launch_form_that_led_here_leads_there(home: Home) -> None:
     test = opened("home", {"experiment": "hogwild", "preset": "quick", "set": ["trainers:3", "epochs:7"]})
     assert (test.title[0].value, test.number_input(key="form.hogwild.trainers").value, test.number_input(key="form.hogwild.epochs").value) == ("Launch", 3, 7)
+    with Store.open(home) as store, store.change():
+        test = as_person("Ada")
+    assert not test.exception and not test.error
+    assert "4 runs have ended" in html(test)
 
 
-def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(home: Home) -> None:
+def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(home: Home, reader: Reader) -> None:
     test = opened("home")
     (words,) = [text.value.replace("\\", "") for text in test.markdown if "No run has been launched" in text.value]
     assert words.count(". ") == 1 and words.endswith(".")
@@ -56,15 +58,13 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
     test.session_state["person"] = "Ada"
     next(button for button in test.button if button.label == "Run quick Hogwild!").click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
+    assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
 
 
-def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab, still: None) -> None:
+def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab, still: None, store: Store) -> None:
     shown = html(opened("home"))
     at = now()  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
-    with Store.open(home) as store:
-        store.add_machine_samples([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
+    store.add_machine_samples([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
     found = slots(home)
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {"running", "starting", "stopping"}
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-news"]} == {"finished", "failed", "lost", "cancelled"}
@@ -95,13 +95,6 @@ def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Hom
     assert "3 runs have ended" in html(stranger)
 
 
-def test_a_busy_store_keeps_nobody_from_reading(home: Home, lab: Lab) -> None:
-    with Store.open(home) as store, store.change():
-        test = as_person("Ada")
-    assert not test.exception and not test.error
-    assert "4 runs have ended" in html(test)
-
-
 def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
     sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe"]}, 2, title="<i>Splits</i>")
     for run, status in zip(runs[:3], ("finished", "finished", "failed"), strict=True):
@@ -112,10 +105,9 @@ def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
     assert "/run?run=" not in news
 
 
-def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home) -> None:
+def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home, reader: Reader) -> None:
     ids = compare_labs.fill(home)
-    with Reader.open(home) as reader:
-        runs = reader.some(ids[:5])
+    runs = reader.some(ids[:5])
     best = max(runs, key=lambda run: run.last["test/accuracy"])
     shown = slots(home)["home-best"]
     assert f'<a href="/run?run={best.id}">{best.id}, quick</a>' in shown
@@ -146,9 +138,8 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(h
     assert len(judged) == before
 
 
-def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(home: Home, lab: Lab) -> None:
-    with Store.open(home) as store:
-        ids = [store.save_view(name, "compare", "runs=1&v=1", owner=owner) for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))]
+def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(home: Home, lab: Lab, reader: Reader, store: Store) -> None:
+    ids = [store.save_view(name, "compare", "runs=1&v=1", owner=owner) for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))]
     test = as_person("Ada")
     for view_id in ids:
         test.session_state[f"view.change.{view_id}"] = True
@@ -164,8 +155,7 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     test.button(key=f"view.rename.{ids[1]}").click().run()
     test.session_state[f"view.change.{ids[2]}"] = True
     test.run().button(key=f"view.delete.{ids[2]}").click().run()
-    with Reader.open(home) as reader:
-        assert [view.name for view in reader.views()] == ["alpha", "delta"]
+    assert [view.name for view in reader.views()] == ["alpha", "delta"]
 
 
 def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +186,7 @@ def test_a_since_that_is_no_time_is_refused_with_a_sentence(home: Home, since: s
     assert answer.status_code == 400 and "since must be a time" in answer.json()["error"]
 
 
-def test_all_who_have_it_open_share_one_answer(home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_route_is_answered_once_for_all_who_have_it_open(home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_standing, "EVERY_S", float("inf"))
     made: list[int] = []
     real = home_standing._lab
@@ -206,9 +196,6 @@ def test_all_who_have_it_open_share_one_answer(home: Home, lab: Lab, monkeypatch
     for person in range(20):
         assert client.get("/api/home", params={"since": f"2000-01-01T00:00:{person:02}.000Z"}).status_code == 200
     assert len(made) == 1
-
-
-def test_a_value_is_made_once_for_a_stamp_and_the_oldest_are_dropped() -> None:
     kept: MadeOnce[int] = MadeOnce(most=2)
     made: list[int] = []
 

@@ -88,33 +88,27 @@ def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home
     assert said.replace("\\", "").endswith("Its time limit of 1 min 30 s goes with it; launch a clone to give it another.")
 
 
-def test_resume_queues_a_run_under_the_persons_name_and_both_are_linked(home: Home) -> None:
+def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home, reader: Reader) -> None:
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
     test.session_state["person"] = "Bea"
     test.button(key=f"resume-{run_id}").click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        child = reader.run(run_id + 1)
+    child = reader.run(run_id + 1)
     assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (run_id, "Bea", "queued", "reference", "quick")
     assert links(opened("run", {"run": str(run_id)})) == {f"resumed as run {child.id}": f"/run?run={child.id}"}
     assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id}": f"/run?run={run_id}"}
     with Store.open(home) as store:
         store.go_on_from_parent(child.id, step=1200, time_s=12.5)
     assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id} at step 1,200": f"/run?run={run_id}"}
+    assert links(opened("run", {"run": str(ended(home))})) == {}
 
 
-def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: Home) -> None:
+def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: Home, reader: Reader) -> None:
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
     test.button(key=f"resume-{run_id}").click().run()
-    with Reader.open(home) as reader:
-        assert reader.count() == 1
+    assert reader.count() == 1
     test.session_state["person"] = "Bea"
     test.run()
-    with Reader.open(home) as reader:
-        assert (reader.count(), reader.run(run_id + 1).owner) == (2, "Bea")
-
-
-def test_a_run_that_has_no_kin_shows_none(home: Home) -> None:
-    assert links(opened("run", {"run": str(ended(home))})) == {}
+    assert (reader.count(), reader.run(run_id + 1).owner) == (2, "Bea")

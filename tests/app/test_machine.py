@@ -1,20 +1,27 @@
 """The Machine page: slots and holders, the last hour, the runner and its log, room, what is left over."""
 
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.durations import now
 from app.machine import size
 from app.machine_figures import hour, kinds
 from engine.home import Home
 from engine.runtime.machine import Gpu, Machine
-from engine.runtime.processes import me
-from engine.store import Demand, MachineSample, NewRun, Reader, Store
+from engine.runtime.processes import identity, me
+from engine.store import Demand, MachineSample, NewRun, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.waiting import PATIENCE_S
 
 MACHINE = Machine(8, (Gpu(0, "H200", 143_360), Gpu(1, "H200 <b>", 143_360)), "cpu", 62.0)
 
@@ -31,12 +38,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.machine.machine", lambda: MACHINE)
 
 
-def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: None) -> None:
-    with Store.open(home) as store:
-        store.add_run("hogwild", {}, owner="Ada <i>", demand=Demand(3, 1, 3, 1))
-        store.claim(1, me(), [0])
-        store.add_run("hogwild", {}, owner="Grace", demand=Demand(1, 0, 1, 1))
-        store.add_machine_samples(samples())
+def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: None, store: Store) -> None:
+    store.add_run("hogwild", {}, owner="Ada <i>", demand=Demand(3, 1, 3, 1))
+    store.claim(1, me(), [0])
+    store.add_run("hogwild", {}, owner="Grace", demand=Demand(1, 0, 1, 1))
+    store.add_machine_samples(samples())
     test = opened("machine")
     assert not test.exception
     shown = html(test)
@@ -50,22 +56,32 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
     assert "In the queue 1 run waits." in said(test).replace("\\", "")
 
 
-def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None) -> None:
-    with Store.open(home) as store:
-        store.add_sweep("pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True)
-        store.claim(1, me(), [])
+def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
+    store.add_sweep("pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True)
+    store.claim(1, me(), [])
     assert "1 core, nothing may run beside it" in html(opened("machine"))
 
 
-def test_the_runner_is_told_with_its_health_and_the_home_with_its_room(home: Home, lab: dict[Status, int]) -> None:
-    with Store.open(home) as store:
-        store.register_runner(me(), cores=2, gpus=0)
+def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_file(home: Home, lab: dict[Status, int], reader: Reader, store: Store) -> None:
+    store.register_runner(me(), cores=2, gpus=0)
     shown = html(opened("machine"))
     assert f"<small>Process</small><span>{me().pid}</span>" in shown
     assert "<small>State</small><span>serves</span>" in shown
     assert "<small>Gives out</small><span>2 cores, 0 GPUs</span>" in shown
     assert str(home.path) in shown
     assert "GB of" in shown
+    assert Client().get("/api/log?source=runner").json()["text"] == ""
+    home.runner_log.write_text("runner 7 serves\n")
+    assert Client().get("/api/log?source=runner").json()["text"] == "runner 7 serves\n"
+    told = Client().get("/api/log?source=runner&download=1")
+    assert (told.text, "runner.log" in told.headers["content-disposition"]) == ("runner 7 serves\n", True)
+    (home.path / "cookie.key").write_text("secret")
+    for source in ("cookie.key", "../home/runner.log", "worker", ""):
+        answer = Client().get("/api/log", params={"source": source})
+        assert (answer.status_code, "secret" in answer.text) == (404, False)
+        assert "Known: runner, spare" in answer.json()["error"]
+    assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == ["0 KB", "2 KB", "0.2 MB", "5.0 MB", "3.0 GB"]
+    assert reader.machine_samples() == []
 
 
 def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked() -> None:
@@ -101,20 +117,108 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
     assert token() == seen[-1]
 
 
-def test_the_runners_log_is_served_and_no_other_file_of_the_home(home: Home) -> None:
-    assert Client().get("/api/log?source=runner").json()["text"] == ""
-    home.runner_log.write_text("runner 7 serves\n")
-    assert Client().get("/api/log?source=runner").json()["text"] == "runner 7 serves\n"
-    told = Client().get("/api/log?source=runner&download=1")
-    assert (told.text, "runner.log" in told.headers["content-disposition"]) == ("runner 7 serves\n", True)
-    (home.path / "cookie.key").write_text("secret")
-    for source in ("cookie.key", "../home/runner.log", "worker", ""):
-        answer = Client().get("/api/log", params={"source": source})
-        assert (answer.status_code, "secret" in answer.text) == (404, False)
-        assert "Known: runner, spare" in answer.json()["error"]
+HOUR_AGO = time.time() - 3600
 
 
-def test_sizes_are_said_in_their_unit(home: Home) -> None:
-    assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == ["0 KB", "2 KB", "0.2 MB", "5.0 MB", "3.0 GB"]
-    with Reader.open(home) as reader:
-        assert reader.machine_samples() == []
+@pytest.fixture
+def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Popen[bytes]"]:
+    """Give the home a lost run whose worker is still there, a live one with a worker too, and a folder without a run."""
+    for name, seconds in {"GRACE_S": 0.0, "TERMINATE_S": PATIENCE_S, "KILL_S": PATIENCE_S}.items():
+        monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
+    monkeypatch.setattr("engine.upkeep.leftovers.left_segments", lambda *_: iter(()))  # other tests have theirs in the same shared memory
+    processes = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
+    with Store.open(home) as store:
+        for process in processes:
+            run_id = store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+            worker = identity(process.pid)
+            assert isinstance(worker, ProcessIdentity)
+            store.claim(run_id, worker, ())
+        store.end(1, "lost", "The worker is gone.")
+    home.run_folder(77).mkdir(parents=True)
+    os.utime(home.run_folder(77), (HOUR_AGO, HOUR_AGO))
+    yield processes[0]
+    assert processes[1].poll() is None, "the live run's worker is not touched"
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def asked() -> AppTest:
+    """Open the dialog with what is left over now, above the section: a click in it reruns the whole script here, not only the dialog as in a browser."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from app.leftovers import ask_clean, section
+        from engine.home import Home
+        from engine.store import Reader
+        from engine.upkeep.leftovers import leftovers
+
+        with Reader.open(Home.find()) as reader:
+            found = leftovers(Home.find(), reader)
+        if "listed" not in st.session_state:
+            st.session_state["listed"] = found
+        if not st.session_state.get("machine.cleaned"):
+            ask_clean(st.session_state["listed"])
+        section(found)
+
+    test = AppTest.from_function(script, default_timeout=PATIENCE_S)
+    test.session_state["person"] = "Ada"
+    return test.run()
+
+
+def clean_now(test: AppTest) -> AppTest:
+    test.button(key="clean-up-now").click().run()
+    assert not test.exception
+    return test
+
+
+@pytest.mark.processes
+def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(home: Home, lost: "subprocess.Popen[bytes]", reader: Reader) -> None:
+    shown = html(opened("machine"))
+    assert f">{lost.pid}</div>" in shown
+    assert 'Started for <a href="/run?run=1">run 1</a>, which has ended: sleep 600' in shown
+    assert f">{home.run_folder(77)}</div>" in shown
+    assert "No run of this store has this folder." in shown
+    test = opened("machine").button(key="clean-up").click().run()
+    assert re.search(r"1 process \(.* [KM]B\) is ended\.", said(test).replace("\\", ""))
+    assert f"1 folder is moved to {home.aside}." in said(test).replace("\\", "")
+    assert lost.poll() is None
+    test = clean_now(asked())
+    assert lost.wait(timeout=PATIENCE_S) == -15
+    assert not home.run_folder(77).exists()
+    (done,) = (str(box.value).replace("\\", "") for box in test.success)
+    assert done.startswith(f"Cleaned up: process {lost.pid} of run 1, folder {home.run_folder(77)}.")
+    assert "Nothing is left over" in said(opened("machine"))
+    assert not [button for button in opened("machine").button if button.label == "Clean up"]
+    assert [(event.kind, event.who) for event in reader.events(1)][-1] == ("cleaned up", "Ada")
+    assert "Ada cleaned up: process" in home.runner_log.read_text()
+
+
+@pytest.mark.processes
+def test_what_went_by_itself_meanwhile_is_said_to_be_gone(home: Home, lost: "subprocess.Popen[bytes]") -> None:
+    home.run_folder(77).rmdir()
+    test = asked()
+    lost.kill()
+    lost.wait()
+    test = clean_now(test)
+    assert "nothing to clean up any more" in said(test)
+
+
+def test_what_may_be_another_programs_is_shown_and_has_no_button(home: Home) -> None:
+    with Store.open(home):
+        folder = home.path / "runs" / "notes"
+        folder.mkdir(parents=True)
+        os.utime(folder, (HOUR_AGO, HOUR_AGO))
+    test = opened("machine")
+    assert "It may be another program&#x27;s." in html(test) or "It may be another program's." in html(test)
+    assert "is only shown" in said(test)
+    assert not [button for button in test.button if button.label == "Clean up"]
+
+
+def test_many_of_a_kind_are_counted(home: Home) -> None:
+    with Store.open(home):
+        for number in range(100, 130):
+            home.run_folder(number).mkdir(parents=True)
+            os.utime(home.run_folder(number), (HOUR_AGO, HOUR_AGO))
+    assert "10 more folders" in html(opened("machine"))

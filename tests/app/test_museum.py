@@ -19,7 +19,7 @@ def html_of(test: AppTest) -> str:
     return unescape(" ".join(str(element.proto.body) for element in test.get("html")))
 
 
-def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home) -> None:
+def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, reader: Reader) -> None:
     test = opened("museum")
     assert not test.exception
     assert all(found.title in html_of(test) for found in SIGNS)
@@ -29,19 +29,8 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home) 
     assert not test.exception
     assert test.title[0].value == "Fault museum", "the page stays"
     assert test.button(key="museum.run.all").disabled
-    with Reader.open(home) as reader:
-        run = reader.run(1)
+    run = reader.run(1)
     assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == ("fault_museum", "Ada", "all", "all", 2)
-
-
-def test_a_run_from_before_an_exhibit_changed_is_not_shown_under_its_new_sign(home: Home) -> None:
-    visited(home, "live_reply", ["live_reply"], older=True)
-    with Reader.open(home) as reader:
-        assert museum(reader).visits == {}
-    kept = visited(home, "live_reply", ["live_reply"])
-    visited(home, "live_reply", ["live_reply"], older=True)
-    with Reader.open(home) as reader:
-        assert museum(reader).visits["live_reply"].run.id == kept
 
 
 @pytest.mark.parametrize("system", systems())
@@ -84,11 +73,20 @@ def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:
     assert "Fault museum: settings" in [heading.value for heading in form.header]
 
 
-def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: Home) -> None:
+def test_a_run_from_before_an_exhibit_changed_is_not_shown_under_its_new_sign(home: Home) -> None:
+    visited(home, "live_reply", ["live_reply"], older=True)
+    with Reader.open(home) as reader:
+        assert museum(reader).visits == {}
+    kept = visited(home, "live_reply", ["live_reply"])
+    visited(home, "live_reply", ["live_reply"], older=True)
+    with Reader.open(home) as reader:
+        assert museum(reader).visits["live_reply"].run.id == kept
+
+
+def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: Home, reader: Reader) -> None:
     visited(home, "all", ["live_reply", "same_seeds"], ended=False)
     queued(home, "mixed_returns")
-    with Reader.open(home) as reader:
-        found = museum(reader)
+    found = museum(reader)
     assert set(found.visits) == {"live_reply", "same_seeds"}
     waits = found.shows("mixed_returns"), found.shows("norm_by_micro_batch")
     assert [run.status for run in waits if run] == ["queued", "running"]
@@ -97,28 +95,23 @@ def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: H
     assert test.button(key="museum.run.mixed_returns").disabled
 
 
-def test_a_fault_that_did_not_show_is_told_so(home: Home) -> None:
+def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_is_a_sentence(home: Home, reader: Reader) -> None:
+    test = opened("museum", {"exhibit": "same_seeds"})
+    test.session_state["person"] = "Ada"
+    test.button(key="museum.run.same_seeds").click().run()
+    assert reader.run(1).config["exhibit"] == "same_seeds"
+    unknown = opened("museum", {"exhibit": "same_seed"})
+    assert not unknown.exception
+    assert "No exhibit has that name" in said(unknown)
     visited(home, "unguarded_counter", ["unguarded_counter"], wrong=0.0, caught=False)
     test = opened("museum", {"exhibit": "unguarded_counter"})
     assert "fault not seen" in said(test)
     assert test.code[0].value == "The fault did not show in 1 of 1."
 
 
-def test_one_exhibit_is_run_again_and_an_unknown_one_is_a_sentence(home: Home) -> None:
-    test = opened("museum", {"exhibit": "same_seeds"})
-    test.session_state["person"] = "Ada"
-    test.button(key="museum.run.same_seeds").click().run()
-    with Reader.open(home) as reader:
-        assert reader.run(1).config["exhibit"] == "same_seeds"
-    unknown = opened("museum", {"exhibit": "same_seed"})
-    assert not unknown.exception
-    assert "No exhibit has that name" in said(unknown)
-
-
-def test_the_way_that_is_switched_on_is_drawn_strong(home: Home) -> None:
+def test_the_way_that_is_switched_on_is_drawn_strong(home: Home, reader: Reader) -> None:
     visited(home, "all", ["sizes_for_counts"])
-    with Reader.open(home) as reader:
-        outcomes = museum(reader).visits["sizes_for_counts"].outcomes
+    outcomes = museum(reader).visits["sizes_for_counts"].outcomes
     drawn, colours = picture(sign("sizes_for_counts"), outcomes, "right")
     assert {trace.name: (list(trace.x), list(trace.y)) for trace in drawn.data} == {
         "published code": ([1, 2, 4], [3.0, 6.0, 12.0]),

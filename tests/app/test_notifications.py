@@ -9,6 +9,7 @@ from engine.store import Demand, Reader, Store
 from engine.store.channels import Channel
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.waiting import PATIENCE_S
 
 HOOK = "https://hooks.slack.com/services/T/B/secret12345"
 
@@ -59,9 +60,8 @@ def test_a_channel_goes_through_its_life_on_the_page(home: Home) -> None:
     assert "secret12345" not in said(test) + html(test)
 
 
-def test_a_channel_is_deleted_after_one_more_question(home: Home) -> None:
-    with Store.open(home) as store:
-        store.add_channel("slack", HOOK, owner="Ada")
+def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) -> None:
+    store.add_channel("slack", HOOK, owner="Ada")
 
     def script() -> None:
         from app.notifying import ask_delete
@@ -73,7 +73,7 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home) -> None:
         if found:
             ask_delete(found[0])
 
-    test = AppTest.from_function(script, default_timeout=120)
+    test = AppTest.from_function(script, default_timeout=PATIENCE_S)
     test.session_state["person"] = "Ada"
     test.run()
     next(button for button in test.button if button.label == "Delete the channel").click().run()
@@ -81,11 +81,10 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home) -> None:
     assert channels(home) == []
 
 
-def test_messages_are_listed_with_why_they_did_not_arrive(home: Home) -> None:
-    with Store.open(home) as store:
-        store.add_channel("slack", HOOK, owner="Ada")
-        store.refuse(store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)), "Too large.")
-        store.note_refused(store.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
+def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Store) -> None:
+    store.add_channel("slack", HOOK, owner="Ada")
+    store.refuse(store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)), "Too large.")
+    store.note_refused(store.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
     shown = html(page())
     assert "given up" in shown and "/run?run=1" in shown
     assert "404 &lt;b&gt;now&lt;/b&gt;." in shown

@@ -1,13 +1,19 @@
+"""None"""
+
 import asyncio
+import gzip
 import time
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from app.bodies import KEPT, Bodies, Body
+from app.live import rest_ms
 from app.often import SLOWER, Often
 from app.pace import LOOK_S, MOST, USUAL_S, Pace
 from app.routes import often_asked
@@ -51,15 +57,12 @@ def test_all_else_goes_on(home: Home, method: str, address: str) -> None:
     assert asked(method, address).text == FURTHER
 
 
-def test_an_error_is_the_sentence_that_the_route_has_for_it(home: Home) -> None:
+@pytest.mark.usefixtures("live")
+def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home) -> None:
     Store.open(home).close()
     answer = asked("GET", "/api/series?run=99")
     assert answer.status_code == 404
     assert "No run has the id 99" in answer.json()["error"]
-
-
-@pytest.mark.usefixtures("live")
-def test_a_console_that_is_late_asks_pages_to_wait_and_takes_it_back() -> None:
     pace = Pace()
     for _ in range(200):
         pace.note(3 * USUAL_S)
@@ -70,9 +73,6 @@ def test_a_console_that_is_late_asks_pages_to_wait_and_takes_it_back() -> None:
     for _ in range(400):
         pace.note(-0.001)
     assert SLOWER not in asked("GET", "/api/token", pace).headers
-
-
-def test_one_late_moment_is_no_reason_to_wait() -> None:
     pace = Pace()
     pace.note(0.8)
     assert pace.slower == 1.0
@@ -91,3 +91,72 @@ def test_a_loop_that_is_held_up_is_seen_to_be_late() -> None:
 
     asyncio.run(held_up())
     assert pace.late_s > LOOK_S / 20
+
+
+def asking(encodings: str) -> Request:
+    return Request({"type": "http", "headers": [(b"accept-encoding", encodings.encode())]})
+
+
+def test_all_who_ask_the_same_at_once_share_one_answer() -> None:
+    made: list[int] = []
+
+    def make() -> dict[str, int]:
+        made.append(1)
+        time.sleep(0.05)
+        return {"version": 7}
+
+    async def everybody() -> list[Body]:
+        bodies = Bodies()
+        found = await asyncio.gather(*(bodies.get(("run", 1), make) for _ in range(20)))
+        return [*found, await bodies.get(("run", 1), make)]
+
+    found = asyncio.run(everybody())
+    assert {body.plain for body in found} == {b'{"version":7}'}
+    assert len(made) == 1
+
+
+def test_an_answer_that_failed_is_made_anew_and_one_asker_who_leaves_takes_nothing_from_the_others() -> None:
+    made: list[int] = []
+
+    def make() -> str:
+        time.sleep(0.05)
+        made.append(1)
+        if len(made) == 1:
+            raise ValueError("not now")
+        return "well"
+
+    async def ask() -> Body:
+        bodies = Bodies()
+        with pytest.raises(ValueError, match="not now"):
+            await bodies.get("key", make)
+        leaving = asyncio.ensure_future(bodies.get("key", make))
+        staying = asyncio.ensure_future(bodies.get("key", make))
+        await asyncio.sleep(0.01)
+        leaving.cancel()
+        return await staying
+
+    assert asyncio.run(ask()).plain == b'"well"'
+    assert len(made) == 2
+
+
+def test_long_answers_are_compressed_and_only_the_newest_are_kept() -> None:
+    long, short = Body.of(list(range(1_000))), Body.of([1])
+    answer = long.answer(asking("gzip, br"))
+    assert answer.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(bytes(answer.body)) == long.answer(asking("identity")).body == long.plain
+    assert "content-encoding" not in short.answer(asking("gzip")).headers
+    assert answer.headers["cache-control"] == "no-store"
+    made: list[int] = []
+
+    async def ask() -> None:
+        bodies = Bodies()
+        for key in [*range(KEPT + 1), KEPT, 0]:
+            await bodies.get(key, lambda key=key: made.append(key))  # type: ignore[misc]
+
+    asyncio.run(ask())
+    assert made == [*range(KEPT + 1), 0]
+
+
+@pytest.mark.parametrize(("took_s", "rests_ms"), [(0.0, 5_000), (0.1, 5_000), (0.2, 10_000), (5.0, 30_000)])
+def test_a_view_that_takes_long_to_draw_rests_longer_within_bounds(took_s: float, rests_ms: int) -> None:
+    assert rest_ms(took_s) == rests_ms

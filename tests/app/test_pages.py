@@ -16,6 +16,7 @@ from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.terms import Terms
 from tests.app import labs
+from tests.waiting import PATIENCE_S
 
 SECTIONS = ("Ranks", "Machine", "Log", "Events", "Config", "Environment", "Notes")
 STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
@@ -23,7 +24,7 @@ STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "fi
 
 def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     """Open a page through the frame, as a link does."""
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=120)
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=PATIENCE_S)
     if page != "home":
         test = test.switch_page(str(PAGES[page]))
     for name, value in (query or {}).items():
@@ -46,10 +47,17 @@ def test_every_page_opens_on_an_empty_home(home: Home, page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_opens_on_a_full_lab(home: Home, lab: dict[Status, int], page: str) -> None:
+def test_every_page_opens_on_a_full_lab_and_says_when_its_store_is_too_new(home: Home, lab: dict[Status, int], page: str) -> None:
     test = opened(page)
     assert not test.exception
     assert not test.error
+    with sqlite3.connect(home.database) as database:
+        newer = "SELECT migration_set, 'of a later year', applied_at FROM _sqlite_migrations LIMIT 1"
+        database.execute(f"INSERT INTO _sqlite_migrations (migration_set, name, applied_at) {newer}")
+    database.close()
+    test = opened(page, {"run": str(lab["finished"])} if page == "run" else {})
+    assert not test.exception
+    assert "newer" in said(test)
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -94,22 +102,16 @@ def test_a_broken_link_has_its_pages_title_and_leads_to_what_is_there(home: Home
     assert f'<a href="{path}">All {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
 
 
-def test_an_empty_lab_is_offered_a_quick_run_that_says_what_it_reaches(home: Home) -> None:
+def test_an_empty_lab_is_offered_a_quick_run_and_a_link_fills_the_form(home: Home) -> None:
     test = opened("launch")
     assert any(button.label == "Run quick Hogwild!" for button in test.button)
     least = experiment("hogwild").preset("quick").expects["test/accuracy"]
     assert f"at least {least:g}" in said(test).replace("\\", "")
-
-
-def test_a_link_fills_the_form(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "tuned", "set": ["trainers:3", "learning_rate:0.25", "lock:true", "variant:engine"]})
     assert test.number_input(key="form.hogwild.trainers").value == 3
     assert test.number_input(key="form.hogwild.learning_rate").value == 0.25
     assert test.number_input(key="form.hogwild.epochs").value == experiment("hogwild").configure("tuned").model_dump()["epochs"]
     assert test.toggle(key="form.hogwild.lock").value is True
-
-
-def test_nonsense_in_a_link_is_said_and_the_rest_is_used(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quik", "set": ["trainers:many", "epochs:3", "evil"]})
     assert not test.exception
     words = " ".join(warning.value for warning in test.warning).replace("\\", "")
@@ -118,61 +120,57 @@ def test_nonsense_in_a_link_is_said_and_the_rest_is_used(home: Home) -> None:
     assert test.number_input(key="form.hogwild.epochs").value == 3
 
 
-def test_a_broken_rule_stands_beside_its_field_and_bars_the_launch(home: Home) -> None:
+def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_the_form_anew(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     assert not test.button(key="launch").disabled
     test.number_input(key="form.hogwild.trainers").set_value(99).run()
     assert any("trainers must be at most 64" in text.value.replace("\\", "") for text in test.markdown)
     assert test.button(key="launch").disabled
-
-
-def test_another_preset_fills_the_form_anew(home: Home) -> None:
-    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.button_group(key="preset.hogwild").set_value("published").run()
     assert test.number_input(key="form.hogwild.trainers").value == 4
     assert test.query_params["preset"] == "published"
-
-
-def test_another_experiment_brings_its_own_form(home: Home) -> None:
     test = opened("launch")
     test.button(key="choose-reference").click().run()
     assert not test.exception
     assert "Reference: settings" in [heading.value for heading in test.header]
 
 
-def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home) -> None:
+def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home, reader: Reader) -> None:
     test = opened("launch")
     test.button(key="launch").click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        assert reader.count() == 0
+    assert reader.count() == 0
 
 
-def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home) -> None:
+def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home, reader: Reader) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.session_state["person"] = "Ada"
     test.number_input(key="form.hogwild.seed").set_value(5).run()
     test.button(key="launch").click().run()
-    with Reader.open(home) as reader:
-        run = reader.run(1)
+    run = reader.run(1)
     assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == ("Ada", "queued", None, 5, "digits")
 
 
-def test_a_cancel_asks_before_it_is_ordered(home: Home, lab: dict[Status, int]) -> None:
+def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Reader) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.session_state["person"] = "Ada"
+    test.number_input(key="launch.max_run_time_s").set_value(90.0)
+    test.number_input(key="launch.max_retries").set_value(2).run()
+    assert "Launched with a time limit of 1 min 30 s, 2 retries when lost." in said(test)
+    test.button(key="launch").click().run()
+    assert not test.exception
+    assert reader.run(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
+
+
+def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(home: Home, lab: dict[Status, int], reader: Reader) -> None:
     test = opened("run", {"run": str(lab["running"])})
     test.button(key=f"cancel-{lab['running']}").click().run()
     assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == ["Cancel the run", "Let it go on"]
-    with Reader.open(home) as reader:
-        assert reader.run(lab["running"]).status == "running"
-
-
-def test_a_second_click_on_cancel_offers_force(home: Home, lab: dict[Status, int]) -> None:
+    assert reader.run(lab["running"]).status == "running"
     test = opened("run", {"run": str(lab["stopping"])})
     test.button(key=f"cancel-{lab['stopping']}").click().run()
     assert [button.label for button in test.button][-2:] == ["Kill its processes now", "Wait for it"]
 
-
-def test_what_the_second_click_offers_is_a_kill(home: Home, lab: dict[Status, int]) -> None:
     def script(run_id: int) -> None:
         from app import parts
         from engine.home import Home
@@ -181,30 +179,27 @@ def test_what_the_second_click_offers_is_a_kill(home: Home, lab: dict[Status, in
         with Reader.open(Home.find()) as reader:
             parts.ask_cancel(reader.run(run_id))
 
-    test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=120).run()
+    test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=PATIENCE_S).run()
     next(button for button in test.button if button.label == "Kill its processes now").click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        run = reader.run(lab["stopping"])
-        assert (run.status, run.stop_kind, reader.events(run.id)[-1].kind) == ("stopping", "force", "forced")
+    run = reader.run(lab["stopping"])
+    assert (run.status, run.stop_kind, reader.events(run.id)[-1].kind) == ("stopping", "force", "forced")
     shown = opened("run", {"run": str(lab["stopping"])})
     assert any("its processes are being killed" in element.proto.body for element in shown.get("html"))
     assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
 
 
-def test_the_launch_form_takes_a_time_limit_and_retries(home: Home) -> None:
-    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    test.session_state["person"] = "Ada"
-    test.number_input(key="launch.max_run_time_s").set_value(90.0)
-    test.number_input(key="launch.max_retries").set_value(2).run()
-    assert "Launched with a time limit of 1 min 30 s, 2 retries when lost." in said(test)
-    test.button(key="launch").click().run()
-    assert not test.exception
+def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, lab: dict[Status, int]) -> None:
+    run_id = lab["finished"]
+    test = opened("run", {"run": str(run_id), "section": "Notes"})
+    test.text_input(key=f"tags-{run_id}").set_value("best, for the paper").run()
+    test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
+    test.button(key=f"save-{run_id}").click().run()
     with Reader.open(home) as reader:
-        assert reader.run(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
-
-
-def test_a_launch_into_a_busy_store_is_a_sentence(home: Home, lab: dict[Status, int]) -> None:
+        run = reader.run(run_id)
+    assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
+    assert "No runner serves this lab" in said(opened("runs"))
+    assert "No runner serves this lab" in said(opened("run", {"run": str(lab["queued"])}))
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.session_state["person"] = "Ada"
     with sqlite3.connect(home.database, isolation_level=None) as other:
@@ -218,20 +213,8 @@ def test_a_launch_into_a_busy_store_is_a_sentence(home: Home, lab: dict[Status, 
         assert reader.count() == len(lab)
 
 
-def test_a_runs_note_and_tags_are_kept(home: Home, lab: dict[Status, int]) -> None:
-    run_id = lab["finished"]
-    test = opened("run", {"run": str(run_id), "section": "Notes"})
-    test.text_input(key=f"tags-{run_id}").set_value("best, for the paper").run()
-    test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
-    test.button(key=f"save-{run_id}").click().run()
-    with Reader.open(home) as reader:
-        run = reader.run(run_id)
-    assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
-
-
-def test_a_persons_name_is_never_read_as_markup(home: Home) -> None:
-    with Store.open(home) as store:
-        labs.add(store, "![x](http://evil.example/x.png)<img src=x>")
+def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> None:
+    labs.add(store, "![x](http://evil.example/x.png)<img src=x>")
     for page, query in (("runs", {}), ("run", {"run": "1"}), ("run", {"run": "1", "section": "Events"}), ("results", {})):
         test = opened(page, query)
         assert not test.exception
@@ -240,30 +223,15 @@ def test_a_persons_name_is_never_read_as_markup(home: Home) -> None:
         assert "![x](http" not in " ".join(element.value for element in test.markdown)
 
 
-def test_a_missing_runner_is_said_while_runs_wait(home: Home, lab: dict[Status, int]) -> None:
-    assert "No runner serves this lab" in said(opened("runs"))
-    assert "No runner serves this lab" in said(opened("run", {"run": str(lab["queued"])}))
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_store_that_is_too_new_is_said_in_a_sentence(home: Home, lab: dict[Status, int], page: str) -> None:
-    with sqlite3.connect(home.database) as database:
-        newer = "SELECT migration_set, 'of a later year', applied_at FROM _sqlite_migrations LIMIT 1"
-        database.execute(f"INSERT INTO _sqlite_migrations (migration_set, name, applied_at) {newer}")
-    database.close()
-    test = opened(page, {"run": str(lab["finished"])} if page == "run" else {})
-    assert not test.exception
-    assert "newer" in said(test)
-
-
+@pytest.mark.processes
 def test_no_page_loads_torch() -> None:
     script = f"""
 import sys
 from tests.app import quick_pages
 from streamlit.testing.v1 import AppTest
 for page in {[str(path) for path in PAGES.values()]!r}:
-    AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout=120).switch_page(page).run()
+    AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout={PATIENCE_S}).switch_page(page).run()
 print(sorted(set(sys.modules) & {{"torch", "torchvision"}}))
 """
-    answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.stdout.strip() == "[]", answer.stderr

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import pipeline
-from engine.analysis.pipeline import batches, measure
+from app.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
+from engine.analysis.pipeline import Batch, batches, measure, unhindered
 from engine.home import Home
 from engine.recorder import Span
 from engine.store import Reader, Store
@@ -63,7 +65,7 @@ def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
     assert "The net was cut by measured time: cut=1." in shown
 
 
-def test_a_batch_is_chosen_by_its_link_and_the_last_complete_one_without(store: Store) -> None:
+def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_least_time_is_drawn(store: Store) -> None:
     run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4)
     assert "Gantt chart of batch 20" in charts(section(run_id))[0]
     test = section(run_id, batch="3")
@@ -72,10 +74,6 @@ def test_a_batch_is_chosen_by_its_link_and_the_last_complete_one_without(store: 
     assert "5 of 20 were recorded span by span" in test.selectbox(key="batch").help
     test.selectbox(key="batch").set_value("11").run()
     assert "Gantt chart of batch 11:" in charts(test)[0]
-
-
-def test_the_least_time_is_drawn_from_the_same_durations(store: Store) -> None:
-    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4)
     test = section(run_id, chart=pipeline.UNHINDERED)
     least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
     assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
@@ -83,7 +81,7 @@ def test_the_least_time_is_drawn_from_the_same_durations(store: Store) -> None:
     assert "send (below)" not in charts(test)[0]
 
 
-def test_while_a_run_is_on_the_last_complete_batch_is_shown_until_the_next_is_whole(store: Store) -> None:
+def test_while_batches_come_in_whole_ones_are_shown_and_the_others_are_said(store: Store) -> None:
     run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4, ended=False)
     coming = made("gpipe", (0.3, 0.7), 4, batch=20)
     labs.write_spans(store, run_id, [span for span in coming if span.stage == 1])
@@ -94,9 +92,6 @@ def test_while_a_run_is_on_the_last_complete_batch_is_shown_until_the_next_is_wh
     assert "What to change" not in words(half)
     labs.write_spans(store, run_id, [span for span in coming if span.stage == 0])
     assert "Gantt chart of batch 21:" in charts(test.run())[0]
-
-
-def test_a_run_of_which_no_batch_is_whole_shows_what_there_is(store: Store) -> None:
     run_id = labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
     labs.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
     test = section(run_id)
@@ -141,15 +136,11 @@ def test_a_cut_is_read_from_its_event(detail: str, cuts: tuple[int, ...]) -> Non
     assert pipeline.cuts_of(detail) == cuts
 
 
-def test_a_long_batch_is_read_by_its_own_spans_alone(store: Store, home: Home) -> None:
+def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_one(store: Store, home: Home, reader: Reader) -> None:
     run_id = labs.pipeline_run(store, shares=(0.25,) * 4, splits=120)
-    with Reader.open(home) as reader:
-        assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
-        assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
+    assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
+    assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
     assert "4 stages, 120 micro-batches" in charts(section(run_id))[0]
-
-
-def test_a_batch_that_the_run_has_not_got_is_its_last_complete_one(store: Store) -> None:
     run_id, other = (labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3)))
     test = section(run_id, batch="8")
     assert "Gantt chart of batch 11:" in charts(test)[0]
@@ -158,3 +149,75 @@ def test_a_batch_that_the_run_has_not_got_is_its_last_complete_one(store: Store)
     test.query_params["run"], test.query_params["batch"] = str(other), "2"
     assert "Gantt chart of batch 4:" in charts(test.run())[0]
     assert not test.exception
+
+
+KNOWN = {
+    "forward": {(0, 0): (0, 10), (0, 1): (12, 10), (1, 0): (13, 15), (1, 1): (29, 15)},
+    "backward": {(1, 0): (44, 15), (1, 1): (60, 15), (0, 0): (61, 10), (0, 1): (77, 10)},
+}
+"""Start and length in ms by (stage, micro-batch), as in traces.HAND_MADE."""
+
+
+@pytest.fixture
+def batch() -> Batch:
+    return batches(hand_made(), 2, 2)[0]
+
+
+def drawn(trace: go.Bar) -> list[tuple[float, float]]:
+    """Return start and length of each bar in ms, to the nanosecond."""
+    return [(round(start, 6), round(length, 6)) for start, length in zip(trace.base, trace.x, strict=True)]
+
+
+def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_than_colour(batch: Batch) -> None:
+    traces = {trace.name: trace for trace in gantt(batch).data}
+    for name, known in KNOWN.items():
+        trace = traces[name]
+        assert {(row, int(text)): times for row, text, times in zip(trace.y, trace.text, drawn(trace), strict=True)} == known
+    update, sent = traces["update"], traces["send (below)"]
+    assert dict(zip(update.y, drawn(update), strict=True)) == {1: (76, 3), 0: (87, 2)}
+    assert list(zip(sent.y, drawn(sent), strict=True)) == [(0, (10, 2)), (0, (22, 2)), (1, (59, 1)), (1, (75, 1))]
+    assert len(traces["receive (above)"].x) == 4
+    found = gantt(batch).data
+    looks = [(trace.marker.pattern.shape, trace.width, trace.offset) for trace in found]
+    assert len(set(looks)) == len(found) == 5
+    assert len(set(gantt_colours(batch))) == 5
+    assert found[0].marker.pattern.shape is None
+    assert found[1].marker.pattern.shape == "/"
+    told = [text for trace in gantt(batch).data for text in trace.customdata]
+    assert "<b>stage2</b> forward of micro-batch 1<br>29.000 to 44.000 ms, 15.000 ms" in told
+    assert "<b>stage1</b> send of micro-batch 0 to stage2, 2 MB<br>10.000 to 12.000 ms, 2.000 ms" in told
+    assert "<b>stage1</b> receive of micro-batch 1 from stage2, 2 MB<br>76.000 to 77.000 ms, 1.000 ms" in told
+    assert "<b>stage2</b> update<br>76.000 to 79.000 ms, 3.000 ms" in told
+    assert len(told) == 18
+    layout = gantt(batch).layout
+    assert list(layout.yaxis.ticktext) == ["stage1", "stage2"]
+    assert layout.yaxis.range[0] > layout.yaxis.range[1]
+    assert (layout.xaxis.range[0], layout.barmode) == (0, "overlay")
+    assert 89 <= layout.xaxis.range[1] < 90
+    assert layout.height == gantt_height(2) == gantt_height(1) + ROW_PX
+
+
+def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: Batch) -> None:
+    for kind in KINDS.values():
+        assert kind.offset > -0.5
+        assert kind.offset + kind.width < 0.5
+    bar = KINDS["forward"]
+    assert KINDS["receive"].offset + KINDS["receive"].width < bar.offset
+    assert bar.offset + bar.width < KINDS["send"].offset
+    free = unhindered(batch, "gpipe")
+    assert kinds(free) == ["forward", "backward", "update"]
+    figure = gantt(free, batch.window_s)
+    assert figure.layout.xaxis.range == gantt(batch).layout.xaxis.range
+    assert max(start + length for trace in figure.data for start, length in zip(trace.base, trace.x, strict=True)) == pytest.approx(82)
+    assert gantt_colours(free) == [KINDS[name].colour for name in kinds(free)]
+
+
+@pytest.mark.parametrize(("stages", "splits"), [(2, 1), (2, 32), (4, 8), (4, 120)])
+def test_every_span_of_any_size_is_drawn_once(stages: int, splits: int) -> None:
+    spans = made("1f1b", (1 / stages,) * stages, splits, batch=3)
+    figure = gantt(batches(spans, stages, splits)[0])
+    assert sum(len(trace.x) for trace in figure.data) == len(spans) == stages * splits * 2 + 4 * (stages - 1) * splits + stages
+    numbers = {text.strip("\u2007") for trace in figure.data[:2] for text in trace.text}
+    assert numbers == {str(number) for number in range(splits)}
+    assert len({len(text) for text in figure.data[0].text}) == 1
+    assert (figure.data[0].marker.line.width == 0) == (splits == 120)

@@ -38,46 +38,28 @@ def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
     assert labels["launch-reinforce/full"] == "Launch full: 100 runs"
 
 
-def test_a_launch_queues_the_sweep_of_that_figure_and_stays_on_its_page(home: Home) -> None:
+def test_a_launch_asks_for_a_name_queues_the_figures_sweep_and_stays_on_its_page(home: Home, reader: Reader) -> None:
     test = page("hogwild")
+    test.button(key="launch-hogwild/reduced").click().run()
+    assert not test.exception
+    assert reader.count_sweeps() == 0
     test.session_state["person"] = "Ada"
     test.button(key="launch-hogwild/reduced").click().run()
-    with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+    sweep, runs = reader.sweep(1), reader.sweep_runs(1)
     assert (sweep.figure, sweep.owner, sweep.total) == ("hogwild/reduced", "Ada", 5)
     assert {(run.config["epochs"], run.config["trainers"], run.preset) for run in runs} == {(2, 4, None)}
     shown = words(page("hogwild"))
     assert "under way, 0 of 5 runs ended" in shown
     assert "There is no verdict before a run has finished." in shown
+    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
 
 
-def test_without_a_name_a_figure_asks_for_it_and_queues_nothing(home: Home) -> None:
-    test = page("hogwild")
-    test.button(key="launch-hogwild/reduced").click().run()
-    assert not test.exception
-    with Reader.open(home) as reader:
-        assert reader.count_sweeps() == 0
-
-
-def test_a_reduced_shape_that_holds_is_a_trend_alone(home: Home) -> None:
-    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
-    shown = words(page("pipeline_as_run"))
-    assert "trend only" in shown
-    assert "at 15 below that at 30 by" in shown
-    assert "The 4 published values" in shown
-    assert "A small ResNet on images of 64 pixels" in shown
-    assert f"/sweep?sweep={sweep_id}" in shown
-    assert "About" in shown and "Told from like runs of this machine" in shown, "the next launch is told from these runs"
-
-
-def test_times_of_another_kind_of_hardware_are_not_held_against_the_published_ones(home: Home) -> None:
+def test_shapes_the_other_way_round_and_times_of_other_hardware_are_told(home: Home) -> None:
     figure_labs.pipeline(home, {120: 15.45, 60: 11.33, 30: 9.16, 15: 8.08}.__getitem__, "full")
     shown = words(page("pipeline_as_run"))
     assert "trend only" in shown
     assert "the source measured on two GPUs, and these runs had less" in shown
-
-
-def test_a_shape_that_is_the_other_way_round_is_not_reproduced(home: Home) -> None:
     figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
     assert "not reproduced" in words(page("pipeline_as_run"))
 
@@ -95,17 +77,13 @@ def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) ->
     assert "3 of 6 pairs are open: 2 seeds here, and 3 are needed" in shown
 
 
-def test_deleted_runs_are_told_and_mended_by_a_launch(home: Home) -> None:
+def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
     _, runs = figure_labs.pipeline(home, lambda splits: splits / 10)
     with Store.open(home) as store, store.change() as connection:
         connection.execute("DELETE FROM runs WHERE id IN (?, ?)", [runs[0].id, runs[1].id])
     shown = words(page("pipeline_as_run"))
     assert "2 of 20 runs are gone: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
     assert "trend only" in shown, "four seeds are enough"
-
-
-def test_runs_of_mixed_settings_are_not_comparable(home: Home) -> None:
-    _, runs = figure_labs.pipeline(home, lambda splits: splits / 10)
     with Store.open(home) as store, store.change() as connection:
         connection.execute("UPDATE runs SET config = json_set(config, '$.learning_rate', 0.5) WHERE id = ?", [runs[3].id])
     shown = words(page("pipeline_as_run"))
@@ -113,7 +91,7 @@ def test_runs_of_mixed_settings_are_not_comparable(home: Home) -> None:
     assert f"learning_rate is 0.5 in run {runs[3].id}, and 0.05 in the figure." in shown
 
 
-def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home) -> None:
+def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home, reader: Reader) -> None:
     _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     for run in runs:
         figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]})
@@ -122,8 +100,7 @@ def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home)
     for run, accuracy in zip(runs, (99.02, 99.0, 98.96, 98.98, 99.01), strict=True):
         points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
         figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]}, points=points)
-    with Reader.open(home) as reader:
-        found = judge(reader, figure("hogwild"), reader.sweep(2))
+    found = judge(reader, figure("hogwild"), reader.sweep(2))
     assert not found.evidence.obstacles
     assert {check.outcome for check in found.checks if "accuracy" in check.rule} == {"holds"}
     assert [check.outcome for check in found.checks if "loss" in check.rule] == ["undecided"], "no run recorded a loss"
@@ -137,11 +114,24 @@ def test_one_seed_is_too_few(home: Home) -> None:
     assert "1 seed here, and 3 are needed" in shown
 
 
-def test_the_picture_lays_ours_over_the_published_series(home: Home) -> None:
+def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
+    _, runs = figure_labs.figure_sweep(home, "hogwild")
+    for run in runs:
+        figure_labs.end(home, run, 3.0, "failed")
+    shown = words(page("hogwild"))
+    assert "no run finished" in shown and "5 of 5 runs did not finish (failed)" in shown
+
+
+def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
+    test = opened("figures", {"figure": "<b>x"})
+    assert not test.exception
+    assert "No published figure has that name; those that there are: reinforce," in words(test)
+
+
+def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Reader) -> None:
     sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
     found = figure("pipeline_as_run")
-    with Reader.open(home) as reader:
-        judged = judge(reader, found, reader.sweep(sweep_id))
+    judged = judge(reader, found, reader.sweep(sweep_id))
     drawn, colours = picture(found, judged.evidence.readings[WHOLE], WHOLE, "Splits")
     lines = {trace.name: trace for trace in drawn.data if trace.name}
     assert list(lines) == ["measured here", "published, at its true splits"]
@@ -154,44 +144,31 @@ def test_the_picture_lays_ours_over_the_published_series(home: Home) -> None:
     assert "<td>1.52</td>" in words(test)
 
 
-def test_the_newest_sweep_is_shown_and_an_older_one_can_be_chosen(home: Home) -> None:
+def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(home: Home) -> None:
     figure_labs.pipeline(home, lambda splits: splits / 10)
     figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
     test = page("pipeline_as_run")
     assert "not reproduced" in words(test)
     test.selectbox(key="sweep-of-pipeline_as_run").set_value(1).run()
     assert "trend only" in words(test)
+    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
+    shown = words(page("pipeline_as_run"))
+    assert "trend only" in shown
+    assert "at 15 below that at 30 by" in shown
+    assert "The 4 published values" in shown
+    assert "A small ResNet on images of 64 pixels" in shown
+    assert f"/sweep?sweep={sweep_id}" in shown
+    assert "About" in shown and "Told from like runs of this machine" in shown, "the next launch is told from these runs"
 
 
-def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
-    test = opened("figures", {"figure": "<b>x"})
-    assert not test.exception
-    assert "No published figure has that name; those that there are: reinforce," in words(test)
-
-
-def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(home: Home) -> None:
+def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(home: Home, reader: Reader) -> None:
     sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
     extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
-    with Reader.open(home) as reader:
-        runs = reader.sweep_runs(sweep_id)
+    runs = reader.sweep_runs(sweep_id)
     for run in runs:
         figure_labs.end(home, run, 3.0, points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
-    with Reader.open(home) as reader:
-        found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
+    found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
     readings = {(reading.x, reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]}
     assert readings == {(4.0, seed, 96.0) for seed in range(6)} | {(8.0, seed, 98.0 + seed / 10) for seed in range(6)}
     assert not found.evidence.missing and not found.evidence.obstacles
     assert "6 runs" in next(check.numbers for check in found.checks if check.kind == "shape")
-
-
-def test_a_sweep_links_to_the_figure_that_it_reproduces(home: Home) -> None:
-    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
-    assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
-
-
-def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
-    _, runs = figure_labs.figure_sweep(home, "hogwild")
-    for run in runs:
-        figure_labs.end(home, run, 3.0, "failed")
-    shown = words(page("hogwild"))
-    assert "no run finished" in shown and "5 of 5 runs did not finish (failed)" in shown

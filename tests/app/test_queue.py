@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import forms
+from engine.access.cataloguing import add_environment, remove
 from engine.home import Home
 from engine.limits import Limits, set_limits
 from engine.runtime.machine import machine
 from engine.runtime.processes import me
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from tests.app import labs
-from tests.app.test_pages import opened
+from tests.app.people_labs import people, sign_in
+from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html, words
 
 
@@ -36,7 +39,21 @@ def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dic
     assert any(expander.label == "Queue: 1 run waits" for expander in listed.expander)
 
 
-def test_the_queue_stands_on_the_runs_page_in_its_order(home: Home) -> None:
+def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.queue.outlook.MOST", 0)
+    with Store.open(home) as store:
+        held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
+        store.hold(held, by="Bea")
+    assert "On hold." in words(opened("run", {"run": str(held)}))
+    assert "Next in the queue." in words(opened("run", {"run": str(first)}))
+    assert "1 run before it in the queue." in words(opened("run", {"run": str(second)}))
+    listed = html(opened("runs"))
+    for told in ("<span>on hold</span>", "<span>next in the queue</span>", "<span>1 before it in the queue</span>"):
+        assert listed.count(told) == 1
+
+
+def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home: Home) -> None:
+    assert not [expander for expander in opened("runs").expander if expander.label.startswith("Queue")]
     with Store.open(home) as store:
         first, second = labs.add(store, "Ada"), labs.add(store, "Grace")
         store.set_priority(second, "high", by="Grace")
@@ -50,26 +67,8 @@ def test_the_queue_stands_on_the_runs_page_in_its_order(home: Home) -> None:
     assert "<i>Bea" not in table
 
 
-def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.queue.outlook.MOST", 0)
-    with Store.open(home) as store:
-        held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
-        store.hold(held, by="Bea")
-    assert "On hold." in words(opened("run", {"run": str(held)}))
-    assert "Next in the queue." in words(opened("run", {"run": str(first)}))
-    assert "1 run before it in the queue." in words(opened("run", {"run": str(second)}))
-    listed = html(opened("runs"))
-    for said in ("<span>on hold</span>", "<span>next in the queue</span>", "<span>1 before it in the queue</span>"):
-        assert listed.count(said) == 1
-
-
-def test_no_queue_is_shown_where_no_run_waits(home: Home) -> None:
-    assert not [expander for expander in opened("runs").expander if expander.label.startswith("Queue")]
-
-
-def test_a_waiting_run_is_held_released_moved_and_given_a_priority(home: Home) -> None:
-    with Store.open(home) as store:
-        first, second = labs.add(store, "Ada"), labs.add(store, "Ada")
+def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(home: Home, reader: Reader, store: Store) -> None:
+    first, second = labs.add(store, "Ada"), labs.add(store, "Ada")
     test = opened("run", {"run": str(second)})
     test.session_state["person"] = "Ada"
     test = press(test, "Hold")
@@ -77,30 +76,28 @@ def test_a_waiting_run_is_held_released_moved_and_given_a_priority(home: Home) -
     assert "Held by Ada." in words(test)
     test = press(test, "Release")
     test = press(test, "Move to the front")
-    with Reader.open(home) as reader:
-        assert [run.id for run in reader.queue()] == [second, first]
+    assert [run.id for run in reader.queue()] == [second, first]
     test = press(test, "Make its priority low")
-    with Reader.open(home) as reader:
-        assert (reader.run(second).terms.priority, reader.run(second).held_by) == ("low", None)
-        assert [run.id for run in reader.queue()] == [first, second]
-
-
-def test_what_became_of_a_run_meanwhile_is_said_by_the_store(home: Home) -> None:
-    with Store.open(home) as store:
-        run_id = labs.add(store, "Ada")
-        test = opened("run", {"run": str(run_id)})
-        store.claim(run_id, me(), ())
+    assert (reader.run(second).terms.priority, reader.run(second).held_by) == ("low", None)
+    assert [run.id for run in reader.queue()] == [first, second]
+    run_id = labs.add(store, "Ada")
+    test = opened("run", {"run": str(run_id)})
+    store.claim(run_id, me(), ())
     button = next(button for button in test.button if button.label == "Hold")
     test = button.click().run()
     assert not test.exception
-    with Reader.open(home) as reader:
-        assert (reader.run(run_id).status, reader.run(run_id).held_by) == ("starting", None)
+    assert (reader.run(run_id).status, reader.run(run_id).held_by) == ("starting", None)
 
 
-def test_the_form_says_how_long_like_runs_took_and_that_this_one_would_start_at_once(home: Home) -> None:
+def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(home: Home, reader: Reader) -> None:
     test = form().run()
     assert "not known: no like run has finished here" in html(test)
     assert "at once" in html(test)
+    test.button_group(key="launch.priority").set_value("high").run()
+    test.toggle(key="launch.oversubscribe").set_value(True).run()
+    test.button(key="launch").click().run()
+    run = reader.run(1)
+    assert (run.terms.priority, run.terms.oversubscribe, run.owner) == ("high", True, "Ada")
 
 
 def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
@@ -117,17 +114,92 @@ def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
     assert "Ada has 1 run on, the most a person may have" in words(test.run())
 
 
-def test_priority_and_sharing_go_with_the_run(home: Home) -> None:
-    test = form().run()
-    test.button_group(key="launch.priority").set_value("high").run()
-    test.toggle(key="launch.oversubscribe").set_value(True).run()
-    test.button(key="launch").click().run()
-    with Reader.open(home) as reader:
-        run = reader.run(1)
-    assert (run.terms.priority, run.terms.oversubscribe, run.owner) == ("high", True, "Ada")
-
-
 @pytest.mark.parametrize("status", ["running", "finished"])
 def test_a_run_that_does_not_wait_has_no_place_to_change(home: Home, lab: dict[Status, int], status: Status) -> None:
     test = opened("run", {"run": str(lab[status])})
     assert not {"Hold", "Move to the front"} & {button.label for button in test.button}
+
+
+@pytest.fixture(autouse=True)
+def _browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the browser no cookies; AppTest has none of its own."""
+    monkeypatch.setattr("app.person._cookies", dict)
+
+
+@pytest.fixture
+def ada(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sit at a browser whose name is Ada."""
+    monkeypatch.setattr("app.person._given", lambda: "Ada")
+
+
+def launch(test: AppTest) -> bool:
+    return not next(button for button in test.button if button.key == "launch").disabled
+
+
+def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab: dict[Status, int], ada: None) -> None:
+    set_limits(home, Limits(max_queued_per_person=4, max_cores_per_person=64, max_run_time_s=3600))
+    test = opened("launch")
+    assert "You hold 1 of 4 queued runs" in said(test) and "A run may be on for 1 h at most" in said(test) and launch(test)
+    set_limits(home, Limits(max_queued_per_person=1))
+    test.run()
+    assert not launch(test)
+    assert "Ada holds 1 of 1 queued runs, so another one can't be queued." in test.error[0].value.replace("\\", "")
+    home.limits.unlink()
+    test.run()
+    assert launch(test) and "You hold" not in said(test)
+
+
+def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status, int]) -> None:
+    set_limits(home, Limits(max_running_per_person=2))
+    with Store.open(home) as store, Reader.open(home) as reader:
+        store.note_disk([(run, 3_000_000) for run in store.unmeasured(100)])
+        held = {each.person: each for each in reader.all_held()}
+        shown = html(opened("machine"))
+    assert "What each person holds" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
+    assert f"<td>{held['Ada'].running} of 2</td>" in shown and f"<td>{held['Ada'].cores:,}</td>" in shown
+
+
+def test_an_environment_of_the_catalogue_can_be_chosen_and_one_that_has_gone_is_pointed_at(home: Home) -> None:
+    def field(test: AppTest) -> object:
+        return next(box for box in test.selectbox if box.key == "form.dppo.environment")
+
+    add_environment(home, "CliffWalking-v1", by="ada")
+    test = opened("launch", {"experiment": "dppo", "preset": "quick", "set": "environment:CliffWalking-v1"})
+    assert not test.exception and "CliffWalking-v1" in field(test).options and field(test).value == "CliffWalking-v1"  # type: ignore[attr-defined]
+    remove(home, "CliffWalking-v1", by="ada")
+    test.run()
+    assert not test.exception and field(test).value == "CliffWalking-v1"  # type: ignore[attr-defined]
+    assert "environment must be one of" in said(test).replace("\\", "")
+
+
+RUNNER = ProcessIdentity("boot", 4243, 78)
+ASKED = {"experiment": "parameter_server", "preset": "quick"}
+
+
+@pytest.fixture
+def member(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sit at the browser of a member, in a lab whose runner can make no network namespace."""
+    people(home)
+    with Store.open(home) as store:
+        store.register_runner(RUNNER, cores=2, gpus=0, network="host")
+    sign_in(home, monkeypatch, "mo")
+
+
+def transport(test: AppTest, experiment: str) -> str:
+    return str(test.session_state[forms.key_of(experiment, "transport")])
+
+
+def can_launch(test: AppTest) -> bool:
+    return not next(button for button in test.button if button.key == "launch").disabled
+
+
+def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_with_the_cure(member: None, home: Home) -> None:
+    test = opened("launch", ASKED)
+    assert transport(test, "parameter_server") == "shared_memory" and can_launch(test)
+    test = opened("launch", {**ASKED, "set": "transport:rpc"})
+    assert transport(test, "parameter_server") == "rpc" and not can_launch(test)
+    assert "Choose transport shared_memory" in test.error[0].value.replace("\\", "")
+    with Store.open(home) as store:
+        store.register_runner(RUNNER, cores=2, gpus=0, network="namespace")
+    test = opened("launch", ASKED)
+    assert transport(test, "parameter_server") == "rpc" and can_launch(test)

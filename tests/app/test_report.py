@@ -1,25 +1,36 @@
 """Reports: one file with all it needs, in which no text of a person becomes markup."""
 
+import csv
+import io
+import json
 import re
 from collections.abc import Callable
+from html import unescape
 
 import plotly.graph_objects as go
+import pytest
 from hypothesis import strategies as some
+from streamlit.testing.v1 import AppTest
 
+from app.markup import number
 from app.repeating import repeating
 from app.report import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part, report
 from app.run_report import run_report
+from app.vendor import PLOTLY
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
+from engine.transfer.incoming import import_path
 from engine.transfer.tables import Table
-from tests.app import labs
-from tests.app.downloads import data_of
+from tests.app import compare_labs, figure_labs, labs, sweep_labs
+from tests.app.downloads import Offered, catch, data_of, grids
+from tests.app.test_pages import opened
+from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
 
 
-def test_a_report_holds_plotly_and_its_numbers_and_forbids_the_network() -> None:
+def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home: Home) -> None:
     figure = go.Figure().add_scatter(x=[1, 2], y=[0.5, float("nan")], name="trainer1")
     page = report("Losses", [Chart("Loss", figure), Grid("Numbers", Table(("a",), [[float("inf")], [0.1 + 0.2]]))]).decode()
     chart, grid = data_of(page)
@@ -27,6 +38,11 @@ def test_a_report_holds_plotly_and_its_numbers_and_forbids_the_network() -> None
     assert grid["rows"] == [["a"], ["Infinity"], [0.1 + 0.2]]
     assert "default-src 'none'" in page and "plotly.js v" in page
     assert not re.findall(r'(?:src|href)="', page.partition("plotly.js v")[0])
+    known = experiment("hogwild")
+    config = known.configure("quick", {"trainers": 3})
+    with Store.open(home) as store, Reader.open(home) as reader:
+        store.add_run("hogwild", config.model_dump(mode="json"), owner="Ada", demand=labs.demand(config, labs.machine()), preset="quick")
+        assert repeating(reader.run(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
 
 
 PARTS: list[Callable[[str], Part]] = [
@@ -51,24 +67,146 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert len(data_of(found)) == 3
 
 
-def test_the_report_of_a_run_holds_the_numbers_of_the_store(home: Home, lab: dict[Status, int]) -> None:
+def test_every_status_has_a_report_that_holds_the_numbers_of_the_store(home: Home, lab: dict[Status, int], reader: Reader) -> None:
     page = run_report(lab["finished"], "Ada").decode()
     charts = {str(each["name"]): each for each in data_of(page)}
-    with Reader.open(home) as reader:
-        accuracy = next(series for series in reader.series(lab["finished"], ["test/accuracy"]) if series.ids)
+    accuracy = next(series for series in reader.series(lab["finished"], ["test/accuracy"]) if series.ids)
     (trace,) = charts["Test accuracy (%)"]["figure"]["data"]  # type: ignore[index]
     assert (trace["x"], trace["y"]) == (accuracy.steps, accuracy.values)
     assert {"Training loss", "Where each rank's time went", "Settings", "Events"} <= set(charts)
     assert "git checkout abc" in page and "python -m engine run hogwild --preset quick" in page
-
-
-def test_every_status_has_a_report(home: Home, lab: dict[Status, int]) -> None:
     assert all(run_report(run_id, "Ada").startswith(b"<!doctype html>") for run_id in lab.values())
 
 
-def test_the_commands_set_what_differs_from_the_preset(home: Home) -> None:
-    known = experiment("hogwild")
-    config = known.configure("quick", {"trainers": 3})
-    with Store.open(home) as store, Reader.open(home) as reader:
-        store.add_run("hogwild", config.model_dump(mode="json"), owner="Ada", demand=labs.demand(config, labs.machine()), preset="quick")
-        assert repeating(reader.run(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?(?![\w.])")
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Offered:
+    return catch(monkeypatch)
+
+
+def page(name: str, **query: str) -> AppTest:
+    test = opened(name, query)
+    assert not test.exception and not test.error
+    return test
+
+
+def shown(test: AppTest, *captions: str) -> set[str]:
+    """Return the numbers in the tables of a page, as they are written there; links to runs are left out."""
+    bodies = [str(element.proto.body) for element in test.get("html")]
+    tables = [table for body in bodies for table in re.findall(r"<table.*?</table>", body) if any(f'aria-label="{caption}' in table for caption in captions)]
+    assert len(tables) == len(captions)
+    return {found for table in tables for cell in re.findall(r"<td>(.*?)</td>", table) for found in NUMBER.findall(unescape(re.sub("<[^>]*>", " ", cell)))}
+
+
+def written(report: bytes) -> set[str]:
+    """Return every number of a report's tables as a page could write it."""
+    held = [value for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, int | float)]
+    texts = [found for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, str) for found in NUMBER.findall(value)]
+    return {*texts, *(text for value in held for text in (*(number(value, digits) for digits in (2, 3, 4, 5)), *(f"{value:{way}}" for way in WAYS)))}
+
+
+WAYS = ("g", ".3g", ".2g", ".0f", ".0%", ".1%")
+
+
+def report_of(offered: Offered) -> bytes:
+    (name,) = [name for name in offered if name.endswith(".html")]
+    return offered[name]()
+
+
+@pytest.mark.parametrize("view", ["Scaling", "Where the time went"])
+def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Offered, view: str) -> None:
+    hogwild(home, {"trainers": [1, 2, 4, 8]})
+    test = page("scaling", runs="1-12", view=view)
+    numbers = shown(test, *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Where the time went",)))
+    report = report_of(offered)
+    assert len(numbers) > 10 and not numbers - written(report)
+    text = unescape(report.decode())
+    assert f"/scaling?runs=1-12{'' if view == 'Scaling' else '&view=Where+the+time+went'}</code>" in text
+    assert "python -m engine run hogwild" in text and "# run 12" in text
+    assert all(sentence.value.replace("\\", "") in text for sentence in test.markdown if "trainers" in sentence.value)
+    table = "by-size" if view == "Scaling" else "where-the-time-went"
+    rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
+    assert rows == [["" if cell is None else str(cell) for cell in row] for row in grids(report)[table.replace("-", " ").capitalize()]]
+
+
+def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(home: Home, offered: Offered) -> None:
+    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>")
+    for run in runs:
+        sweep_labs.drive(home, run, "failed" if run.id == 12 else "finished")
+    numbers = shown(page("sweep", sweep="1"), "Execution time of the sweep")
+    report = report_of(offered)
+    assert len(numbers) > 10 and not numbers - written(report)
+    text = unescape(report.decode())
+    assert "python -m engine sweep pipeline --preset quick --over splits=1,2,4 --over mode=gpipe,1f1b --seeds 2 --name 'Splits; <b>modes</b>'" in text
+    assert "Ideal: the work with 1 split" in text and "11 finished, 1 failed" in text
+    last = json.loads(offered["sweep-1-the-runs.json"]())[-1]
+    assert [last[name] for name in ("run", "status", "splits", "mode", "seed")] == [12, "failed", 4, "1f1b", 1]
+
+
+def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(home: Home, offered: Offered) -> None:
+    figure_labs.pipeline(home, lambda splits: splits / 10)
+    test = page("figures", figure="pipeline_as_run")
+    numbers = shown(test, "Start-up and execution", "Rules of")
+    report = report_of(offered)
+    assert not numbers - written(report)
+    assert [row[0] for row in grids(report)["Numbers"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
+    assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "holds", "not judged"]
+    text = unescape(report.decode())
+    assert "trend only" in text and "pytorch/examples#749" in text
+    assert "python -m engine figures pipeline_as_run --launch reduced" in text
+    assert "/figures?figure=pipeline_as_run&sweep=1" in text
+    (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
+    assert [trace.get("name") for trace in chart["figure"]["data"] if trace.get("showlegend", True)] == ["measured here", "published, at its true splits"]
+
+
+TABS = {"bars": "Values of the runs", "scatter": "Values of the runs", "parallel": "Values of the runs", "differences": "Config of the runs"}
+
+
+@pytest.mark.parametrize("tab", ["curves", *TABS])
+def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, tab: str, reader: Reader) -> None:
+    compare_labs.fill(home)
+    test = page("compare", runs="1-6", tab=tab, same="0")
+    report = report_of(offered)
+    text = unescape(report.decode())
+    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&v=1" in text
+    rows = grids(report)
+    assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows["Settings that differ"][0]
+    charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
+    assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
+    if tab == "curves":
+        losses = [series for series in reader.series(4, ["train/loss"]) if series.ids]
+        table = list(csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode())))
+        of_run = [[float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)] for series in losses]
+        assert of_run == [series.values for series in losses]
+        assert "These are runs of hogwild, reference" in text
+    else:
+        assert len(rows[TABS[tab]]) > 1
+    if tab == "differences":
+        numbers = shown(test, "Config of the runs", "Environment of the runs") if rows.get("Environment of the runs") else shown(test, "Config of the runs")
+        assert not numbers - written(report)
+
+
+def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, offered: Offered, store: Store) -> None:
+    for seed in range(10):
+        compare_labs.add(store, steps=4_000, trainers=2, seed=seed)
+    page("compare", runs="1-10", metrics="train/loss")
+    report = report_of(offered)
+    assert re.search(r"Showing \d,\d{3} of 40,000 points\.", report.decode())
+    assert len(report) < PLOTLY.stat().st_size + 500_000
+
+
+def test_nothing_is_made_before_it_is_asked_for_and_a_bundle_is_taken_in_elsewhere(home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_labs.fill(home)
+    made: list[str] = []
+    monkeypatch.setattr("app.noting.of_frame", lambda frame: made.append("table"))
+    page("compare", runs="1-6", tab="bars")
+    assert offered and not made
+    hogwild(home, {"trainers": [1, 2]}, seeds=1)
+    page("sweep", sweep="1")
+    other = Home(home.path.parent / "other").create()
+    path = home.path.parent / "sweep.zip"
+    path.write_bytes(offered["sweep-1.zip"]())
+    with Store.open(other) as store:
+        assert import_path(store, path, by="Lin").sweeps == (1,)

@@ -1,5 +1,6 @@
 """The Results page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the address."""
 
+import re
 import statistics
 from html import unescape
 from typing import Any
@@ -10,16 +11,24 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import board
-from app.board_columns import Column, measured, read_column, read_columns
+from app.board_columns import Column, measured, read_column, read_columns, usual
+from app.home_best import best_html
+from app.home_news import news_html
+from app.vitals import tiles
+from engine.analysis.ranked import ranked
+from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS, Names
 from engine.home import Home
+from engine.notices.notice import notice_of
 from engine.recorder import Point
-from engine.registry import EXPERIMENTS
+from engine.registry import EXPERIMENTS, experiment
 from engine.runtime.processes import me
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.records import Status
+from engine.store.sending import Due
 from tests.app.test_pages import opened, said
+from tests.stand_in import worker
 
 ACCURACIES = {2: (97.0, 98.0, 99.0), 4: (90.0, 94.0)}
 
@@ -55,17 +64,11 @@ def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(s
     assert f"A baseline is the number of a run, such as 12, got '{written}'. Give one under View" in said(test).replace("\\", "")
 
 
-def test_a_baseline_in_the_address_is_taken(seeds: list[int]) -> None:
-    test = page(baseline=str(seeds[0]))
-    assert test.text_input(key="baseline").value == str(seeds[0])
-    assert "A baseline is" not in said(test)
-
-
 def rows(test: AppTest) -> list[int]:
     return [int(link.rpartition("=")[2]) for link in test.dataframe[0].value["run"]]
 
 
-def test_a_filter_in_the_address_chooses_the_rows(home: Home, seeds: list[int]) -> None:
+def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Home, seeds: list[int]) -> None:
     test = page(filter='trainers >= 4 and status == "finished"')
     assert rows(test) == [seeds[4], seeds[3]]
     assert test.text_input(key="filter").value == 'trainers >= 4 and status == "finished"'
@@ -73,6 +76,21 @@ def test_a_filter_in_the_address_chooses_the_rows(home: Home, seeds: list[int]) 
     assert rows(page(filter="test/accuracy.best > 0.98")) == [seeds[2]]
     assert "0.98 is read as 98 %" in said(page(filter="test/accuracy.best > 0.98")).replace("\\", "")
     assert rows(page(filter="trainers == 2", by="Bea", of="hogwild")) == [seeds[0]]
+    assert rows(page(sort="-test/accuracy.best"))[:3] == [seeds[2], seeds[1], seeds[0]]
+    assert rows(page(sort="test/accuracy.best"))[0] == seeds[5]
+    assert "Did you mean trainers" in said(page(sort="trainer"))
+    columns = ["test/accuracy.mean", "trainers", "test/accuracy@8", "duration", "cores"]
+    frame = page(show=columns, filter=f"id == {seeds[1]}").dataframe[0].value
+    assert [name for name in frame.columns if name in columns] == columns
+    assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
+    assert "The column trainer was left out" in said(page(show=["trainers", "trainer"])).replace("\\", "")
+    test = page(baseline=str(seeds[0]))
+    assert test.text_input(key="baseline").value == str(seeds[0])
+    assert "A baseline is" not in said(test)
+    test = page(filter="trainers > 100")
+    assert "Take a condition away" in said(test)
+    button = next(button for button in test.button if button.label == "Look at all runs")
+    assert rows(button.click().run()) == seeds[::-1]
 
 
 @pytest.mark.parametrize(
@@ -85,25 +103,10 @@ def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(home: Home, s
     assert rows(test.text_input(key="filter").set_value("").run()) == seeds[::-1]
 
 
-def test_a_sort_in_the_address_is_over_all_runs(home: Home, seeds: list[int]) -> None:
-    assert rows(page(sort="-test/accuracy.best"))[:3] == [seeds[2], seeds[1], seeds[0]]
-    assert rows(page(sort="test/accuracy.best"))[0] == seeds[5]
-    assert "Did you mean trainers" in said(page(sort="trainer"))
-
-
-def test_columns_in_the_address_are_shown_in_their_order(home: Home, seeds: list[int]) -> None:
-    columns = ["test/accuracy.mean", "trainers", "test/accuracy@8", "duration", "cores"]
-    frame = page(show=columns, filter=f"id == {seeds[1]}").dataframe[0].value
-    assert [name for name in frame.columns if name in columns] == columns
-    assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
-    assert "The column trainer was left out" in said(page(show=["trainers", "trainer"])).replace("\\", "")
-
-
-def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        store.set_note(seeds[0], "look at this", by="Ada")
-        store.tag(seeds[:2], "thesis", by="Ada")
-        store.star(seeds[:1], by="Ada")
+def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: list[int], store: Store) -> None:
+    store.set_note(seeds[0], "look at this", by="Ada")
+    store.tag(seeds[:2], "thesis", by="Ada")
+    store.star(seeds[:1], by="Ada")
     every = list(RUN_FIELDS)
     frame = page(show=["trainers", *every], filter=f"id == {seeds[0]}").dataframe[0].value
     assert [name for name in frame.columns if name in every] == every, "each once, in the order chosen"
@@ -117,15 +120,7 @@ def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: li
     assert list(by_owner["owner"]) == sorted(by_owner["owner"])
 
 
-def test_runs_of_experiments_that_are_not_ours_can_be_chosen(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        other = finished(store, 2, 0, 50.0, experiment="imported")
-    test = page(of="imported")
-    assert rows(test) == [other]
-    assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
-
-
-def test_one_row_for_all_seeds_has_mean_and_sd_of_those_that_finished(home: Home, seeds: list[int]) -> None:
+def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(home: Home, seeds: list[int], store: Store) -> None:
     frame = page(group="true", show=["test/accuracy.best", "trainers"]).dataframe[0].value
     by_trainers = {row["trainers"]: row for _, row in frame.iterrows()}
     for trainers, values in ACCURACIES.items():
@@ -137,12 +132,17 @@ def test_one_row_for_all_seeds_has_mean_and_sd_of_those_that_finished(home: Home
     assert by_trainers[4]["runs"] == f"{seeds[3]}-{seeds[5]}"
     narrowed = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 and seed == 0").dataframe[0].value
     assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (1, 90.0, True)
+    store.archive(seeds[:2], by="Ada")
+    assert rows(page()) == seeds[:1:-1]
+    assert rows(page(archived="true")) == seeds[::-1]
+    assert rows(page(filter="archived")) == [seeds[1], seeds[0]]
+    assert "2 runs that match are archived" in said(page(filter="seed < 2 and trainers == 2"))
+    assert f"{seeds[0]}: " not in "".join(element.label for element in opened("runs").get("page_link"))
 
 
-def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        store.pin(seeds[1], by="Ada")
-        other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int], store: Store) -> None:
+    store.pin(seeds[1], by="Ada")
+    other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
     frame = page(show=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2").dataframe[0].value.set_index("run")
     assert list(frame.index)[:2] == [f"/run?run={seeds[1]}", f"/run?run={other}"]
     assert frame["marks"].iloc[0] == "baseline"
@@ -156,29 +156,11 @@ def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: li
     assert "No run has the id 99" in said(page(baseline="99"))
 
 
-def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        store.pin(seeds[0], by="Ada")
+def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int], store: Store) -> None:
+    store.pin(seeds[0], by="Ada")
     frame = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 or seed == 0").dataframe[0].value
     assert list(frame["n"]) == [3, 2]
     assert frame["test/accuracy.best difference"][1] == pytest.approx(92.0 - 98.0)
-
-
-def test_archived_runs_are_hidden_unless_asked_for(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        store.archive(seeds[:2], by="Ada")
-    assert rows(page()) == seeds[:1:-1]
-    assert rows(page(archived="true")) == seeds[::-1]
-    assert rows(page(filter="archived")) == [seeds[1], seeds[0]]
-    assert "2 runs that match are archived" in said(page(filter="seed < 2 and trainers == 2"))
-    assert f"{seeds[0]}: " not in "".join(element.label for element in opened("runs").get("page_link"))
-
-
-def test_an_empty_result_says_what_to_do(home: Home, seeds: list[int]) -> None:
-    test = page(filter="trainers > 100")
-    assert "Take a condition away" in said(test)
-    button = next(button for button in test.button if button.label == "Look at all runs")
-    assert rows(button.click().run()) == seeds[::-1]
 
 
 def ticked(test: AppTest, *places: int) -> AppTest:
@@ -191,64 +173,41 @@ def press(test: AppTest, label: str) -> AppTest:
     return next(button for button in test.button if button.label == label).click().run()
 
 
-def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int]) -> None:
+def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int], reader: Reader) -> None:
+    test = ticked(page(), 1)
+    assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
+    press(test, "Pin as baseline")
+    assert reader.pinned()["hogwild"].id == seeds[4]
+
+
+def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], reader: Reader) -> None:
     test = ticked(page(), 0, 2)
     assert "2 runs ticked." in said(test)
     press(test, "Star")
     test.text_input(key="mark.tag").set_value("thesis")
     press(ticked(test, 0, 2), "Add it")
-    with Reader.open(home) as reader:
-        assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [seeds[5], seeds[3]]
+    assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [seeds[5], seeds[3]]
     press(ticked(test, 0, 2), "Archive")
     assert rows(test) == [seeds[4], *seeds[2::-1]]
     assert "ticked" not in said(test)
-
-
-def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int]) -> None:
-    test = ticked(page(), 1)
-    assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
-    press(test, "Pin as baseline")
-    with Reader.open(home) as reader:
-        assert reader.pinned()["hogwild"].id == seeds[4]
 
 
 def compare_link(test: AppTest) -> dict[str, list[str]]:
     return parse_qs(next(link for link in test.get("page_link") if link.label == "Compare").proto.query_string)
 
 
-def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int]) -> None:
+def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int], store: Store) -> None:
     both = compare_link(ticked(page(group="true"), 0, 1))
     assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["1"]}, "the run that failed is not in its row's mean"
     one = compare_link(ticked(page(group="true"), 1))
     assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["1"]}
     assert "group" not in compare_link(ticked(page(), 0, 2))
-
-
-def test_ticked_groups_of_several_experiments_are_told_apart_by_these_too(home: Home, seeds: list[int]) -> None:
-    with Store.open(home) as store:
-        other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+    other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
     found = compare_link(ticked(page(group="true"), 0, 1, 2))
     assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["1"]}
 
 
-def test_the_run_page_marks_its_run(home: Home, seeds: list[int]) -> None:
-    test = opened("run", {"run": str(seeds[0])})
-    for label in ("Star", "Pin as baseline", "Archive"):
-        test = press(test, label)
-        assert not test.exception
-    with Reader.open(home) as reader:
-        run = reader.run(seeds[0])
-        assert run.starred_by and run.pinned_by and run.archived_by
-    assert "star" in "".join(page(filter="starred", archived="true").dataframe[0].value["marks"])
-    assert {"Take the star off", "Unpin", "Restore"} <= {button.label for button in test.button}
-    test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
-    test.text_input(key=f"name-{seeds[0]}").set_value("first light")
-    press(test, "Save")
-    with Reader.open(home) as reader:
-        assert reader.run(seeds[0]).name == "first light"
-
-
-def test_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int]) -> None:
+def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int], reader: Reader) -> None:
     names = Names.usual()
     assert read_column("test/accuracy.best", names).label == "Test accuracy, best (%)"
     assert read_column("test/accuracy @ 500", names) == Column("test/accuracy@500", read_column("test/accuracy", names).field, 500)
@@ -257,10 +216,21 @@ def test_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int]
     for wrong in ("owner@5", "trainers@5", "test/accuracy@-1", "a b"):
         with pytest.raises(EngineError):
             read_column(wrong, names)
-    with Reader.open(home) as reader:
-        columns, sentences = read_columns(["test/accuracy.last", "test/accuracy.last", "nonsense"], reader)
-        assert ([column.written for column in columns], len(sentences)) == (["test/accuracy.last"], 1)
-        assert measured(reader, seeds[:1], columns) == {"test/accuracy.last": {seeds[0]: 95.0}}
+    columns, sentences = read_columns(["test/accuracy.last", "test/accuracy.last", "nonsense"], reader)
+    assert ([column.written for column in columns], len(sentences)) == (["test/accuracy.last"], 1)
+    assert measured(reader, seeds[:1], columns) == {"test/accuracy.last": {seeds[0]: 95.0}}
+    test = opened("run", {"run": str(seeds[0])})
+    for label in ("Star", "Pin as baseline", "Archive"):
+        test = press(test, label)
+        assert not test.exception
+    run = reader.run(seeds[0])
+    assert run.starred_by and run.pinned_by and run.archived_by
+    assert "star" in "".join(page(filter="starred", archived="true").dataframe[0].value["marks"])
+    assert {"Take the star off", "Unpin", "Restore"} <= {button.label for button in test.button}
+    test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
+    test.text_input(key=f"name-{seeds[0]}").set_value("first light")
+    press(test, "Save")
+    assert reader.run(seeds[0]).name == "first light"
 
 
 @pytest.mark.parametrize(("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)])
@@ -268,12 +238,9 @@ def test_a_deviation_is_the_samples(values: list[float], deviation: float | None
     assert board.deviation(values) == deviation
 
 
-def test_ids_are_written_as_spans() -> None:
-    assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
-    assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")
-
-
-def test_the_results_leave_as_a_report_of_the_rows_shown(home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_not_of_ours_can_be_chosen_and_the_rows_shown_leave_as_a_report(
+    home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
     reports: list[bytes] = []
     monkeypatch.setattr("app.results_table.download", lambda *_, report, **__: reports.append(report()))
     test = page(filter="trainers == 2", of="hogwild", by="Ada", sort="-seed")
@@ -283,3 +250,75 @@ def test_the_results_leave_as_a_report_of_the_rows_shown(home: Home, seeds: list
     assert "Sorted by" in text and "seed, greatest first" in text and "trainers == 2" in text
     lines = [line for line in text.splitlines() if "# run " in line]
     assert sorted(int(line.split("# run ")[1].split("<")[0]) for line in lines) == sorted(shown)
+    other = finished(store, 2, 0, 50.0, experiment="imported")
+    test = page(of="imported")
+    assert rows(test) == [other]
+    assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
+    assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+    assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")
+
+
+REWARD = "charts/episodic_return"
+MOMENT = "2020-01-01T00:00:00+00:00"
+
+
+def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
+    """Add a finished run of two ranks that both recorded these values."""
+    config = experiment(name).configure("quick").model_dump(mode="json")
+    with Store.open(home) as store, Reader.open(home) as reader:
+        run_id = store.add_run(name, config, owner="ada", demand=Demand(2, 0, 1, 1), preset="quick")
+        store.claim(run_id, worker(), ())
+        store.begin(run_id, worker(), {})
+        store.mark_running(run_id, 0.5)
+        batches = [[Point(metric, step, value, float(step)) for metric, values in points.items() for step, value in enumerate(values, 1)]] * 2
+        store.write(run_id, [RankBatch(rank, batch) for rank, batch in enumerate(batches)])
+        store.end(run_id, "finished", "It finished.", execution_time_s=200.0)
+        return reader.entry(run_id)
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", html))
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "said", "number"),
+    [
+        ("batched_reinforce", {REWARD: [20.0, 100.0, 500.0, 480.0]}, "episode reward 275 (mean over the run)", 275.0),
+        ("dppo", {REWARD: [20.0, 500.0], "test/episodic_return": [480.0, 500.0, 470.0]}, "evaluation reward 470 (last)", 470.0),
+        ("hogwild", {"test/accuracy": [90.0, 97.25, 95.0]}, "test accuracy 95 % (last)", 95.0),
+    ],
+)
+def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
+    home: Home, name: str, points: dict[str, list[float]], said: str, number: float, reader: Reader
+) -> None:
+    run = add(home, name, points)
+    found = ranked(run)
+    assert found is not None
+    assert (found.value, found.words) == (number, said)
+    label, _, statistic = said.partition(f" {number:g}")
+    statistic = statistic.rpartition("(")[2].rstrip(")")
+    top = plain(tiles(reader.summaries(run.id), run))
+    assert top.strip().startswith(f"Result: {label} {number:g}") and statistic in top
+    best = plain(best_html(reader))
+    assert f"{number:g}" in best and f"{label}, {statistic}" in best
+    assert said in plain(news_html(reader, MOMENT))
+    assert f"Result: {said}." in summary_text(summary(reader, run.id))
+    notice = notice_of(reader, Due(1, "k", "run", run.id, None, None, MOMENT, 1, 1, "json", "ada", ""))
+    assert dict(notice.facts)["Result"] == said
+    assert notice.data["run"]["result"] == {"metric": found.result.metric, "statistic": found.result.of, "value": number}
+
+
+def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
+    run = add(home, "dppo", {REWARD: [20.0, 100.0, 500.0], "test/episodic_return": [480.0]})
+    assert "Episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.summaries(run.id), run))
+    assert [name for name in usual([REWARD, "test/accuracy"]) if "/" in name] == [
+        "test/accuracy.last",
+        "test/accuracy.best",
+        f"{REWARD}.mean",
+        f"{REWARD}.best",
+    ]
+    run = add(home, "hogwild", {"test/accuracy": [90.0]})
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET experiment = 'gone'")
+    assert ranked(reader.entry(run.id)) is None
+    assert "Test accuracy 90 % last; best 90" in plain(tiles(reader.summaries(run.id), reader.entry(run.id)))

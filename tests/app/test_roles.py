@@ -13,6 +13,7 @@ from tests.app import people_labs
 from tests.app.people_labs import PEOPLE, SETUP, Lab, sign_in
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.waiting import PATIENCE_S
 
 OWNERS = ("mo", "mia")
 QUEUE = {"Hold": "hold", "Move to the front": "prefer", "Move to the back": "yield", "Make its priority high": "prefer", "Make its priority low": "yield"}
@@ -104,7 +105,7 @@ def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return found
 
 
-def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     def script(ids: list[int]) -> None:
         from app.marking import baseline_beside, mark_selected
         from engine.home import Home
@@ -115,7 +116,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles:
             mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
     def marks(*ids: int) -> tuple[AppTest, dict[str, bool]]:
-        test = AppTest.from_function(script, kwargs={"ids": list(ids)}, default_timeout=120).run()
+        test = AppTest.from_function(script, kwargs={"ids": list(ids)}, default_timeout=PATIENCE_S).run()
         return test, offered(test) | boxes(test)
 
     mine, others = roles.failed["mo"], roles.failed["mia"]
@@ -124,32 +125,27 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles:
     assert not any(found[label] for label in ("Star", "Tag", "Archive"))
     assert test.button(key="mark.star").help.replace("\\", "").startswith("One of these 2 runs is mia's, and a member may star a run only")
     assert marks(mine)[1]["Pin as baseline"]
-    with Store.open(home) as store:
-        store.pin(others, by="mia")
+    store.pin(others, by="mia")
     assert not marks(mine)[1]["Pin as baseline"], "it would take the mark off mia's"
     sign_in(home, monkeypatch, "ada")
     assert all(marks(mine, others)[1].values())
 
 
-def test_a_command_that_slips_through_is_a_sentence_and_changes_nothing(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_run(
+    home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, reader: Reader, store: Store
+) -> None:
+    secret = sign_in(home, monkeypatch, "mo")
+    test = opened("runs")
+    store.sign_out(key_of(secret))
+    test.run()
+    assert [title.value for title in test.title] == ["Signed out"]
+    assert not test.get("html") or "mia" not in html(test)
     sign_in(home, monkeypatch, "mo")
     test = opened("run", {"run": str(roles.queued["mo"])})
-    with Store.open(home) as store:
-        store.set_role("mo", "viewer", by=SETUP)
+    store.set_role("mo", "viewer", by=SETUP)
     monkeypatch.setattr("app.allowed.person.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
     assert "mo is a viewer, and to hold a run back takes a member." in words(test)
-    with Reader.open(home) as reader:
-        assert reader.run(roles.queued["mo"]).held_by is None
-        assert reader.audit(refused=True)[0].command == "hold"
-
-
-def test_a_sign_out_ends_the_next_script_run(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret = sign_in(home, monkeypatch, "mo")
-    test = opened("runs")
-    with Store.open(home) as store:
-        store.sign_out(key_of(secret))
-    test.run()
-    assert [title.value for title in test.title] == ["Signed out"]
-    assert not test.get("html") or "mia" not in html(test)
+    assert reader.run(roles.queued["mo"]).held_by is None
+    assert reader.audit(refused=True)[0].command == "hold"

@@ -1,21 +1,29 @@
+"""None"""
+
 import base64
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from app import identity
+from app.latest import Latest
 from app.series import FIRST_POINTS
+from app.standing import DRAWN_BY_THE_SCRIPT, frame, standing
 from app.vendor import PLOTLY_URL
 from engine.home import Home
-from engine.recorder import Point
+from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.runtime.machine import demand, machine
-from engine.store import RankBatch, Store
+from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
+from engine.store.clock import now
 from engine.store.records import Status
 from tests.app import compare_labs, labs
 from tests.app.browsing import BASE, Client
+from tests.app.test_pages import opened
 
 Lab = dict[Status, int]
 
@@ -33,46 +41,34 @@ def series(client: Client, run_id: int, **query: Any) -> dict[str, Any]:
     return found
 
 
-def test_a_token_changes_with_every_write_to_its_run(client: Client, lab: Lab, home: Home) -> None:
+def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(client: Client, lab: Lab, home: Home, store: Store) -> None:
     before = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
-    with Store.open(home) as store:
-        store.set_note(lab["finished"], "well done", by="Ada")
+    store.set_note(lab["finished"], "well done", by="Ada")
     after = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
     assert [status for status in lab if before[status] != after[status]] == ["finished"]
     assert client.get("/api/token").json()["token"] == max(after.values())
-
-
-def test_series_come_once_and_then_only_what_is_new(client: Client, lab: Lab, home: Home) -> None:
     first = series(client, lab["running"])
     loss = [curve for curve in first["series"] if curve["metric"] == "train/loss"]
     assert [(curve["role"], len(curve["values"])) for curve in loss] == [("trainer1", 100), ("trainer2", 100)]
     assert series(client, lab["running"], after=first["last_id"], version=first["version"]) == {"version": first["version"], "unchanged": True}
-    with Store.open(home) as store:
-        labs.record(store, lab["running"], steps=5, first=101)
+    labs.record(store, lab["running"], steps=5, first=101)
     news = series(client, lab["running"], after=first["last_id"], version=first["version"])
     assert [curve["steps"] for curve in news["series"] if curve["metric"] == "train/loss"] == [[101, 102, 103, 104, 105]] * 2
     assert [curve["total"] for curve in news["series"] if curve["metric"] == "train/loss"] == [105, 105]
     assert news["active"]
 
 
-def test_a_nan_travels_as_a_gap(client: Client, lab: Lab) -> None:
+def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(client: Client, lab: Lab, home: Home, store: Store) -> None:
     answer = client.get("/api/series", params={"run": lab["finished"], "metrics": "train/loss"})
     curve = json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["series"][0]
     assert curve["values"][curve["steps"].index(50)] is None
-
-
-def test_a_long_series_is_thinned_and_says_of_how_many(client: Client, lab: Lab, home: Home) -> None:
-    with Store.open(home) as store:
-        labs.record(store, lab["running"], steps=3_000, first=101)
+    assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {"queued", "starting", "running", "stopping"}
+    labs.record(store, lab["running"], steps=3_000, first=101)
     curve = series(client, lab["running"], metrics="train/loss")["series"][0]
     assert len(curve["values"]) <= FIRST_POINTS
     assert curve["total"] == 3_100
     assert (curve["steps"][0], curve["steps"][-1]) == (1, 3_100)
-
-
-def test_a_zoom_asks_for_a_stretch_and_gets_more_of_it(client: Client, lab: Lab, home: Home) -> None:
-    with Store.open(home) as store:
-        labs.record(store, lab["running"], steps=20_000, first=101)
+    labs.record(store, lab["running"], steps=20_000, first=101)
     query = {"metrics": "train/loss"}
     whole = series(client, lab["running"], **query)["series"][0]
     part = series(client, lab["running"], **query | {"axis": "step", "from": 9_000, "to": 9_500.5})["series"][0]
@@ -93,20 +89,16 @@ def test_a_stretch_along_nothing_is_refused(client: Client, lab: Lab, query: dic
     assert (answer.status_code, answer.json()["error"]) == (400, sentence)
 
 
-def test_an_ended_run_says_that_nothing_more_comes(client: Client, lab: Lab) -> None:
-    assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {"queued", "starting", "running", "stopping"}
-
-
-def test_a_log_is_read_on_by_its_offset(client: Client, lab: Lab, home: Home) -> None:
+def test_a_log_is_read_on_by_its_offset_downloaded_whole_and_begins_with_a_whole_line(client: Client, lab: Lab, home: Home) -> None:
     query = {"run": lab["running"], "source": "worker"}
     first = client.get("/api/log", params=query).json()
     assert first["text"] == "first line\nsecond line\n"
     with (home.run_folder(lab["running"]) / "logs" / "worker.log").open("a") as log:
         log.write("third line\nhalf a li")
     assert client.get("/api/log", params=query | {"offset": first["end"]}).json()["text"] == "third line\n"
-
-
-def test_a_long_log_begins_with_a_whole_line_near_its_end(client: Client, lab: Lab, home: Home) -> None:
+    answer = client.get("/api/log", params={"run": lab["failed"], "source": "worker", "download": 1})
+    assert answer.text == "first line\nsecond line\n"
+    assert answer.headers["content-disposition"] == f'attachment; filename="run-{lab["failed"]}-worker.log"'
     path = home.run_folder(lab["running"]) / "logs" / "worker.log"
     path.write_text("".join(f"line {number:07d}\n" for number in range(60_000)))
     tail = client.get("/api/log", params={"run": lab["running"], "source": "worker"}).json()
@@ -116,16 +108,9 @@ def test_a_long_log_begins_with_a_whole_line_near_its_end(client: Client, lab: L
     assert tail["end"] == tail["size"] == path.stat().st_size
 
 
-def test_a_log_is_downloaded_whole(client: Client, lab: Lab) -> None:
-    answer = client.get("/api/log", params={"run": lab["failed"], "source": "worker", "download": 1})
-    assert answer.text == "first line\nsecond line\n"
-    assert answer.headers["content-disposition"] == f'attachment; filename="run-{lab["failed"]}-worker.log"'
-
-
-def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, home: Home) -> None:
+def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, home: Home, store: Store) -> None:
     (home.path / "secret").write_text("secret\n")
-    with Store.open(home) as store:
-        store.add_log(lab["running"], "evil", "../../secret")
+    store.add_log(lab["running"], "evil", "../../secret")
     answer = client.get("/api/log", params={"run": lab["running"], "source": "evil"})
     assert answer.status_code == 404
     assert "does not lie in the run's folder" in answer.json()["error"]
@@ -149,13 +134,17 @@ def test_nonsense_is_answered_by_a_sentence(client: Client, lab: Lab, home: Home
     assert str(home.path) not in answer.json()["error"]
 
 
-def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read(client: Client, home: Home) -> None:
+def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read_and_plotly_for_ever(client: Client, home: Home) -> None:
     answer = client.post("/api/name", json={"name": " Ada "}, headers={"origin": BASE})
     assert identity.read(home, answer.cookies[identity.COOKIE]) == "Ada"
     assert identity.take_over(home, answer.json()["proof"]) == "Ada"
     set_cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in set_cookie
     assert "samesite=lax" in set_cookie
+    assert client.post("/api/name", data={"name": "Ada"}).status_code == 422
+    answer = client.get(PLOTLY_URL)
+    assert "immutable" in answer.headers["cache-control"]
+    assert "plotly.js" in answer.text[:200]
 
 
 @pytest.mark.parametrize("body", [b"name=Ada", b"[]", b"{}", b"nonsense", b'{"name": 3}', b'{"name": ""}'])
@@ -165,23 +154,12 @@ def test_a_name_that_is_none_is_refused(client: Client, body: bytes) -> None:
     assert "set-cookie" not in answer.headers
 
 
-def test_a_form_of_another_kind_sets_no_name(client: Client) -> None:
-    assert client.post("/api/name", data={"name": "Ada"}).status_code == 422
-
-
-def test_plotly_is_served_for_ever_under_its_version(client: Client) -> None:
-    answer = client.get(PLOTLY_URL)
-    assert "immutable" in answer.headers["cache-control"]
-    assert "plotly.js" in answer.text[:200]
-
-
-def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home) -> None:
-    with Store.open(home) as store:
-        config = experiment("dppo").configure("quick")
-        run_id = store.add_run("dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name="")
-        labs.drive(store, home, run_id, "running")
-        for step, reward in enumerate((10.0, 20.0, 30.0)):
-            store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
+def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home, store: Store) -> None:
+    config = experiment("dppo").configure("quick")
+    run_id = store.add_run("dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name="")
+    labs.drive(store, home, run_id, "running")
+    for step, reward in enumerate((10.0, 20.0, 30.0)):
+        store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
     answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
     assert {curve["metric"] for curve in answer["series"]} == {"train/loss"}
     assert [(band["metric"], band["means"], band["running"], band["times"], band["total"]) for band in answer["bands"]] == [
@@ -190,9 +168,8 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
     assert answer["goals"] == {"charts/episodic_return": 475.0, "test/episodic_return": 475.0}
 
 
-def test_a_zoom_on_compared_runs_gives_finer_traces_of_the_same_lines(client: Client, home: Home) -> None:
-    with Store.open(home) as store:
-        ids = [compare_labs.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
+def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(client: Client, home: Home, store: Store) -> None:
+    ids = [compare_labs.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
     query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0"}
 
     def traces(**more: Any) -> list[dict[str, Any]]:
@@ -211,9 +188,6 @@ def test_a_zoom_on_compared_runs_gives_finer_traces_of_the_same_lines(client: Cl
     assert len([step for step in points(whole[0]) if 6000 <= step <= 6300]) < 100
     grouped = traces(group="trainers", band="ci", **{"from": 6000, "to": 6300})
     assert set(range(6000, 6301)) <= set(points(grouped[-1]))
-
-
-def test_a_zoom_on_runs_that_are_gone_says_so(client: Client, home: Home) -> None:
     answer = client.get("/api/compare", params={"runs": "99", "metric": "train/loss"})
     assert (answer.status_code, answer.json()["error"]) == (404, "None of the runs of this comparison is in this lab (any more).")
     assert client.get("/api/compare", params={"runs": "99", "from": "x"}).status_code == 400
@@ -228,3 +202,106 @@ def test_the_html_of_a_page_names_the_address_of_its_server_before_streamlits_sc
     assert "<head>" in told and 'src="' not in told and 'src="./static/js/' in rest
     assert Client().get(f"{path}/run/_stcore/health").status_code == 404
     assert Client().get(f"{path}/nopage").status_code == 404
+
+
+def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path: Path) -> None:
+    latest = Latest()
+    assert latest.token(home, 1) == latest.token(home) == 0
+    with Store.open(home) as store, Reader.open(home) as reader:
+        for _ in range(3):
+            run_id = labs.add(store, "Ada")
+            store.set_note(1, f"after run {run_id}", by="Ada")
+            assert latest.token(home, 1) == reader.token(1)
+            assert latest.token(home) == reader.token()
+    assert latest.token(home, 99) == 0
+    latest.close()
+    latest, other = Latest(), Home(tmp_path / "other").create()
+    for one, runs in ((home, 1), (other, 3)):
+        with Store.open(one) as store:
+            for _ in range(runs):
+                labs.add(store, "Ada")
+            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = latest.token(home)
+    expected = latest.token(other)
+    assert latest.token(home) == before != expected
+    other.database.replace(home.database)
+    assert latest.token(home) == expected
+    latest.close()
+
+
+TICKING = ("Ranks", "Machine", "Events", "Log", "Config", "Environment", "Notes")
+
+
+def frame_of(home: Home, run_id: int, section: str = "Ranks") -> int:
+    with Reader.open(home) as reader:
+        return frame(reader.run(run_id), reader, section)
+
+
+@pytest.mark.parametrize("section", TICKING)
+def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(home: Home, lab: Lab, section: str, still: None, store: Store) -> None:
+    run_id = lab["running"]
+    before = frame_of(home, run_id, section)
+    labs.record(store, run_id, steps=20, first=101)
+    store.update_ranks(run_id, [RankRow(0, "trainer1", 4000, "cpu", "running", 120, now(), None, 500.0, 50.0)])
+    store.write(run_id, [], progress=(9_600, 12_800, "samples"), samples=[MachineSample(now(), "host", "cpu_percent", 12.0)])
+    assert frame_of(home, run_id, section) == before
+    run_id = lab["failed"]  # nothing of it ticks, so both are of the same moment
+    found = standing(home, run_id, section)
+    page = opened("run", {"run": str(run_id), "section": section})
+    shown = " ".join(element.proto.body for element in page.get("html"))
+    told = [json.loads(element.proto.json) for element in page.get("bidi_component") if element.proto.json]
+    figures = {data["key"]: data for data in told if "figure" in data}
+    slots = {name: content for name, content in found.slots.items() if name != "bar"}  # an ended run has no bar
+    assert [name for name, content in slots.items() if f'<div data-slot="{name}">{content}</div>' not in shown] == []
+    assert {key: {name: data[name] for name in found.figures[key]} for key, data in figures.items()} == json.loads(json.dumps(found.figures))
+    assert [data["token"] for data in told if "token" in data] == [found.token]
+
+
+CHANGES: dict[str, Callable[[Store, int], object]] = {
+    "note": lambda store, run_id: store.set_note(run_id, "look at this", by="Ada"),
+    "tag": lambda store, run_id: store.add_tag(run_id, "odd", by="Ada"),
+    "event": lambda store, run_id: store.add_event(run_id, "cut", "worker", "The net was cut."),
+    "log": lambda store, run_id: store.add_log(run_id, "trainer1", "logs/trainer1.log"),
+    "histogram": lambda store, run_id: store.write(run_id, [RankBatch(0, histograms={("staleness", 1): 3})]),
+    "span": lambda store, run_id: store.write(run_id, [RankBatch(0, spans=[Span("forward", 0, 0, 1, 2, 0, "")])]),
+    "cancel": lambda store, run_id: store.request_cancel(run_id, by="Ada"),
+    "end": lambda store, run_id: store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=3.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_frame_changes_with_what_no_slot_holds(home: Home, lab: Lab, change: str, store: Store) -> None:
+    before = frame_of(home, lab["running"])
+    CHANGES[change](store, lab["running"])
+    assert frame_of(home, lab["running"]) != before
+
+
+@pytest.mark.parametrize("section", DRAWN_BY_THE_SCRIPT)
+def test_a_section_that_the_script_draws_is_drawn_at_each_news(home: Home, lab: Lab, section: str, store: Store) -> None:
+    before = frame_of(home, lab["running"], section)
+    labs.record(store, lab["running"], steps=1, first=101)
+    assert frame_of(home, lab["running"], section) != before
+
+
+def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_changed(home: Home, lab: Lab, store: Store) -> None:
+    client, query = Client(), {"run": lab["running"], "section": "Ranks"}
+    first = client.get("/api/standing", params=query).json()
+    assert first["token"] == frame_of(home, lab["running"])
+    assert "trainer2" in first["slots"]["ranks"]
+    assert list(first["figures"]) == [f"phases-{lab['running']}"]
+    assert client.get("/api/standing", params=query | {"version": first["version"]}).json() == {"version": first["version"], "unchanged": True}
+    store.write(lab["running"], [], progress=(9_600, 12_800, "samples"))
+    news = client.get("/api/standing", params=query | {"version": first["version"]}).json()
+    assert "75% done" in news["slots"]["cause"]
+    assert news["token"] == first["token"]
+    store.add_tag(lab["running"], "<img src=x onerror=alert(1)>", by="Ada")
+    slots = Client().get("/api/standing", params={"run": lab["running"], "section": "Events"}).json()["slots"]
+    assert "&lt;img" in slots["facts"]
+    assert not [name for name, content in slots.items() if "<img" in content or "<b>" in content]
+
+
+@pytest.mark.parametrize(("query", "status"), [({"run": 99}, 404), ({"run": "x"}, 400), ({}, 400)])
+def test_a_run_that_is_not_there_is_said_so(home: Home, lab: Lab, query: dict[str, object], status: int) -> None:
+    answer = Client().get("/api/standing", params=query)
+    assert answer.status_code == status
+    assert answer.json()["error"]

@@ -12,12 +12,15 @@ from app.numbers_of_runs import read_run_ids
 from app.scaling_pictures import MEASURES, picture
 from app.scaling_tables import intervals, named
 from app.scaling_view import with_interval
+from app.staleness_pictures import MOST_ROWS, against_expected, result_along, spread
 from app.studying import of_sweep
 from app.sweep_figures import error_bars
 from engine.analysis.breakdown import bars
 from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.laws import SCALABILITY
 from engine.analysis.speedup import sizes
+from engine.analysis.staleness import Price, Stale, price
+from engine.analysis.staleness import sizes as stale_sizes
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
@@ -60,6 +63,7 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
 
 
 def words(test: AppTest) -> str:
+    assert not test.exception
     shown = " ".join(str(element.proto.body) for element in test.get("html"))
     return unescape(f"{said(test)} {shown}".replace("\\", ""))
 
@@ -90,22 +94,19 @@ def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words
     assert "Scaling by size" in shown, "what was measured is there all the same"
 
 
-def test_unlike_machines_are_not_fitted(home: Home) -> None:
+def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]})
     with Store.open(home) as store, store.change() as connection:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
     shown = words(view(sweep_id, "Scaling"))
     assert "No law is fitted. The runs are of unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
     assert "No break-even is told." in words(view(sweep_id, "Where the time went"))
-
-
-def test_one_seed_has_no_interval_and_says_so(home: Home) -> None:
     shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
     assert "Every point is one run, so none has an interval." in shown
     assert "Universal Scalability Law: 3 numbers from 3 runs leave nothing to tell their error by: it takes 4 runs. Add seeds or sizes." in shown
 
 
-def test_time_to_a_target_is_told_by_steps_and_seconds(home: Home) -> None:
+def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_address(home: Home) -> None:
     test = view(hogwild(home, {"trainers": [1, 2]}), "Scaling")
     assert test.number_input(key="target-test/accuracy").value == 95.0
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
@@ -114,6 +115,10 @@ def test_time_to_a_target_is_told_by_steps_and_seconds(home: Home) -> None:
     test.number_input(key="target-test/accuracy").set_value(99.0).run()
     assert "<td>0 of 3</td>" in words(test)
     assert "No run reached this target." in words(test)
+    hogwild(home, {"trainers": [1, 2]})
+    test = opened("scaling", {"runs": "1-6", "target-test/accuracy": "90"})
+    assert test.number_input(key="target-test/accuracy").value == 90.0
+    assert "<td>3 of 3</td>" in words(test)
 
 
 def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_seconds(home: Home) -> None:
@@ -131,28 +136,26 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
     assert "**Updates needed**" in shown and "Seconds an update" in shown
 
 
-def test_where_time_went_tells_shares_and_break_even(home: Home) -> None:
+def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4, 8]})
     shown = words(view(sweep_id, "Where the time went"))
     assert "Break-even at about" in shown
     assert "<td>trainer</td>" in shown
-    with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
-        found = of_sweep(sweep, runs, reader)
-        assert not isinstance(found, str)
-        each = bars(found.timings, reader.phases_of([run.id for run in runs]), each_rank=True)
+    sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    found = of_sweep(sweep, runs, reader)
+    assert not isinstance(found, str)
+    each = bars(found.timings, reader.phases_of([run.id for run in runs]), each_rank=True)
     figure, colours = stacked(found, each)
     assert len(figure.data) == len(colours) == 2
     assert list(figure.data[0].x[0]) == ["1", "2", "2", *["4"] * 4, *["8"] * 8]
     assert list(figure.data[0].y) == [10.0] * 15
 
 
-def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(home: Home) -> None:
+def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(home: Home, reader: Reader) -> None:
     sweep_id, runs = sweep_labs.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
     for run in runs:
         sweep_labs.drive(home, run)
-    with Reader.open(home) as reader:
-        found = of_sweep(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), reader)
+    found = of_sweep(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), reader)
     assert not isinstance(found, str)
     assert (found.field, found.line_keys()) == ("splits", [("gpipe",), ("1f1b",)])
     lines = {line[0]: sizes(found.of(line), 2) for line in found.line_keys()}
@@ -164,15 +167,12 @@ def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_
     assert "gpipe" in words(view(sweep_id, "Scaling"))
 
 
-def test_a_sweep_over_no_count_says_so(home: Home) -> None:
+def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1], "learning_rate": [0.01, 0.02]}, seeds=1)
     with Store.open(home) as store, store.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
         assert "This sweep varies learning_rate, which is no count of ranks or splits." in words(view(sweep_id, name))
-
-
-def test_a_sweep_without_finished_runs_waits_for_them(home: Home) -> None:
     sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
     assert "The first point appears when a run has finished." in words(view(sweep_id, "Scaling"))
     assert "The first bars appear when a run has finished." in words(view(sweep_id, "Where the time went"))
@@ -196,14 +196,6 @@ def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Ho
     assert "Up to 4 trainers each more saves more than it costs; the step from 2 to 4 saved 2.5 s" in words(chosen("1..9", view="Where the time went"))
 
 
-def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
-    hogwild(home, {"trainers": [1, 2]}, seeds=1)
-    sweep_labs.pipeline(home, {"splits": [1]})
-    shown = words(chosen("1..3, 99"))
-    assert "No such runs (they may have been deleted): 99." in shown
-    assert "1 of these runs did not finish, or have not yet" in shown
-
-
 def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
     _, runs = sweep_labs.pipeline(home, {"splits": [1]})
@@ -216,6 +208,14 @@ def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
     assert "These runs don't differ in a count of ranks or splits" in words(chosen("1, 2"))
 
 
+def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]}, seeds=1)
+    sweep_labs.pipeline(home, {"splits": [1]})
+    shown = words(chosen("1..3, 99"))
+    assert "No such runs (they may have been deleted): 99." in shown
+    assert "1 of these runs did not finish, or have not yet" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"), [("a", "got 'a'"), ("9..3", "such as 3-9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")]
 )
@@ -223,21 +223,12 @@ def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentenc
     assert sentence in words(chosen(text))
 
 
-def test_numbers_of_runs_are_read_as_written() -> None:
-    assert read_run_ids("3, 5-7, 3", 10) == read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
-    with pytest.raises(ConfigError):
-        read_run_ids("1..11", 10)
-
-
-def test_an_interval_is_told_by_its_ends_without_what_rounding_left() -> None:
+def test_intervals_are_told_by_their_ends_in_words_bars_and_files() -> None:
     assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 (all 3 equal)"
     assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 to 0.0434)"
     assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 to 2.348)"
     assert (with_interval(mean_interval([2.0])), with_interval(None)) == ("2", "–")
     assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (min 2, max 2.2)"
-
-
-def test_bars_and_files_have_the_ends_of_an_interval() -> None:
     cut = mean_interval([0.1, 1.0, 4.0]).within(0.0)
     bars = error_bars([cut, mean_interval([2.0, 2.2, 2.1]), mean_interval([5.0])])
     assert bars["array"] == pytest.approx([5.0728, 0.2484, 0.0], rel=1e-3)
@@ -245,10 +236,84 @@ def test_bars_and_files_have_the_ends_of_an_interval() -> None:
     wanted = {"time_s": pytest.approx(1.7), "time_s low": 0.0, "time_s high": cut.high, "time_s interval": "student"}
     assert dict(zip(named("time_s"), intervals(cut), strict=True)) == wanted
     assert list(intervals(mean_interval([5.0]), None)) == [5.0, 5.0, 5.0, "range", None, None, None, None]
+    assert read_run_ids("3, 5-7, 3", 10) == read_run_ids("3, 5..7, 3", 10) == [3, 5, 6, 7]
+    with pytest.raises(ConfigError):
+        read_run_ids("1..11", 10)
 
 
-def test_a_target_in_the_address_is_taken(home: Home) -> None:
-    hogwild(home, {"trainers": [1, 2]})
-    test = opened("scaling", {"runs": "1-6", "target-test/accuracy": "90"})
-    assert test.number_input(key="target-test/accuracy").value == 90.0
-    assert "<td>3 of 3</td>" in words(test)
+def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "async_sgd", **grid: list[object]) -> int:
+    """Queue and end a sweep whose accuracy falls by 0.5 points per update of staleness, seeds a tenth of a point apart; return its id."""
+    settings = {key: value for key, value in experiment(name).preset("quick").settings.items() if key not in {"trainers", *grid}}
+    sweep_id = launch_sweep(home, name, settings, {"trainers": trainers, **grid}, seeds, owner="Ada")
+    with Reader.open(home) as reader:
+        runs = reader.sweep_runs(sweep_id)
+    for run in runs:
+        _end(home, run)
+    return sweep_id
+
+
+def _end(home: Home, run: RunRow) -> None:
+    trainers, seed = int(run.config["trainers"]), int(run.config["seed"])
+    with Store.open(home) as store:
+        store.claim(run.id, worker(), [])
+        store.begin(run.id, worker(), {"host": "lab"})
+        store.add_ranks(run.id, [RankRow(rank, f"trainer{rank}" if rank else "ps", None, "cpu", "running", 9, now(), None) for rank in range(trainers + 1)])
+        store.mark_running(run.id, 1.0)
+        tests = RankBatch(0, [Point("test/accuracy", 100, 98.0 - 0.5 * (trainers - 1) + seed / 10, 9.0, 1.0)])
+        pushes = {("staleness", trainers - 1): 60, ("staleness", trainers): 20, ("staleness", max(0, trainers - 2)): 20}
+        store.write(run.id, [tests, *(RankBatch(rank, histograms=pushes) for rank in range(1, trainers + 1))])
+        store.end(run.id, "finished", "It finished.", execution_time_s=10.0)
+
+
+def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
+    shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
+    assert "With 4 trainers gradients are 3.00 updates old on average (N - 1 = 3)." in shown
+    assert "Test accuracy falls by 0.5" in shown and "points per update of staleness (95 % interval 0.4" in shown and "9 runs)" in shown
+    assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
+    assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
+    assert "too, so what is seen may come of that" not in shown
+
+
+def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None:
+    asynchronous(home, [2], seeds=1)
+    asynchronous(home, [4], seeds=2)
+    shown = words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
+    assert "Test accuracy against staleness" in shown and "Staleness of each run" in shown
+    assert "With 2 trainers gradients are 1.00 updates old on average (N - 1 = 1)." in shown
+
+
+def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:
+    both = words(opened("sweep", {"sweep": str(asynchronous(home, [2, 4], momentum=[0.0, 0.5])), "view": "Staleness"}))
+    assert "momentum 0.5: Test accuracy falls" in both, both[:900]
+    assert "momentum 0: With 2 trainers" in both
+    bound = words(opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"}))
+    assert "What test accuracy pays for staleness is not told. A line takes at least 3 runs with a result, and there are 2." in bound
+    assert "All runs are of one size" not in bound
+
+
+def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None:
+    asynchronous(home, [2], seeds=1)
+    assert "Every size is one run" in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "All runs are of one size, so there is nothing to hold it against." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("DELETE FROM histograms")
+    assert "None of these runs recorded staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+
+
+def run(number: int, trainers: int, counts: dict[int, int], result: float) -> Stale:
+    return Stale(number, (), trainers, trainers - 1.0, counts, result)
+
+
+def test_charts_hold_every_run_and_their_spread_loses_no_gradient() -> None:
+    runs = [run(1, 1, {0: 10}, 98.0), run(2, 4, {2: 5, 3: 5}, 97.0), run(3, 4, {3: 8, 90: 2}, 95.0)]
+    figure, colours = against_expected({"": stale_sizes(runs)}, {"": runs})
+    assert len(figure.data) == len(colours) == 3
+    assert [list(trace.x) for trace in figure.data] == [[0.0, 3.0], [0.0, 3.0, 3.0], [0, pytest.approx(11.45)]]
+    (heat,) = spread({"1 trainer": {0: 10}, "4 trainers": {2: 5, 3: 13, 90: 2}}).data
+    assert (len(heat.y), heat.y[-1]) == (MOST_ROWS + 1, f"{MOST_ROWS} or more")
+    assert [sum(row[column] or 0 for row in heat.z) for column in range(2)] == pytest.approx([100, 100])
+    found = price(runs)
+    assert isinstance(found, Price)
+    drawn, places = result_along({"": runs}, {"": found}, "Test accuracy", "%")
+    assert len(drawn.data) == len(places) == 2
+    assert list(drawn.data[1].y) == [found.at(0.0), found.at(20.4)]

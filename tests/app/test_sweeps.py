@@ -1,17 +1,27 @@
 """The page of a sweep and the list of all: every run in a matrix by status, links, the cancel of all; and the words that tests of sweeps share."""
 
+import re
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app.sweep_figures import chart
 from app.sweep_matrix import SIGNS, matrix
+from app.sweep_numbers import EXECUTION, groups_of, metric_choices, rank_groups_of, references
 from engine.home import Home
-from engine.store import Reader, Store
+from engine.registry import experiment
+from engine.runtime.processes import me
+from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
+from engine.sweep import launch_sweep
+from engine.sweep_draw import Draw
 from tests.app import sweep_labs
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
+from tests.waiting import PATIENCE_S
 
 STATUSES: tuple[Status, ...] = ("starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
 
@@ -48,23 +58,6 @@ def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -
     assert len(set(SIGNS.values())) == len(SIGNS), "a status is told apart without colour"
 
 
-def test_a_sweep_that_nothing_is_left_of_offers_no_cancel(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
-    assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
-    for run in runs:
-        sweep_labs.drive(home, run)
-    assert "Cancel all" not in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
-
-
-def test_a_cancel_of_all_asks_first(home: Home) -> None:
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
-    test = opened("sweep", {"sweep": str(sweep_id)})
-    test.button(key=f"cancel-sweep-{sweep_id}").click().run()
-    assert "2 of its 2 runs have not ended." in words(test)
-    with Reader.open(home) as reader:
-        assert reader.sweep(sweep_id).statuses == {"queued": 2}
-
-
 @pytest.mark.parametrize(("wanted", "word"), [("99", "No sweep has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("", "No sweep")])
 def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) -> None:
     test = opened("sweep", {"sweep": wanted})
@@ -72,7 +65,7 @@ def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) ->
     assert word in words(test)
 
 
-def test_sweeps_are_listed_and_linked_from_their_runs(home: Home) -> None:
+def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, reader: Reader) -> None:
     sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]}, title="bubble")
     link = f'href="/sweep?sweep={sweep_id}"'
     assert link in html(opened("sweep"))
@@ -80,10 +73,16 @@ def test_sweeps_are_listed_and_linked_from_their_runs(home: Home) -> None:
     assert link in html(opened("runs"))
     table = opened("results").dataframe[0].value
     assert list(table["sweep"]) == [f"/sweep?sweep={sweep_id}"] * 2
-
-
-def test_runs_without_a_sweep_have_no_column_for_it(home: Home, lab: dict[Status, int]) -> None:
-    assert "sweep" not in opened("results").dataframe[0].value
+    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    test.button(key=f"cancel-sweep-{sweep_id}").click().run()
+    assert "2 of its 2 runs have not ended." in words(test)
+    assert reader.sweep(sweep_id).statuses == {"queued": 2}
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
+    for run in runs:
+        sweep_labs.drive(home, run)
+    assert "Cancel all" not in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
 
 
 def test_a_sweeps_token_is_served(home: Home) -> None:
@@ -97,11 +96,6 @@ def test_a_sweeps_token_is_served(home: Home) -> None:
     assert Client().get("/api/token?sweep=x").status_code == 400
 
 
-def store_demand(home: Home, run_id: int) -> Any:
-    with Reader.open(home) as reader:
-        return reader.run(run_id).demand
-
-
 def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> None:
     sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
     sweep_labs.drive(home, runs[0])
@@ -113,9 +107,383 @@ def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> Non
     assert "gone over splits" in words(test)
 
 
+def store_demand(home: Home, run_id: int) -> Any:
+    with Reader.open(home) as reader:
+        return reader.run(run_id).demand
+
+
 def test_a_matrix_that_would_be_too_wide_is_turned_round(home: Home) -> None:
     sweep_id, _ = sweep_labs.pipeline(home, {"splits": range(1, 21)}, 2)
     with Reader.open(home) as reader:
         shown = matrix(reader.sweep(sweep_id), reader.sweep_runs(sweep_id))
     assert shown.count("<tr>") == 21
     assert 'scope="col">seed 1<' in shown
+
+
+def test_a_sweep_whose_cells_all_finished_offers_no_retry(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1]})
+    sweep_labs.drive(home, runs[0])
+    assert not {"Retry", "Pause", "Cancel all"} & set(labels(page(sweep_id)))
+
+
+def test_runs_without_a_sweep_have_no_column_for_it(home: Home, lab: dict[Status, int]) -> None:
+    assert "sweep" not in opened("results").dataframe[0].value
+
+
+def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    assert test.button(key="launch").label == "Launch"
+    assert not [each for each in test.text_input if "Values" in each.label]
+    test = form()
+    assert (test.selectbox(key="sweep.first.hogwild").value, test.text_input(key="sweep.values.hogwild.trainers").value) == ("trainers", "1, 2, 4, 8")
+    assert test.button(key="launch").label == "Launch 4 runs"
+    test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
+    test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
+    assert test.button(key="launch").label == "Launch 24 runs"
+    assert "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds, in place of the form's own trainers and lock." in words(test)
+    assert "The largest of the runs:" in words(test)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1, 99", "trainers must be at most 64 (allowed: 1 to 64), got '99'."),
+        ("", "trainers needs at least one value to vary over"),
+        ("1..64", "A sweep may have at most 500 runs, got 64 x 20 = 1,280."),
+    ],
+)
+def test_a_problem_stands_in_the_fold_and_bars_the_launch(home: Home, text: str, sentence: str) -> None:
+    test = form()
+    test.number_input(key="sweep.seeds.hogwild").set_value(20).run()
+    test.text_input(key="sweep.values.hogwild.trainers").set_value(text).run()
+    assert not test.exception
+    assert sentence in words(test)
+    assert test.button(key="launch").disabled
+
+
+def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_launch(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = form("pipeline")
+    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 65").run()
+    assert "With splits 65: splits must be at most batch_size (64), got 65" in words(test)
+    assert test.button(key="launch").disabled
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    test = form("reference")
+    test.selectbox(key="sweep.first.reference").set_value("device").run()
+    test.text_input(key="sweep.values.reference.device").set_value("cpu, mps").run()
+    assert "which only Apple machines have" in " ".join(error.value for error in test.error)
+    assert test.button(key="launch").disabled
+
+
+def test_without_a_name_a_sweep_asks_for_it_and_queues_nothing(home: Home, reader: Reader) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
+    test.toggle(key="sweep.on.hogwild").set_value(True).run()
+    test.button(key="launch").click().run()
+    assert not test.exception
+    assert (reader.count(), reader.count_sweeps()) == (0, 0)
+
+
+def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Reader) -> None:
+    test = form()
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
+    test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
+    test.text_input(key="launch.title").set_value("speed").run()
+    test.button(key="launch").click().run()
+    sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+    assert (sweep.owner, sweep.name, sweep.grid) == ("Ada", "speed", {"trainers": (1, 2), "seed": (0, 1)})
+    assert [(run.config["trainers"], run.config["seed"], run.preset, run.config["dataset"]) for run in runs] == [
+        *((1, 0, "quick", "digits"), (2, 0, "quick", "digits")),
+        *((1, 1, "quick", "digits"), (2, 1, "quick", "digits")),
+    ]
+
+
+def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home, reader: Reader) -> None:
+    test = form()
+    test.number_input(key="form.hogwild.epochs").set_value(2).run()
+    test.button(key="launch").click().run()
+    assert {(run.preset, run.config["epochs"]) for run in reader.sweep_runs(1)} == {(None, 2)}
+
+
+def labels(test: AppTest) -> list[str]:
+    return [button.label for button in test.button]
+
+
+def page(sweep_id: int) -> AppTest:
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    assert not test.exception
+    return test
+
+
+def read(home: Home, sweep_id: int = 1) -> Sweep:
+    with Reader.open(home) as reader:
+        return reader.sweep(sweep_id)
+
+
+def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Home) -> None:
+    test = form()
+    test.segmented_control(key="sweep.kind.hogwild").set_value("random draw").run()
+    test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
+    assert test.text_input(key="sweep.ranges.hogwild.learning_rate").value.startswith("log:")
+    test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.1..0.001").run()
+    assert "learning_rate: a range counts up" in words(test)
+    assert test.button(key="launch").disabled
+    test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.001..0.1").run()
+    test.number_input(key="sweep.draws.hogwild").set_value(3).run()
+    test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
+    test.toggle(key="sweep.exclusive.hogwild").set_value(True).run()
+    test.number_input(key="sweep.stop.hogwild").set_value(4).run()
+    assert "6 runs: 3 drawn of learning_rate from log:0.001..0.1, times 2 seeds." in words(test)
+    test.button(key="launch").click().run()
+    assert not test.exception
+    found = read(home)
+    assert (found.draw, found.exclusive, found.stop_after) == ({"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}}, True, 4)
+    assert found.total == 6
+
+
+def held_for(home: Home, seconds: float) -> None:
+    """Let all runs that have ended have held their slots for so long."""
+    with Store.open(home) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET claimed_at = strftime('%Y-%m-%dT%H:%M:%fZ', ended_at, ?) WHERE ended_at IS NOT NULL", [f"-{seconds} seconds"])
+
+
+def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Home) -> None:
+    test = form("pipeline")
+    assert "No like run has finished on this machine yet, so nothing tells how long these take." in words(test)
+    assert "<span>not known when</span>" in html(test)
+    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    for run in runs:
+        sweep_labs.drive(home, run)
+    held_for(home, 3600)
+    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
+    assert "Told from like runs of this machine." in words(test)
+    assert re.search(r"<small>They hold</small><span>[24] core-hours</span>", html(test))
+    assert re.search(r"<small>Launched now, it ends</small><span>at about .*\(in [12] h\)</span>", html(test))
+    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
+    told = "2 of 3 cells have like runs; each of the others is taken to last 1 h, the median of the 2 runs that differ only in what varies."
+    assert told in words(test)
+
+
+def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4]})
+    assert "3 runs are left; how long they take is not known yet." in words(page(sweep_id))
+    for run in runs[:2]:
+        sweep_labs.drive(home, run)
+    held_for(home, 3600)
+    st.cache_data.clear()
+    told = words(page(sweep_id))
+    assert re.search(r"1 run is left, about [12] core-hours\. It should end at about .* \(in 1 h\)\. No cell has like runs; each is taken to last 1 h", told)
+    with Store.open(home) as store:
+        store.hold_sweep(sweep_id, by="Ada")
+    st.cache_data.clear()
+    assert "Let go on now, it would end at about" in words(page(sweep_id))
+    with Store.open(home) as store:
+        store.request_cancel(runs[2].id, by="Ada")
+    assert "left" not in words(page(sweep_id))
+
+
+def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
+    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    page(sweep_id).button(key=f"hold-sweep-{sweep_id}").click().run()
+    assert read(home).paused
+    test = page(sweep_id)
+    assert "Its queued runs wait until someone lets it go on." in words(test)
+    assert ("Pause" in labels(test), "Let it go on" in labels(test)) == (False, True)
+    assert "paused, 2 queued" in html(opened("sweep"))
+    assert f"It waits: sweep {sweep_id}, which it is part of, is paused." in words(opened("run", {"run": "1"}))
+    test.button(key=f"release-sweep-{sweep_id}").click().run()
+    assert not read(home).paused
+
+
+def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:
+    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    page(sweep_id).button(key=f"extend-sweep-{sweep_id}").click().run()
+    test = dialog("ask_extend")
+    test.text_input(key="extend-splits").set_value("2").run()
+    assert "splits has the value 2 twice." in words(test)
+    test.text_input(key="extend-splits").set_value("4").run()
+    test.number_input(key="extend-seeds").set_value(1).run()
+    assert "Add 4 runs" in labels(test)
+    test.button(key="extend-order").click().run()
+    assert not test.exception
+    assert read(home).grid == {"splits": (1, 2, 4), "seed": (0, 1)}
+    assert read(home).total == 6
+
+
+def dialog(name: str) -> AppTest:
+    """Open one of the dialogs of sweep 1 and keep it open: a click in it reruns the whole script here, not only the dialog as in a browser."""
+
+    def script(name: str) -> None:
+        from app import sweep_actions
+        from app.asking import reading
+
+        with reading() as reader:
+            getattr(sweep_actions, name)(reader.sweep(1), reader.sweep_runs(1))
+
+    return AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S).run()
+
+
+def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Reader) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4]})
+    for run, status in zip(runs, ("failed", "finished", "cancelled"), strict=True):
+        sweep_labs.drive(home, run, status)  # type: ignore[arg-type]
+    test = page(sweep_id)
+    test.button(key=f"retry-sweep-{sweep_id}").click().run()
+    assert "1 of 3 cells failed or was lost." in words(test)
+    dialog("ask_retry").button(key="retry-order").click().run()
+    again = reader.sweep_runs(sweep_id)
+    shown = matrix(reader.sweep(sweep_id), again)
+    assert [run.config["splits"] for run in again] == [1, 2, 4, 1]
+    assert "queued, try 2" in shown
+    assert "Tried before by run 1." in shown
+    assert shown.count("pl-cell") == 3
+    test = dialog("ask_retry")
+    assert (test.button(key="retry-order").label, test.toggle(key="retry-cancelled").value) == ("Queue 1 run", True)
+
+
+def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Reader) -> None:
+    settings = experiment("pipeline").preset("quick").settings
+    sweep_id = launch_sweep(home, "pipeline", settings, {"splits": [1, 2]}, owner="Ada", stop_after=1)
+    first, second = reader.sweep_runs(sweep_id)
+    sweep_labs.drive(home, first, "failed")
+    with Store.open(home) as store:
+        assert store.next_queued() is None
+    shown = html(page(sweep_id))
+    assert "1 failure" in shown
+    assert f"Run {second.id}: cancelled. Cancelled: 1 run of sweep {sweep_id} ended badly, and it stops after 1." in shown
+
+
+@pytest.mark.parametrize("over", [{"learning_rate": "log:0.001..0.1"}, {"learning_rate": "log:0.001..0.1", "mode": "gpipe, 1f1b"}])
+def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(home: Home, over: dict[str, str], reader: Reader) -> None:
+    settings = experiment("pipeline").preset("quick").settings
+    sweep_id = launch_sweep(home, "pipeline", settings, {}, 2, owner="Ada", preset="quick", draw=Draw(4, 0, over))
+    for run in reader.sweep_runs(sweep_id):
+        sweep_labs.drive(home, run)
+    shown = html(page(sweep_id))
+    assert '<th scope="col">seed 0</th><th scope="col">seed 1</th>' in shown
+    assert "4 at random, seed 0" in shown
+    sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    figure, _ = chart(groups_of(sweep, runs, EXECUTION), EXECUTION, sweep, "Learning rate")
+    (measured,) = [trace for trace in figure.data if trace.name == "measured"]
+    assert list(measured.x) == list(sweep.grid["learning_rate"])
+    assert measured.mode == ("lines+markers" if len(over) == 1 else "markers")
+    assert figure.layout.xaxis.type == "log"
+
+
+def drawn(home: Home, sweep_id: int, name: str = EXECUTION) -> tuple[go.Figure, list[int], str]:
+    """Return the figure of a number with its colours, and the sentence about lines that it lacks."""
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        lines, lacking = references(sweep, runs, name, reader)
+        groups = rank_groups_of(sweep, runs, name, reader) if name.startswith("perf/peak") else groups_of(sweep, runs, name)
+        return *chart(groups, name, sweep, "Splits", lines), lacking
+
+
+def named(figure: go.Figure) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [4, 2], "mode": ["gpipe", "1f1b"]}, 3)
+    for run in reversed(runs):
+        sweep_labs.drive(home, run)
+    figure, colours, _ = drawn(home, sweep_id)
+    assert len(colours) == len(figure.data)
+    lines = named(figure)
+    assert list(lines) == ["gpipe", "1f1b"]
+    for mode, line in lines.items():
+        assert list(line.x) == [2, 4], "along the axis, however the grid was written"
+        assert list(line.y) == pytest.approx([sweep_labs.execution_time_s(splits, mode, 1) for splits in (2, 4)])
+    band, single = figure.data[0], figure.data[1]
+    assert max(band.y) == pytest.approx(sweep_labs.execution_time_s(2, "gpipe", 2))
+    assert min(band.y) == pytest.approx(sweep_labs.execution_time_s(4, "gpipe", 0))
+    assert sorted(single.customdata) == sorted(run.id for run in runs if run.config["mode"] == "gpipe")
+    assert colours[: len(colours) // 2] == [0] * (len(colours) // 2)
+    assert {line.marker.symbol for line in lines.values()} == {"circle", "square"}
+
+
+def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2)
+    for run in runs:
+        sweep_labs.drive(home, run)
+    figure, _, lacking = drawn(home, sweep_id)
+    lines = named(figure)
+    assert lacking == ""
+    for mode, at_4 in (("gpipe", 0.7), ("1f1b", 0.65)):
+        start = sweep_labs.ONE_SPLIT_S[mode] + 0.05
+        assert list(lines[f"{mode}, ideal"].y) == pytest.approx([start, start * 3 / 4, start * 5 / 8])
+        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx([start, start * (2 * at_4 - 0.6), start * at_4])
+    assert len({lines[name].line.dash for name in ("gpipe", "gpipe, ideal", "gpipe, bound for these stages")}) == 3
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    assert "Ideal: the work with 1 split" in words(test)
+    assert "<td>7.531</td>" in html(test), "the table tells the ideal time too"
+
+
+def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
+    without, runs = sweep_labs.pipeline(home, {"splits": [2, 4]})
+    for run in runs:
+        sweep_labs.drive(home, run)
+    figure, _, lacking = drawn(home, without)
+    assert list(named(figure)) == ["measured"]
+    assert lacking == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
+    assert lacking in words(opened("sweep", {"sweep": str(without)}))
+    half, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
+    for run in runs:
+        sweep_labs.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
+    figure, _, lacking = drawn(home, half)
+    assert [name for name in named(figure) if "ideal" in name] == ["gpipe, ideal"]
+    assert lacking.endswith("they appear once a run with splits 1 has finished.")
+
+
+def test_only_finished_runs_count_and_the_whole_axis_is_there_from_the_first_point(home: Home, reader: Reader) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 16], "batches": [10, 20]})
+    sweep_labs.drive(home, runs[2])
+    figure, _, _ = drawn(home, sweep_id)
+    first, last = figure.layout.xaxis.range
+    assert (figure.layout.xaxis.type, first < 0.0, 1.2 < last < 1.4) == ("log", True, True)
+    assert list(figure.layout.xaxis.ticktext) == ["1", "2", "4", "16"]
+    assert list(named(figure)) == ["batches 10"], "a line of numbers says what they are of"
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 8]}, 2)
+    for run, status in zip(runs, STATUSES, strict=False):
+        sweep_labs.drive(home, run, status)
+    groups = groups_of(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), EXECUTION)
+    assert [list(group.values) for group in groups] == [[runs[STATUSES.index("finished")].id]]
+
+
+def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(home: Home, reader: Reader) -> None:
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    assert metric_choices(reader.sweep_runs(sweep_id)) == [EXECUTION, "perf/startup_time_s"]
+    for run in runs:
+        sweep_labs.drive(home, run)
+    names = metric_choices(reader.sweep_runs(sweep_id))
+    assert names[:2] == [EXECUTION, "test/accuracy"]
+    assert {"perf/activations_held", "perf/peak_memory"} < set(names)
+    accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
+    assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
+    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    for run in runs:
+        sweep_labs.drive(home, run)
+    lines = named(drawn(home, sweep_id, "perf/peak_memory")[0])
+    assert {name: list(line.y) for name, line in lines.items()} == {"stage1": [190.0, 190.0], "stage2": [220.0, 220.0]}
+    test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})
+    assert not test.exception
+    assert "<td>stage2</td>" in html(test)
+
+
+def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader) -> None:
+    settings = experiment("reference").preset("quick").settings
+    sweep_id = launch_sweep(home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada")
+    runs = reader.sweep_runs(sweep_id)
+    for run in runs:
+        drive_plainly(home, run.id)
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    assert not test.exception
+    assert "threads_per_rank none" in html(test)
+    figure, _, _ = drawn(home, sweep_id)
+    assert (figure.layout.xaxis.type, list(named(figure)["digits"].x)) == ("category", ["none", "1"])
+
+
+def drive_plainly(home: Home, run_id: int) -> None:
+    with Store.open(home) as store:
+        store.claim(run_id, me(), [])
+        store.begin(run_id, me(), {})
+        store.mark_running(run_id, 0.1)
+        store.end(run_id, "finished", "Done.", execution_time_s=1.0 + run_id)

@@ -1,6 +1,7 @@
 """Whatever stands on the command line, every command ends with a documented code and a sentence, never with a traceback."""
 
 import click
+import pytest
 from click.testing import CliRunner
 from filelock import FileLock
 from hypothesis import given
@@ -58,6 +59,7 @@ def test_every_command_is_tried() -> None:
     assert {path[0] for path, _ in ALL} == set(COMMANDS) - set(LEFT_OUT)
 
 
+@pytest.mark.processes
 @counts()
 def test_no_words_get_a_traceback_out_of_a_command(home: Home, count: int) -> None:
     labs.fill(home)

@@ -56,13 +56,6 @@ def test_one_line_is_ahead_seed_by_seed_at_the_largest_common_x(batched: tuple[f
         assert "at 8" in found.numbers
 
 
-def test_two_points_of_one_line_are_compared_by_their_xs() -> None:
-    rule = Ahead(TIME, "", "", "below", "8 splits are faster than 1", 8, 1)
-    assert rule.judge(readings({"": {1: (3, 3.1, 3.2), 8: (2, 2.1, 2.15)}})).outcome == "holds"
-    assert rule.judge(readings({"": {1: (2, 2.1, 2.2), 8: (3, 3.1, 3.2)}})).outcome == "fails"
-    assert rule.judge({}).outcome == "undecided"
-
-
 @pytest.mark.parametrize(
     ("values", "outcome"), [((97.75, 97.8, 97.85), "holds"), ((96.1, 96.2, 96.3), "fails"), ((97.0, 97.01, 97.02), "fails"), ((96.0, 97.0, 98.0), "undecided")]
 )
@@ -83,19 +76,13 @@ def test_an_order_takes_every_pair_that_lies_apart_by_what_counts(means: tuple[f
     assert found.outcome == outcome
 
 
-def test_an_order_says_nothing_of_published_values_that_are_nearly_equal() -> None:
+def test_an_order_says_nothing_of_values_nearly_equal_with_noise_or_too_few_seeds() -> None:
     rule = Order("test/accuracy", {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}, "It rises")
     swapped = readings({"": {4: (94, 94.1, 94.2), 8: (97.1, 97, 97.2), 12: (96.9, 96.8, 96.7)}}, "test/accuracy")
     assert rule.judge(swapped).outcome == "holds"
-
-
-def test_an_order_of_equal_means_with_noise_is_no_order() -> None:
     rng, rule = np.random.default_rng(0), Order("test/accuracy", {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "It rises")
     said = [rule.judge(readings({"": {x: rng.normal(95, 0.3, 3).tolist() for x in (1, 2, 3)}}, "test/accuracy")).outcome for _ in range(200)]
     assert said.count("holds") <= 2, "judged by means alone it was 16 to 17 %"
-
-
-def test_an_order_is_open_while_a_point_lacks_seeds() -> None:
     found = Order(TIME, PUBLISHED, "In order").judge(readings({"": {120: (8, 8.1, 8.2), 60: (6, 6.1), 30: (5, 5.1, 5.2)}}))
     assert (found.outcome, found.numbers) == ("undecided", "5 of 6 pairs are open: 0 seeds here, and 3 are needed")
 
@@ -106,18 +93,22 @@ def test_a_floor_of_plausibility_is_judged_by_an_interval(values: tuple[float, .
     assert (found.kind, found.outcome) == ("floor", outcome)
 
 
-def test_a_floor_has_a_ceiling_where_more_is_impossible() -> None:
+def test_growth_floors_and_crossings_are_judged_where_points_and_seeds_are_enough() -> None:
     rule = Plausible(TIME, "It did its work", 1, 10)
     assert rule.judge(readings({"a": {1: (2, 3, 4)}, "b": {2: (3, 4, 5)}})).outcome == "holds"
     assert rule.judge(readings({"a": {1: (20, 21, 20.5)}})).outcome == "fails"
-
-
-def test_growth_is_compared_by_slopes_of_the_same_seed() -> None:
     rule = Slower(TIME, "batched", "per_call", "Grows more slowly")
     slow, fast = {1: (1, 1.1, 1.2), 2: (1.1, 1.2, 1.35), 4: (1.3, 1.4, 1.5)}, {1: (1, 1.1, 1.2), 2: (2, 2.1, 2.2), 4: (4, 4.2, 4.3)}
     assert rule.judge(readings({"batched": slow, "per_call": fast})).outcome == "holds"
     assert rule.judge(readings({"batched": fast, "per_call": slow})).outcome == "fails"
     assert rule.judge(readings({"batched": {1: (1, 1, 1)}, "per_call": {1: (1, 1, 1)}})).outcome == "undecided", "a point has no slope"
+    rule = Crosses(TIME, "batched", "per_call", 3, "Faster from 3 on")
+    assert rule.judge(readings({"batched": {1: (1, 1, 1)}, "per_call": {1: (2, 2, 2)}})).outcome == "undecided"
+    assert rule.judge(readings({"batched": {1: (1,), 2: (1,)}, "per_call": {1: (2,), 2: (2,)}})).outcome == "undecided"
+    rule = Ahead(TIME, "", "", "below", "8 splits are faster than 1", 8, 1)
+    assert rule.judge(readings({"": {1: (3, 3.1, 3.2), 8: (2, 2.1, 2.15)}})).outcome == "holds"
+    assert rule.judge(readings({"": {1: (2, 2.1, 2.2), 8: (3, 3.1, 3.2)}})).outcome == "fails"
+    assert rule.judge({}).outcome == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -129,9 +120,3 @@ def test_lines_cross_by_some_x(batched: tuple[float, ...], outcome: Outcome) -> 
     rule = Crosses(TIME, "batched", "per_call", 3, "Faster from 3 on")
     found = rule.judge(readings({"batched": {x: (mean,) * 3 for x, mean in zip(per_call, batched, strict=True)}, "per_call": per_call}))
     assert found.outcome == outcome
-
-
-def test_a_crossing_needs_two_points_and_enough_seeds() -> None:
-    rule = Crosses(TIME, "batched", "per_call", 3, "Faster from 3 on")
-    assert rule.judge(readings({"batched": {1: (1, 1, 1)}, "per_call": {1: (2, 2, 2)}})).outcome == "undecided"
-    assert rule.judge(readings({"batched": {1: (1,), 2: (1,)}, "per_call": {1: (2,), 2: (2,)}})).outcome == "undecided"

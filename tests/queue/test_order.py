@@ -8,6 +8,7 @@ import pytest
 from engine.limits import Limits
 from engine.queue.estimates import Estimate
 from engine.queue.order import Free, Holder, Room, Waiting, delays_not, fits, forecast, free, next_up, soonest_start, started
+from engine.queue.reasons import reasons
 
 ROOM = Room(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)
@@ -18,17 +19,11 @@ def chosen(queue: list[Waiting], holders: list[Holder], room: Room = ROOM) -> in
     return found.id if found else None
 
 
-def test_the_head_starts_where_it_fits_and_an_empty_queue_starts_nobody() -> None:
+def test_the_first_that_may_start_does() -> None:
     assert chosen([Waiting(1, "ada", 4), Waiting(2, "ada", 1)], []) == 1
     assert chosen([], []) is None
-
-
-def test_a_run_on_hold_lets_the_next_one_by() -> None:
     assert chosen([Waiting(1, "ada", 1, held_by="grace"), Waiting(2, "ada", 1)], []) == 2
     assert chosen([Waiting(1, "ada", 1, held_by="grace")], []) is None
-
-
-def test_who_has_as_many_runs_on_as_a_person_may_lets_others_by() -> None:
     on = [Holder(1, "ada", 1), Holder(2, "ada", 1)]
     queue = [Waiting(3, "ada", 1), Waiting(4, "grace", 1)]
     assert chosen(queue, on, Room(4, limits=Limits(2))) == 4
@@ -52,44 +47,34 @@ def test_a_small_run_passes_a_waiting_one_only_if_it_has_ended_before(candidate:
     assert chosen([Waiting(2, "ada", 4), candidate], on) == (3 if passes else None)
 
 
-def test_a_run_that_takes_nothing_of_what_the_head_needs_passes_however_long_it_is() -> None:
+def test_what_does_not_delay_the_head_passes_it() -> None:
     on = [Holder(1, "ada", 1, 2)]
     head = Waiting(2, "ada", 2, 1)  # waits for a GPU; its 2 cores are free and stay so
     assert chosen([head, Waiting(3, "ada", 1)], on) == 3
     assert chosen([head, Waiting(3, "ada", 2)], on) is None
-
-
-def test_a_holder_of_unknown_length_may_end_at_any_moment_so_nothing_passes() -> None:
     on = [Holder(1, "ada", 3), Holder(2, "ada", 0, soonest_end=100.0, end=100.0)]
     head = Waiting(3, "ada", 4)
     assert soonest_start(head, on, ROOM) == 0.0
     assert chosen([head, Waiting(4, "ada", 1, takes=SHORT)], on) is None
 
 
-def test_a_run_that_the_machine_never_has_room_for_has_no_start() -> None:
-    assert soonest_start(Waiting(1, "ada", 1, 3), [], ROOM) == float("inf")
-
-
-def test_runs_that_share_cores_keep_others_from_them() -> None:
+def test_runs_that_share_cores_keep_others_from_them_and_one_too_large_never_starts() -> None:
     on = [Holder(1, "ada", 4), Holder(2, "ada", 4)]
     assert not fits(Waiting(3, "ada", 1), free(on, ROOM))
     assert fits(Waiting(3, "ada", 1, oversubscribe=True), free(on, ROOM))
     assert not fits(Waiting(3, "ada", 1, 3, oversubscribe=True), free(on, ROOM))  # GPUs are never shared
+    assert soonest_start(Waiting(1, "ada", 1, 3), [], ROOM) == float("inf")
+    head = Waiting(1, "ada", 4, 1, oversubscribe=True)
+    assert delays_not(Waiting(2, "ada", 4), head, 0.0, Free(4, 0))
 
 
-def test_the_forecast_follows_the_ends_of_runs() -> None:
+def test_the_forecast_follows_ends_and_shares_and_says_nothing_where_nothing_tells() -> None:
     on = [Holder(1, "ada", 3, soonest_end=16.0, end=20.0)]
     queue = [Waiting(2, "ada", 4, takes=SHORT), Waiting(3, "ada", 1, takes=SHORT), Waiting(4, "ada", 4)]
     assert forecast(queue, on, ROOM) == {3: 0.0, 2: 20.0, 4: 30.0}
-
-
-def test_the_forecast_says_nothing_where_nothing_tells() -> None:
     assert forecast([Waiting(2, "ada", 4)], [Holder(1, "ada", 1)], ROOM) == {}
     assert forecast([Waiting(2, "ada", 4), Waiting(3, "ada", 1)], [Holder(1, "ada", 1, soonest_end=1, end=2)], ROOM) == {2: 2.0}
     assert forecast([Waiting(2, "ada", 1, held_by="ada")], [], ROOM) == {}
-
-
-def test_a_persons_share_spreads_their_runs_over_time() -> None:
     queue = [Waiting(run_id, owner, 1, takes=SHORT) for run_id, owner in ((1, "ada"), (2, "ada"), (3, "grace"), (4, "ada"))]
     assert forecast(queue, [], Room(4, limits=Limits(1))) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
 
@@ -113,6 +98,55 @@ def test_no_run_that_passes_delays_the_head(seed: int) -> None:
     assert forecast(queue, on, ROOM).get(9) == alone.get(9)
 
 
-def test_a_run_may_pass_where_the_head_shares_cores_itself() -> None:
-    head = Waiting(1, "ada", 4, 1, oversubscribe=True)
-    assert delays_not(Waiting(2, "ada", 4), head, 0.0, Free(4, 0))
+HALL = Room(8, 2)
+
+
+def clock(in_s: float) -> str:
+    return f"14:{in_s:02.0f}"
+
+
+def said(queue: list[Waiting], holders: list[Holder], room: Room = HALL) -> list[str]:
+    found = reasons(queue, holders, room, clock)
+    assert list(found) == [run.id for run in queue]
+    return list(found.values())
+
+
+def test_who_holds_cores_and_gpus_and_until_when() -> None:
+    assert said([Waiting(1, "Ada", 8)], []) == ["starts next"]
+    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1, 10, 20)]) == ["waits for 2 GPUs: run 41 holds 1 until about 14:20"]
+    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1)]) == ["waits for 2 GPUs: run 41 holds 1"]
+    on = [Holder(run_id, "Grace", 1, 0, end, end) for run_id, end in ((1, None), (2, 40.0), (3, 20.0), (4, 50.0), (5, 55.0))]
+    told = "waits for 6 cores: run 3 holds 1 until about 14:20, run 2 holds 1 until about 14:40, run 4 holds 1 until about 14:50, 2 more runs the rest"
+    assert said([Waiting(9, "Ada", 6)], on) == [told]
+    on = [Holder(41, "Grace", 7, 1, 10, 20), Holder(40, "Grace", 1)]
+    assert said([Waiting(42, "Ada", 4, 2)], on) == [
+        "waits for 2 GPUs and 4 cores: run 41 holds 1 GPU and 7 cores until about 14:20, run 40 holds 1 core",
+    ]
+    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, foreign_gpus=(1,))) == ["waits for 2 GPUs: another program uses GPU 1"]
+
+
+def test_a_run_behind_another_says_whose_priority_is_higher_and_one_that_passes_is_next() -> None:
+    on = [Holder(1, "Grace", 6)]
+    queue = [Waiting(40, "Ada", 8, priority="high"), Waiting(41, "Ada", 8, priority="high"), Waiting(30, "Ada", 1)]
+    assert said(queue, on) == ["waits for 8 cores: run 1 holds 6", "waits behind run 40", "waits behind run 40 (high priority)"]
+    queue = [Waiting(10, "Ada", 1, 2), Waiting(11, "Ada", 1)]
+    assert said(queue, [Holder(1, "Ada", 1, 1)]) == ["waits for 2 GPUs: run 1 holds 1", "starts next"]
+
+
+def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
+    on = [Holder(run_id, "Ada", 1) for run_id in (1, 2, 3)]
+    queue = [Waiting(10, "Bea", 1, held_by="Grace"), Waiting(11, "Ada", 1), Waiting(12, "Grace", 1)]
+    told = ["held by Grace", "Ada has 3 runs on, the most a person may have", "starts next"]
+    assert said(queue, on, Room(8, 0, Limits(3))) == told
+    assert said(queue[1:2], on[:1], Room(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
+    limits = Limits(max_cores_per_person=8, max_gpus_per_person=1, people={"Bea": {"max_cores_per_person": 2}})
+    on = [Holder(1, "Ada", 6, 1), Holder(2, "Bea", 2)]
+    queue = [Waiting(10, "Ada", 4), Waiting(11, "Ada", 1, 1), Waiting(12, "Bea", 4), Waiting(13, "Bea", 1), Waiting(14, "Ada", 2), Waiting(15, "Cyd", 2)]
+    assert said(queue, on, Room(16, 2, limits)) == [
+        "waits: Ada holds 6 of 8 cores, and this asks for 4",
+        "waits: Ada holds 1 of 1 GPU",
+        "waits: it asks for 4 cores, and Bea may hold 2; an admin can change that",
+        "waits: Bea holds 2 of 2 cores",
+        "starts next",
+        "waits behind run 14",
+    ]

@@ -8,10 +8,13 @@ import pytest
 
 from engine.home import Home
 from engine.limits import Limits, set_limits
+from engine.queue.estimates import Estimate, by_kind, kind_of, left
+from engine.queue.outlay import Outlay, before_launch, what_is_left
 from engine.queue.outlook import clock, outlook, prospect, start_in_words
 from engine.runtime.gpus import FakeGpus
 from engine.runtime.machine import Gpu, Machine
-from engine.store import Demand, ProcessIdentity, Reader, Store
+from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
+from engine.store.queue import PastRun
 from engine.terms import Terms
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
@@ -85,13 +88,22 @@ def test_each_waiting_run_has_its_reason_and_its_start(home: Home, store: Store,
     assert (found[kept].reason, found[kept].starts_in_s) == ("held by grace", None)
 
 
-def test_a_foreign_program_on_a_gpu_is_a_reason(home: Home, store: Store, add: Callable[..., int]) -> None:
+def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(home: Home, store: Store, add: Callable[..., int]) -> None:
     run_id, gpus = add(gpus=2), FakeGpus(2)
     gpus.occupy(1, used_mb=9_000.0, pids=(4711,))
     found = outlook(store, home, here=HERE, gpus=gpus)
     assert found[run_id].reason == "waits for 2 GPUs: another program uses GPU 1"
     gpus.clear(1)
     assert outlook(store, home, here=HERE, gpus=gpus)[run_id].reason == "starts next"
+    on, next_one = add(), add()
+    store.claim(on, WORKER, (), (0,))
+    set_limits(home, Limits(1))
+    assert outlook(store, home, here=HERE, gpus=FakeGpus(2))[next_one].reason == "ada has 1 run on, the most a person may have"
+    assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
+    assert start_in_words(3600.0).startswith("at about ")
+    before, told, after = datetime.now(UTC).astimezone().strftime("%H:%M"), clock(0.0), datetime.now(UTC).astimezone().strftime("%H:%M")
+    assert told in (before, after)
+    assert ", " in clock(3 * 86_400.0)
 
 
 def test_a_run_is_seen_ahead_where_its_priority_would_put_it(home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]) -> None:
@@ -107,16 +119,153 @@ def test_a_run_is_seen_ahead_where_its_priority_would_put_it(home: Home, store: 
     assert starts("normal") == pytest.approx(120, abs=5)
 
 
-def test_the_share_of_a_person_is_the_homes(home: Home, store: Store, add: Callable[..., int]) -> None:
-    on, next_one = add(), add()
-    store.claim(on, WORKER, (), (0,))
+__all__ = ["add", "finished", "no_time_passes", "store"]
+Finish = Callable[..., int]
+
+
+def asked(home: Home, epochs: list[int], cores: int = 1, gpus: int = 0, **more: Any) -> Outlay:
+    """Return what a sweep over epochs would take."""
+    cells = [({"epochs": count, "seed": 0}, Demand(cores, gpus, cores, 1)) for count in epochs]
+    with Reader.open(home) as reader:
+        return before_launch(reader, home, "hogwild", cells, ["epochs"], owner="ada", here=HERE, gpus=FakeGpus(2), host="lab", **more)
+
+
+def rest(home: Home, sweep_id: int) -> Outlay:
+    with Reader.open(home) as reader:
+        return what_is_left(reader, home, sweep_id, ["epochs"], here=HERE, gpus=FakeGpus(2), host="lab")
+
+
+def swept(store: Store, epochs: list[int], cores: int = 1, **more: Any) -> int:
+    runs = [NewRun({"epochs": count, "seed": 0}, Demand(cores, 0, cores, 1), "") for count in epochs]
+    return store.add_sweep("hogwild", {"epochs": epochs, "seed": [0]}, runs, owner="ada", **more)
+
+
+def test_what_fits_goes_side_by_side_and_gpus_shares_and_exclusive_sweeps_wait(home: Home, store: Store, finished: Finish) -> None:
+    finished(100.0, epochs=1)
+    finished(300.0, epochs=2)
+    found = asked(home, [1] * 4 + [2])
+    assert (found.runs, found.like, found.assumed_s) == (5, 5, None)
+    assert found.core_hours == pytest.approx((4 * 100 + 300) / 3600, rel=0.01)
+    assert found.idle_s == found.ends_in_s == pytest.approx(400.0, abs=1), "four at once, the fifth in the place of one"
+    found = asked(home, [1] * 3, exclusive=True)
+    assert (found.idle_s, found.core_hours) == (pytest.approx(300.0, abs=1), pytest.approx(300 / 3600, rel=0.01))
     set_limits(home, Limits(1))
-    assert outlook(store, home, here=HERE, gpus=FakeGpus(2))[next_one].reason == "ada has 1 run on, the most a person may have"
+    assert asked(home, [1] * 3).idle_s == pytest.approx(300.0, abs=1)
 
 
-def test_a_start_is_said_as_people_say_it() -> None:
-    assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
-    assert start_in_words(3600.0).startswith("at about ")
-    before, told, after = datetime.now(UTC).astimezone().strftime("%H:%M"), clock(0.0), datetime.now(UTC).astimezone().strftime("%H:%M")
-    assert told in (before, after)
-    assert ", " in clock(3 * 86_400.0)
+def test_gpus_are_counted_and_waited_for(home: Home, store: Store, finished: Finish) -> None:
+    finished(100.0, epochs=1, gpus=1)
+    found = asked(home, [1] * 3, gpus=1)
+    assert (found.idle_s, found.gpu_hours) == (pytest.approx(200.0, abs=1), pytest.approx(300 / 3600, rel=0.01))
+
+
+def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+    finished(100.0, epochs=1, cores=4)
+    on, waiting = add(cores=4), add(cores=4)
+    store.claim(on, WORKER, ())
+    found = asked(home, [1, 1], cores=4)
+    assert (found.idle_s, found.ends_in_s) == (pytest.approx(200.0, abs=1), pytest.approx(400.0, abs=2))
+    assert asked(home, [1, 1], cores=4, terms=Terms(priority="high")).ends_in_s == pytest.approx(300.0, abs=2)
+    store.hold(waiting, by="grace")
+    assert asked(home, [1, 1], cores=4).ends_in_s == pytest.approx(300.0, abs=2)
+
+
+def test_cells_without_like_runs_last_as_those_that_differ_only_in_what_varies(home: Home, store: Store, finished: Finish) -> None:
+    finished(100.0, epochs=1)
+    finished(200.0, epochs=2)
+    finished(900.0, epochs=2, host="elsewhere")
+    found = asked(home, [1, 2, 3, 4])
+    assert (found.runs, found.like, found.near) == (4, 2, 2)
+    assert found.assumed_s == pytest.approx(150.0, abs=1)
+    assert found.core_hours == pytest.approx((100 + 200 + 150 + 150) / 3600, rel=0.01)
+    assert asked(home, [1, 2], cores=2).near == 2, "what varies may change the slots"
+    assert asked(home, [1, 2], gpus=1).idle_s is None, "runs without a GPU tell nothing of runs with one"
+
+
+def test_nothing_is_said_where_nothing_is_known_and_an_end_behind_it_neither(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+    found = asked(home, [1, 2])
+    assert (found.runs, found.like, found.assumed_s, found.core_hours, found.idle_s, found.ends_in_s) == (2, 0, None, None, None, None)
+    finished(100.0, epochs=1)
+    store.claim(add(cores=4, epochs=77), WORKER, ())
+    found = asked(home, [1])
+    assert (found.idle_s, found.ends_in_s) == (pytest.approx(100.0, abs=1), None)
+
+
+# ---- what is left --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_counts_queued_and_live_runs_from_now(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+    finished(100.0, epochs=1, cores=2)
+    sweep_id = swept(store, [1, 1, 1, 5], cores=2)
+    ids = [run.id for run in store.queue()]
+    for run_id in ids[:2]:
+        store.claim(run_id, WORKER, ())
+    add(cores=2)
+    found = rest(home, sweep_id)
+    assert (found.runs, found.like, found.near, found.held) == (4, 3, 1, 0)
+    assert found.core_hours == pytest.approx(4 * 2 * 100 / 3600, rel=0.02)
+    assert found.idle_s == found.ends_in_s == pytest.approx(200.0, abs=3), "the stranger behind it delays nothing"
+    for run_id in ids:
+        store.request_cancel(run_id, by="ada")
+    for run_id in ids[:2]:
+        store.end(run_id, "cancelled", "Cancelled by ada.")
+    assert rest(home, sweep_id) == Outlay(0, 0, None, 0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_named(home: Home, store: Store, finished: Finish) -> None:
+    finished(100.0, epochs=1, cores=4)
+    sweep_id = swept(store, [1, 1, 1], cores=4)
+    store.hold_sweep(sweep_id, by="ada")
+    assert (rest(home, sweep_id).ends_in_s, rest(home, sweep_id).held) == (pytest.approx(300.0, abs=1), 0)
+    store.hold(store.queue()[0].id, by="grace")
+    found = rest(home, sweep_id)
+    assert (found.runs, found.held, found.ends_in_s) == (3, 1, pytest.approx(200.0, abs=1))
+    assert found.core_hours == pytest.approx(3 * 4 * 100 / 3600, rel=0.01)
+
+
+def test_runs_of_an_exclusive_sweep_follow_each_other_and_say_what_they_wait_for(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+    finished(100.0, epochs=1)
+    sweep_id = swept(store, [1, 1, 1], exclusive=True)
+    found = rest(home, sweep_id)
+    assert (found.ends_in_s, found.core_hours) == (pytest.approx(300.0, abs=1), pytest.approx(300 / 3600, rel=0.01))
+    first = store.queue()[0].id
+    other = add()
+    store.move(other, "front", by="ada")
+    store.claim(other, WORKER, (), (0,))
+    with Reader.open(home) as reader:
+        assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[first].reason.startswith(
+            f"waits for an idle machine: run {other} holds 1 until about"
+        )
+
+
+LIKE = Estimate(40.0, 30.0, 50.0, 3)
+
+
+def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
+    config = {"trainers": 2, "epochs": 3, "seed": 0, "learning_rate": 0.1}
+    past = [
+        PastRun(config | {"seed": 7, "learning_rate": 0.5}, 2, 0, 30.0),
+        PastRun(config, 2, 0, 50.0),
+        PastRun(config | {"epochs": 9}, 2, 0, 90.0),
+        PastRun(config, 1, 0, 80.0),
+        PastRun(config, 2, 1, 5.0),
+    ]
+    assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == [30.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("held_s", "share", "on_s", "takes", "soonest", "expected"),
+    [
+        (10, 0.0, 0, None, None, None),  # nothing tells
+        (12, 0.25, 10, None, 15.0, 30.0),  # its own pace
+        (12, 0.25, 10, LIKE, 15.0, 30.0),  # which counts more than its like
+        (12, 0.01, 10, LIKE, 9.0, 28.0),  # but not at the very beginning
+        (12, 0.0, 0, LIKE, 9.0, 28.0),
+        (45, 0.0, 0, LIKE, 0.0, 5.0),  # past the median: the longest
+        (60, 0.0, 0, LIKE, 0.0, 6.0),  # past that too
+        (12, 1.0, 10, LIKE, 0.0, 0.0),
+    ],
+)
+def test_the_rest_of_a_run(held_s: float, share: float, on_s: float, takes: Estimate | None, soonest: float | None, expected: float | None) -> None:
+    found = left(held_s, share, on_s, takes)
+    assert found == (soonest if soonest is None else pytest.approx(soonest), expected if expected is None else pytest.approx(expected))

@@ -9,6 +9,7 @@ import pytest
 
 from engine.home import ROOT, Home
 from engine.store import Demand, ProcessIdentity, Reader, Store
+from tests.waiting import PATIENCE_S
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 
@@ -71,7 +72,7 @@ class Program:
 
     def rest(self) -> str:
         """Wait for its good end and return what else it printed."""
-        out, errors = self.process.communicate(timeout=60)
+        out, errors = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, errors
         return out.strip()
 

@@ -12,7 +12,7 @@ def kinds(reader: Reader, run_id: int) -> list[tuple[str, str]]:
     return [(event.kind, event.who) for event in reader.events(run_id)]
 
 
-def test_a_run_comes_back_as_it_was_queued(store: Store, reader: Reader) -> None:
+def test_a_run_comes_back_as_queued_and_odd_texts_readable(store: Store, reader: Reader, running: Callable[..., int]) -> None:
     first = store.add_run("hogwild", {"lr": 0.1, "name": "é"}, owner="ada", demand=Demand(4, 1, 2, 2), preset="quick", name="mine")
     run = reader.run(store.add_run("hogwild", {}, owner="grace", demand=Demand(1, 0, 1, 1), parent_id=first))
     assert (run.parent_id, run.config, run.preset) == (first, {}, None)
@@ -21,34 +21,35 @@ def test_a_run_comes_back_as_it_was_queued(store: Store, reader: Reader) -> None
     assert (run.config, run.demand) == ({"lr": 0.1, "name": "é"}, Demand(4, 1, 2, 2))
     assert (run.worker, run.gpus, run.environment, run.tags, run.note, run.active) == (None, (), {}, (), "", True)
     assert kinds(reader, first) == [("queued", "ada"), ("resumed", "grace")]
+    run_id = running()
+    store.add_event(run_id, "note", "worker", "half \udcff a name")
+    store.end(run_id, "failed", "bad \ud800", error="Traceback \udc80")
+    assert reader.events(run_id)[-2].detail == "half \\udcff a name"
+    assert (reader.run(run_id).cause, reader.run(run_id).error) == ("bad \\ud800", "Traceback \\udc80")
 
 
-def test_a_queued_run_is_cancelled_at_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_cancel_ends_a_queued_run_stops_a_live_one_and_is_refused_for_an_ended_one(
+    store: Store, reader: Reader, add: Callable[..., int], running: Callable[..., int]
+) -> None:
     run_id = add()
     assert store.request_cancel(run_id, by="grace") == "cancelled"
     run = reader.run(run_id)
     assert (run.status, run.cause, run.stop_requested_by, run.active) == ("cancelled", "Cancelled by grace.", "grace", False)
     assert run.ended_at is not None
     assert kinds(reader, run_id)[-1] == ("cancelled", "grace")
-
-
-def test_a_live_run_is_stopping_and_the_first_to_ask_is_remembered(store: Store, reader: Reader, running: Callable[..., int]) -> None:
     run_id = running()
     assert store.request_cancel(run_id, by="grace") == "stopping"
     asked = reader.run(run_id)
     assert store.request_cancel(run_id, by="linus") == "stopping"
     assert reader.run(run_id) == asked
     assert asked.stop_requested_by == store.run(run_id).stop_requested_by == "grace"
-
-
-def test_an_ended_run_can_not_be_cancelled(store: Store, running: Callable[..., int]) -> None:
     run_id = running()
     store.end(run_id, "finished", "All ranks ended their work.")
     with pytest.raises(WrongStatus, match=f"Run {run_id} can't be cancelled: it is finished already"):
         store.request_cancel(run_id, by="ada")
 
 
-def test_tags_note_and_name_come_back_and_leave_events(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_tags_note_and_name_come_back_and_leave_events_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
     run_id = add()
     store.add_tag(run_id, " thesis ", by="grace")
     store.add_tag(run_id, "baseline", by="ada")
@@ -61,10 +62,6 @@ def test_tags_note_and_name_come_back_and_leave_events(store: Store, reader: Rea
     assert (run.tags, run.note, run.name) == (("baseline", "thesis"), "second ⟨note⟩", "wide")
     assert reader.runs()[0].tags == ("baseline", "thesis")
     assert [kind for kind, _ in kinds(reader, run_id)] == ["queued", "tagged", "tagged", "tagged", "untagged", "noted", "noted", "renamed"]
-
-
-def test_a_tag_given_twice_or_never_given_changes_nothing(store: Store, reader: Reader, add: Callable[..., int]) -> None:
-    run_id = add()
     store.add_tag(run_id, "thesis", by="ada")
     before = (reader.token(run_id), reader.events(run_id))
     store.add_tag(run_id, "thesis", by="grace")
@@ -77,14 +74,6 @@ def test_a_tag_has_1_to_40_characters(store: Store, add: Callable[..., int], tag
     with pytest.raises(ConfigError, match="tag must have") as error:
         store.add_tag(add(), tag, by="ada")
     assert error.value.problems[0].field == "tag"
-
-
-def test_texts_that_are_not_characters_are_kept_readable(store: Store, reader: Reader, running: Callable[..., int]) -> None:
-    run_id = running()
-    store.add_event(run_id, "note", "worker", "half \udcff a name")
-    store.end(run_id, "failed", "bad \ud800", error="Traceback \udc80")
-    assert reader.events(run_id)[-2].detail == "half \\udcff a name"
-    assert (reader.run(run_id).cause, reader.run(run_id).error) == ("bad \\ud800", "Traceback \\udc80")
 
 
 def commands(store: Store) -> dict[str, Callable[[int], object]]:
@@ -104,7 +93,7 @@ def commands(store: Store) -> dict[str, Callable[[int], object]]:
     }
 
 
-def test_every_command_says_so_where_there_is_no_such_run(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_every_command_needs_its_run_and_gives_it_a_new_token(store: Store, reader: Reader, add: Callable[..., int], running: Callable[..., int]) -> None:
     add()
     for name, command in commands(store).items():
         with pytest.raises(NoSuchRun, match="No run has the id 99 "):
@@ -113,9 +102,6 @@ def test_every_command_says_so_where_there_is_no_such_run(store: Store, reader: 
     with pytest.raises(NoSuchRun):
         reader.run(99)
     assert reader.token(99) == 0
-
-
-def test_every_write_to_a_run_gives_it_a_token_that_no_run_had(store: Store, reader: Reader, add: Callable[..., int], running: Callable[..., int]) -> None:
     other, run_id = add(), running()
     seen = [reader.token(other), reader.token(run_id)]
     for name in ("tag", "untag", "note", "rename", "event", "write", "ranks", "log", "cancel", "end"):

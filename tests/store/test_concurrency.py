@@ -4,8 +4,12 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from bench import store_size, store_writers
 from engine.home import Home
 from engine.store import Reader, Store
+from tests.waiting import PATIENCE_S
 
 WRITER = """
 from engine.recorder import Point
@@ -37,6 +41,7 @@ print(polls)
 """
 
 
+@pytest.mark.processes
 def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
     home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Any]
 ) -> None:
@@ -56,6 +61,7 @@ def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
     assert [[series.total for series in reader.series(run_id, ["train/loss", "perf/samples_per_second"])] for run_id in runs] == [[60, 3000]] * 3
 
 
+@pytest.mark.processes
 def test_a_killed_writer_loses_no_point_that_it_had_committed(
     home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Any]
 ) -> None:
@@ -66,7 +72,7 @@ def test_a_killed_writer_loses_no_point_that_it_had_committed(
     while int(writer.line()) < 40:
         pass
     writer.process.send_signal(signal.SIGKILL)
-    rest, _ = writer.process.communicate(timeout=60)
+    rest, _ = writer.process.communicate(timeout=PATIENCE_S)
     said = max([40, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))])
     with Reader.open(home) as fresh:
         found = {series.metric: series for series in fresh.series(run_id, ["train/loss", "perf/samples_per_second"])}
@@ -77,3 +83,28 @@ def test_a_killed_writer_loses_no_point_that_it_had_committed(
         assert fresh.rows("PRAGMA integrity_check")[0][0] == "ok"
     assert store.end(run_id, "lost", "The worker was killed.")  # the lock went with its holder
     assert reader.run(run_id).status == "lost"
+
+
+@pytest.mark.long
+def test_32_writers_and_4_readers_share_a_store_and_no_point_is_lost(home: Home) -> None:
+    found = store_writers.measure(home, writers=32, readers=4, seconds=10, points=500)
+    assert (found["lost"], found["busy_errors"], found["summaries_agree"]) == (0, 0, True)
+    assert found["points_per_second"] >= 20_000
+
+
+@pytest.mark.processes
+def test_a_few_writers_and_readers_lose_no_point(home: Home, store: Store) -> None:  # a store that somebody has open, as it is in a lab
+    found = store_writers.measure(home, writers=3, readers=1, seconds=2, points=200)
+    assert (found["lost"], found["busy_errors"], found["summaries_agree"]) == (0, 0, True)
+    assert found["points"] >= 3 * 200, "each has written at least once"
+
+
+@pytest.mark.long
+def test_a_store_of_2000_runs_and_3_million_points_answers_at_once(home: Home) -> None:
+    longest = store_size.fill(home, 2_000, 3_000_000)
+    found = store_size.measure(home, longest)
+    assert found["chart_of_the_longest"]["first"] < 300
+    assert found["chart_of_the_longest"]["median"] < 50
+    assert found["zoom_into_its_middle"]["median"] < 50
+    assert all(found[name]["median"] < 300 for name in ("run_table_500", "filter_by_status_owner_experiment", "search_in_all_texts"))
+    assert all(found[name]["median"] < 5 for name in ("idle_poll_of_all", "idle_poll_of_a_run"))

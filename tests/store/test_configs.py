@@ -58,6 +58,13 @@ def test_configs_that_differ_in_what_is_left_out_are_never_one_group(store: Stor
     assert sorted(len(group.run_ids) for group in reader.groups()) == [1, 2]
 
 
+def test_a_long_config_counts_in_what_its_owner_holds_of_the_disk(store: Store, reader: Reader) -> None:
+    imported(store, LONG)
+    store.note_disk([(run, 1_000) for run in store.unmeasured(10)])
+    size = len(json.dumps(LONG)) + len(listed(json.dumps(LONG)))
+    assert 0 <= reader.held("ada").disk_bytes - 1_000 - size < 100
+
+
 def test_a_list_of_runs_with_long_configs_reads_none_of_them_whole(store: Store, reader: Reader) -> None:
     many = {f"p{number}": "x" * 2_000 for number in range(400)}
     take_in(store, [recorded(many, str(number)) for number in range(20)], file="f", by="ada")
@@ -71,13 +78,6 @@ def test_a_list_of_runs_with_long_configs_reads_none_of_them_whole(store: Store,
     reader.connection.set_trace_callback(count)
     reader.runs(), reader.groups(), reader.names()
     assert not asked, "a list reads no whole config"
-
-
-def test_a_long_config_counts_in_what_its_owner_holds_of_the_disk(store: Store, reader: Reader) -> None:
-    imported(store, LONG)
-    store.note_disk([(run, 1_000) for run in store.unmeasured(10)])
-    size = len(json.dumps(LONG)) + len(listed(json.dumps(LONG)))
-    assert 0 <= reader.held("ada").disk_bytes - 1_000 - size < 100
 
 
 def older(home: Home, config: str) -> None:

@@ -57,6 +57,7 @@ def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader:
         store.judge_duel(99, judged, exclusive=True)
 
 
+@pytest.mark.processes
 def test_two_processes_that_go_on_at_once_queue_it_once(store: Store, reader: Reader, program: Callable[..., Program]) -> None:
     duel_id = add(store)
     text = (
@@ -72,7 +73,7 @@ def test_two_processes_that_go_on_at_once_queue_it_once(store: Store, reader: Re
     assert reader.count() == 6
 
 
-def test_how_far_a_run_was_recorded_is_its_own_last_point(store: Store, reader: Reader) -> None:
+def test_a_duel_without_runs_has_no_parts_and_a_run_its_own_last_point(store: Store, reader: Reader) -> None:
     add(store)
     for run_id in (1, 2):
         store.claim(run_id, WORKER, ())
@@ -82,9 +83,6 @@ def test_how_far_a_run_was_recorded_is_its_own_last_point(store: Store, reader: 
     store.write(1, [RankBatch(0, first), RankBatch(1, first[:10])])
     store.write(2, [RankBatch(0, [Point("train/loss", 1, 1.0, 2.5, None), Point("test/accuracy", 1, 1.0, 99.0, 99.0)])])
     assert reader.furthest([1, 2, 3]) == {1: (59.0, 5.9), 2: (2.5, 0.0)}
-
-
-def test_a_duel_whose_runs_were_deleted_has_no_parts(store: Store, reader: Reader) -> None:
     duel_id = add(store)
     with store.change() as connection:
         connection.execute("DELETE FROM runs")

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from engine.checkpoint import last_checkpoint, take_checkpoint
+from engine.errors import ConfigError, NoSuchRun
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.records import RESUMED, RESUMES, Series
+from engine.terms import Terms
 
 Running = Callable[..., int]
 METRICS = ["train/loss", "test/accuracy", "perf/staleness", "perf/samples_per_second"]
@@ -33,7 +37,7 @@ def recorded(reader: Reader, run_id: int) -> dict[tuple[str, int | None], list[t
     return {(one.metric, one.rank): list(zip(one.steps, one.times_s, one.passes, map(repr, one.values), strict=True)) for one in reader.series(run_id, METRICS)}
 
 
-def test_points_up_to_the_checkpoint_are_taken_over_and_no_others(store: Store, reader: Reader, running: Running, parent: int) -> None:
+def test_a_resumed_run_has_the_points_up_to_the_checkpoint_and_can_be_resumed(store: Store, reader: Reader, running: Running, parent: int) -> None:
     run_id = running(parent_id=parent)
     assert store.go_on_from_parent(run_id, step=12, time_s=15.0)
     known, copied = recorded(reader, parent), recorded(reader, run_id)
@@ -46,6 +50,12 @@ def test_points_up_to_the_checkpoint_are_taken_over_and_no_others(store: Store, 
     early = running(parent_id=parent)
     store.go_on_from_parent(early, step=12, time_s=4.5)
     assert recorded(reader, early)["train/loss", 1] == known["train/loss", 1][:4]
+    child = running(parent_id=parent)
+    store.go_on_from_parent(child, step=12, time_s=12.0)
+    store.write(child, [RankBatch(1, [Point("train/loss", n, 0.5, float(n)) for n in (13, 14)])])
+    grandchild = running(parent_id=child)
+    store.go_on_from_parent(grandchild, step=13, time_s=13.0)
+    assert recorded(reader, grandchild)["train/loss", 1] == recorded(reader, child)["train/loss", 1][:13]
 
 
 def test_summaries_are_those_of_a_run_that_recorded_the_same_points(store: Store, reader: Reader, running: Running, parent: int) -> None:
@@ -76,31 +86,19 @@ def test_new_points_follow_the_old_ones(store: Store, reader: Reader, running: R
     assert (summary.count, summary.nonfinite, summary.last, summary.last_step, summary.low) == (12, 1, 0.25, 13, 0.25)
 
 
-def test_taking_over_twice_changes_nothing(store: Store, reader: Reader, running: Running, parent: int) -> None:
+def test_a_run_is_taken_over_once_and_one_without_a_parent_not_at_all(store: Store, reader: Reader, running: Running, parent: int) -> None:
     run_id = running(parent_id=parent)
     assert store.go_on_from_parent(run_id, step=12, time_s=12.0)
     before = (reader.token(), recorded(reader, run_id), reader.summaries(run_id), reader.histograms(run_id), reader.events(run_id))
     assert not store.go_on_from_parent(run_id, step=20, time_s=20.0)
     assert (reader.token(), recorded(reader, run_id), reader.summaries(run_id), reader.histograms(run_id), reader.events(run_id)) == before
-
-
-def test_a_run_without_a_parent_takes_nothing_over(store: Store, reader: Reader, running: Running) -> None:
     run_id = running()
     before = reader.token()
     assert not store.go_on_from_parent(run_id, step=12, time_s=12.0)
     assert reader.token() == before
 
 
-def test_a_resumed_run_can_be_resumed(store: Store, reader: Reader, running: Running, parent: int) -> None:
-    child = running(parent_id=parent)
-    store.go_on_from_parent(child, step=12, time_s=12.0)
-    store.write(child, [RankBatch(1, [Point("train/loss", n, 0.5, float(n)) for n in (13, 14)])])
-    grandchild = running(parent_id=child)
-    store.go_on_from_parent(grandchild, step=13, time_s=13.0)
-    assert recorded(reader, grandchild)["train/loss", 1] == recorded(reader, child)["train/loss", 1][:13]
-
-
-def test_both_runs_say_what_became_of_them(store: Store, reader: Reader, running: Running, parent: int) -> None:
+def test_both_runs_say_what_became_of_them_and_count_the_time_before(store: Store, reader: Reader, running: Running, parent: int) -> None:
     before = reader.token(parent)
     run_id = running(parent_id=parent, owner="bea")
     assert reader.token(parent) > before, "its page has news"
@@ -110,12 +108,91 @@ def test_both_runs_say_what_became_of_them(store: Store, reader: Reader, running
     assert (of_parent.kind, of_parent.who, of_parent.detail) == (RESUMED, "bea", f"as run {run_id}")
     assert (of_child.kind, of_child.who, of_child.detail) == (RESUMES, "worker", f"run {parent} at step 1,200")
     assert (reader.resumed_as(parent), reader.resumed_as(run_id), reader.run(run_id).parent_id) == ([run_id], [], parent)
-
-
-def test_the_time_left_counts_what_the_parent_took(store: Store, reader: Reader, running: Running, parent: int) -> None:
     run_id = running(parent_id=parent)
     store.go_on_from_parent(run_id, step=12, time_s=3_000.0)
     store.write(run_id, [], progress=(75, 100, "samples"))
     left = reader.entry(run_id).time_left_s
     assert left is not None
     assert 1_000.0 <= left < 1_100.0
+
+
+def test_force_is_noted_once_and_a_queued_run_needs_none(store: Store, reader: Reader, running: Running, add: Running) -> None:
+    run_id = running()
+    assert store.request_cancel(run_id, by="ada") == "stopping"
+    assert (reader.run(run_id).stop_kind, reader.run(run_id).stop_requested_by) == ("cancel", "ada")
+    assert store.request_cancel(run_id, by="grace", force=True) == "stopping"
+    assert (reader.run(run_id).stop_kind, reader.run(run_id).stop_requested_by) == ("force", "grace")
+    before = (reader.token(), reader.events(run_id))
+    assert store.request_cancel(run_id, by="eve", force=True) == "stopping"
+    assert store.request_cancel(run_id, by="eve") == "stopping"
+    assert (reader.token(), reader.events(run_id)) == before
+    run_id = add()
+    assert store.request_cancel(run_id, by="ada", force=True) == "cancelled"
+    assert reader.run(run_id).cause == "Cancelled by ada."
+
+
+def test_a_time_limit_stops_a_live_run_alone(store: Store, reader: Reader, add: Running, running: Running) -> None:
+    queued, live = add(terms=Terms(max_run_time_s=60)), running(terms=Terms(max_run_time_s=60))
+    assert not store.stop_at_limit(queued)
+    assert store.stop_at_limit(live)
+    assert not store.stop_at_limit(live)
+    run = reader.run(live)
+    assert (run.status, run.stop_kind, run.stop_requested_by) == ("stopping", "time limit", "its time limit")
+    assert (reader.events(live)[-1].kind, reader.events(live)[-1].detail) == ("stopping", "60 s")
+
+
+def test_a_run_that_ended_is_not_lost_after_all(store: Store, reader: Reader, running: Running) -> None:
+    run_id = running(terms=Terms(max_retries=3))
+    store.end(run_id, "finished", "All ranks ended their work.")
+    assert store.lose(run_id, "gone", resumes=False) is None
+    assert (reader.run(run_id).status, reader.count()) == ("finished", 1)
+    with pytest.raises(NoSuchRun):
+        store.lose(99, "gone", resumes=False)
+
+
+def test_the_end_and_the_retry_of_a_lost_run_are_one_transaction(store: Store, reader: Reader, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = running(terms=Terms(max_retries=1))
+    monkeypatch.setattr(store, "_end", _dies)
+    with pytest.raises(KeyboardInterrupt):
+        store.lose(run_id, "gone", resumes=False)
+    assert (reader.run(run_id).status, reader.count()) == ("running", 1)
+    monkeypatch.undo()
+    assert store.lose(run_id, "gone", resumes=False) == run_id + 1
+
+
+def _dies(*_: object) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_a_retry_by_a_person_names_its_parent_and_no_checkpoint(store: Store, reader: Reader, add: Running, running: Running) -> None:
+    first = running()
+    store.end(first, "failed", "no")
+    second = add(parent_id=first, resumes=False)
+    third = add(parent_id=first)
+    assert (reader.run(second).resumes, reader.run(second).parent_id, reader.run(third).resumes) == (False, first, True)
+    assert (reader.retried_as(first), reader.resumed_as(first)) == ([second], [third])
+    assert [(event.kind, event.detail) for event in reader.events(first)[-2:]] == [("retried", f"as run {second}"), ("resumed", f"as run {third}")]
+    assert reader.events(second)[-1].detail == f"run {first} from the start"
+    assert reader.chain(second) == [(first, "failed"), (second, "queued")]
+    assert reader.chain(first) == [(first, "failed"), (second, "queued"), (third, "queued")]
+
+
+@pytest.mark.parametrize("limits", [Terms(max_run_time_s=0.5), Terms(max_run_time_s=1e9), Terms(max_retries=-1), Terms(max_retries=11)])
+def test_a_limit_out_of_bounds_is_a_sentence(limits: Terms) -> None:
+    with pytest.raises(ConfigError, match="must be from"):
+        limits.checked()
+
+
+def test_a_run_that_went_on_has_its_parents_checkpoint_until_it_saves_one(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / str(number) for number in (1, 2, 3))
+    first.mkdir()
+    (first / "checkpoint.pt").write_bytes(b"weights")
+    (first / "checkpoint.json").write_text('{"step": 12, "passes": 0.5, "time_s": 1.5, "saved_at": "2026-01-01T00:00:00.000Z"}')
+    taken = take_checkpoint(first, second)
+    assert taken is not None
+    assert last_checkpoint(second) == taken[1]
+    (second / "part").write_bytes(b"newer")
+    (second / "part").replace(second / "checkpoint.pt")  # as a checkpoint is saved
+    assert ((first / "checkpoint.pt").read_bytes(), taken[0].read_bytes()) == (b"weights", b"weights")
+    assert take_checkpoint(second, third) == (third / "resumed.pt", taken[1])
+    assert (third / "resumed.pt").read_bytes() == b"newer"

@@ -7,11 +7,21 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import pytest
 
+from engine.errors import EngineError
+from engine.filter import RUN_FIELDS, Field, Names, read_filter
 from engine.home import Home
+from engine.metrics import METRICS
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store
+from engine.registry import EXPERIMENTS, experiment
+from engine.results import ACCURACY, Result
+from engine.store import Demand, RankBatch, Reader, Recorded, Store
+from engine.upkeep.collecting import Policy, collect
+from tests.store.conftest import WORKER
+from tests.store.ends import finish
+from tests.store.test_retention import age
 
 
 def point(name: str, *values: float) -> list[Point]:
@@ -69,7 +79,7 @@ def test_last_and_best_are_the_whole_runs_else_the_mean_and_best_over_ranks(stor
     assert (second.last, second.best) == ({"train/loss": 7.0}, {"train/loss": 7.0})
 
 
-def test_time_left_is_the_rest_at_the_pace_so_far(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_progress_never_exceeds_all_and_time_left_is_the_rest_at_the_pace_so_far(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
     run_id = running()
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (0.0, None)
     store.write(run_id, [], progress=(25, 100, "samples"))
@@ -82,9 +92,6 @@ def test_time_left_is_the_rest_at_the_pace_so_far(home: Home, store: Store, read
     assert 29.9 < row.time_left_s < 30.1 + 3 * (time.monotonic() - start)
     store.request_cancel(run_id, by="ada")
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (0.25, None)
-
-
-def test_progress_never_exceeds_all_and_a_finished_run_is_done(store: Store, reader: Reader, running: Callable[..., int]) -> None:
     run_id = running()
     store.write(run_id, [], progress=(130, 100, "samples"))
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (1.0, 0.0)
@@ -112,3 +119,163 @@ def test_a_list_asks_for_no_metric_point(home: Home, store: Store, reader: Reade
     with closing(sqlite3.connect(home.database)) as connection:  # and it still works where they are gone altogether
         connection.execute("DROP TABLE points")
     assert [row.last for row in reader.runs()] == [{"train/loss": 1.0}] * 3
+
+
+Running = Callable[..., int]
+
+
+def test_entries_come_in_the_order_asked_with_who_has_points(store: Store, reader: Reader, running: Running) -> None:
+    one, two, three = running(), running(), running()
+    store.write(two, [RankBatch(0, [Point("test/accuracy", 1, 90.0, 0.1), Point("test/accuracy", 2, 80.0, 0.2)])])
+    found = reader.some([three, 99, two])
+    assert [run.id for run in found] == [three, two]
+    assert (found[1].last["test/accuracy"], found[1].best["test/accuracy"]) == (80.0, 90.0)
+    assert found == [reader.entry(three), reader.entry(two)]
+    assert reader.environments([one, 99]) == {one: {"host": "lab"}}
+    run_id, other = running(), running()
+    points = [Point("train/loss", step, math.nan if step == 2 else 1.0, step / 10) for step in range(5)]
+    store.write(run_id, [RankBatch(1, points), RankBatch(0, points[:1])], run_points=[Point("perf/samples_per_second", 1, 5.0, 0.1)])
+    found = reader.recorded([other, run_id], ["train/loss", "perf/samples_per_second", "no/such"])
+    assert found == [
+        Recorded(run_id, "perf/samples_per_second", None, 1, 0),
+        Recorded(run_id, "train/loss", 0, 1, 0),
+        Recorded(run_id, "train/loss", 1, 5, 1),
+    ]
+
+
+def test_columns_are_all_points_in_order_and_what_is_no_number_is_infinite(store: Store, reader: Reader, running: Running) -> None:
+    run_id = running()
+    values = [1.0, math.nan, -math.inf, 0.1 + 0.2]
+    store.write(run_id, [RankBatch(0, [Point("train/loss", 10 - at, value, at / 3, None if at == 1 else at / 7) for at, value in enumerate(values)])])
+    found = reader.columns(run_id, "train/loss", 0, ("step", "value", "passes", "time_s"))
+    assert list(found) == ["step", "value", "passes", "time_s"]
+    assert found["step"].tolist() == [10.0, 9.0, 8.0, 7.0]
+    assert found["value"].tolist() == [1.0, math.inf, math.inf, 0.1 + 0.2]
+    assert found["passes"].tolist() == [0.0, math.inf, 2 / 7, 3 / 7]
+    assert found["time_s"].tolist() == [at / 3 for at in range(4)]
+    assert all(column.dtype == np.float64 for column in found.values())
+    assert reader.columns(running(), "train/loss", None, ("value",))["value"].tolist() == []
+
+
+def test_every_field_of_a_run_that_is_no_number_comes_in_words(store: Store, reader: Reader) -> None:
+    one, bare = finish(store, {}, None), store.add_run("hogwild", {}, owner="bea", demand=Demand(1, 0, 1, 1))
+    store.set_note(one, "look", by="ada")
+    store.tag([one], "b", by="ada")
+    store.tag([one], "a", by="ada")
+    store.star([one], by="ada")
+    fields = {name: Field("run", name, kind) for name, (kind, _) in RUN_FIELDS.items() if kind not in ("number", "seconds")}
+    found = {field.name: values for field, values in reader.texts_of([one, bare], list(fields.values())).items()}
+    assert set(found) == set(fields)
+    assert {name: found[name] for name in ("owner", "status", "preset", "tags", "note", "starred", "pinned")} == {
+        "owner": {one: "ada", bare: "bea"},
+        "status": {one: "finished", bare: "queued"},
+        "preset": {one: "quick"},
+        "tags": {one: "a, b"},
+        "note": {one: "look"},
+        "starred": {one: True, bare: False},
+        "pinned": {one: False, bare: False},
+    }
+    assert found["ended"][one].endswith("Z") and bare not in found["ended"]
+
+
+def test_the_best_run_is_by_its_last_value_on_its_task_with_the_seeds_of_its_config(store: Store, reader: Reader) -> None:
+    digits, mnist = {"dataset": "digits", "trainers": 2}, {"dataset": "mnist", "trainers": 2}
+    ids = [finish(store, digits | {"seed": seed}, value, owner=owner) for seed, value, owner in ((0, 90.0, "ada"), (1, 97.0, "bea"), (2, 95.0, "ada"))]
+    finish(store, digits | {"seed": 0, "trainers": 4}, 96.0)
+    other = finish(store, mnist | {"seed": 0}, 80.0)
+    finish(store, digits | {"seed": 0}, 99.0, experiment="sync_sgd")
+    finish(store, {"dataset": "synthetic", "seed": 0}, 99.9)
+    sparse = finish(store, {"dataset": "mnist", "model": "sparse_logistic", "seed": 0}, 85.0)
+    finish(store, mnist | {"seed": 3}, None)
+    found = {best.task: best for best in reader.bests("hogwild", experiment("hogwild").result)}
+    assert {task: best.run_id for task, best in found.items()} == {("digits",): ids[1], ("mnist",): other, ("sparse_logistic",): sparse}
+    best = found[("digits",)]
+    assert (best.value, best.owner, best.preset, best.seeds, best.mean) == (97.0, "bea", "quick", 3, pytest.approx(94.0))
+    assert found[("mnist",)].seeds == 1
+    store.archive([ids[1]], by="ada")
+    assert [best.run_id for best in reader.bests("hogwild", ACCURACY) if best.task == ("digits",)] == [4]
+
+
+def test_the_best_is_the_least_where_less_is_better_and_every_experiment_has_a_result(store: Store, reader: Reader) -> None:
+    ids = [finish(store, {"seed": seed}, value, name="test/loss") for seed, value in ((0, 3.0), (1, 2.0), (2, 2.0))]
+    assert [best.run_id for best in reader.bests("hogwild", Result("test/loss"))] == [ids[1]]
+    for name in EXPERIMENTS:
+        found = experiment(name)
+        assert METRICS[found.result.metric].better in ("max", "min")
+        assert {*found.result.task, *(field for field, _ in found.result.own_tasks)} <= set(found.config.model_fields)
+
+
+LOSS = Field("metric", "train/loss", "number", "last")
+
+
+@pytest.fixture
+def ran(store: Store) -> Callable[..., int]:
+    """Bring a run with one loss to its end; return its id."""
+
+    def run(trainers: int, seed: int, loss: float, status: str = "finished", experiment: str = "hogwild") -> int:
+        run_id = store.add_run(experiment, {"trainers": trainers, "seed": seed}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claim(run_id, WORKER, ())
+        store.begin(run_id, WORKER, {})
+        store.write(run_id, [], run_points=[Point("train/loss", 1, loss, 0.0)])
+        store.end(run_id, status, "It ended.")  # type: ignore[arg-type]
+        return run_id
+
+    return run
+
+
+def test_a_group_is_all_runs_of_one_config_but_for_the_seed(reader: Reader, ran: Callable[..., int]) -> None:
+    one, two, other = ran(2, 0, 1.0), ran(2, 1, 3.0), ran(4, 0, 9.0)
+    bad, elsewhere = ran(2, 2, 50.0, "failed"), ran(2, 0, 5.0, experiment="sync_sgd")
+    found = reader.groups()
+    assert [(group.experiment, group.config, group.run_ids, group.finished) for group in found] == [
+        ("sync_sgd", {"trainers": 2}, (elsewhere,), (elsewhere,)),
+        ("hogwild", {"trainers": 2}, (one, two, bad), (one, two)),
+        ("hogwild", {"trainers": 4}, (other,), (other,)),
+    ]
+    assert reader.count_groups() == 3
+    assert reader.values(found[1].finished, LOSS) == {one: 1.0, two: 3.0}
+    several = [LOSS, Field("metric", "train/loss", "number", "count"), Field("run", "ranks", "number"), Field("config", "trainers", "number")]
+    assert reader.values_of([one, bad], several) == {field: reader.values([one, bad], field) for field in several}
+    assert list(reader.values_of([one], several)[several[3]].values()) == [2]
+    assert [group.run_ids for group in reader.groups(matching=read_filter("trainers == 2 and seed > 0"))] == [(two, bad)]
+    assert reader.count_groups(matching=read_filter("trainers == 2 and seed > 0")) == 1
+
+
+def test_groups_are_sorted_by_the_mean_of_their_finished_runs(reader: Reader, ran: Callable[..., int]) -> None:
+    ran(2, 0, 1.0), ran(2, 1, 3.0), ran(2, 2, 50.0, "failed"), ran(4, 0, 2.5), ran(8, 0, 7.0, "failed")
+    assert [group.config["trainers"] for group in reader.groups(order=reader.order("-train/loss.last"))] == [4, 2, 8]
+    assert [group.config["trainers"] for group in reader.groups(order=reader.order("train/loss.last"))] == [2, 4, 8]
+    assert [group.config["trainers"] for group in reader.groups(order=reader.order("train/loss.last"), limit=1, offset=1)] == [4]
+    assert [group.config["trainers"] for group in reader.groups(order=reader.order("-trainers"))] == [8, 4, 2]
+
+
+def test_names_are_those_of_this_version_and_of_the_store(store: Store, reader: Reader, ran: Callable[..., int]) -> None:
+    assert reader.metric_names() == []
+    ran(2, 0, 1.0)
+    store.add_run("gone", {"colour": "red"}, owner="ada", demand=Demand(1, 0, 1, 1))
+    names = reader.names()
+    assert reader.metric_names() == ["train/loss"]
+    assert names.settings["colour"] == "any"
+    assert "gone" in names.experiments
+    assert set(Names.usual().metrics) <= set(names.metrics)
+    with pytest.raises(EngineError, match="No run has that"):
+        reader.order("shape")
+
+
+def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id, short = running(), running()
+    curve = [Point("train/loss", step, math.nan if step == 2_000 else float(step), step / 10) for step in range(0, 5_000, 10)]
+    store.write(run_id, [RankBatch(0, curve), RankBatch(1, curve[:300])])
+    store.write(short, [RankBatch(0, curve[:10])])
+    both = [run_id, short]
+    assert reader.values_at(both, "train/loss", 55) == {run_id: 50.0, short: 50.0}
+    assert reader.values_at(both, "train/loss", 2_005) == {run_id: 1_990.0}
+    assert reader.values_at(both, "train/loss", 4_000) == {run_id: 4_000.0}, "a rank that did not get so far has no say"
+    assert reader.values_at(both, "train/loss", 4_991) == {}
+    assert reader.values_at(both, "train/loss", -1) == {}
+    assert reader.values_at([short], "test/accuracy", 1) == {}
+    store.end(run_id, "finished", "It ended.")
+    age(store, run_id, 90)
+    before = {step: reader.values_at(both, "train/loss", step) for step in (0, 4_990)}
+    collect(home, Policy(30, None, 100), by="ada")
+    assert {step: reader.values_at(both, "train/loss", step) for step in before} == before

@@ -1,6 +1,8 @@
 """How a store comes to be, who may open it, and what is said when it can't be."""
 
+import logging
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -9,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from engine.errors import StoreBusy, StoreError, StoreTooNew
+from engine.errors import StoreBusy, StoreError, StoreFull, StoreTooNew
 from engine.home import Home
-from engine.store import Reader, Store
+from engine.recorder import Point
+from engine.runtime.patience import patiently
+from engine.runtime.sink import StoreSink
+from engine.store import RankBatch, Reader, Store
 from engine.store.schema import bring_up_to_date, known, steps
 
 
@@ -20,19 +25,13 @@ def raw(home: Home) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(home.database, isolation_level=None))
 
 
-def test_a_home_without_a_store_reads_as_empty_and_stays_so(home: Home) -> None:
+def test_a_home_without_a_store_reads_as_empty_until_there_is_one(home: Home, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     with Reader.open(home) as reader:
         assert (reader.runs(), reader.count(), reader.owners(), reader.token(), reader.runner()) == ([], 0, [], 0, None)
         assert reader.series(1, ["train/loss"]) == []
     assert not home.database.exists()
-
-
-def test_a_home_that_is_not_there_reads_as_empty(tmp_path: Path) -> None:
     with Reader.open(Home(tmp_path / "nowhere")) as reader:
         assert reader.runs() == []
-
-
-def test_a_reader_opened_before_the_store_finds_it_once_it_is_there(home: Home, request: pytest.FixtureRequest) -> None:
     with Reader.open(home) as reader:
         assert reader.runs() == []
         run_id = request.getfixturevalue("add")()
@@ -45,6 +44,14 @@ def test_a_store_in_the_making_reads_as_empty(home: Home) -> None:
         connection.execute("CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)")
     with Reader.open(home) as reader:
         assert reader.runs() == []
+
+
+def test_a_store_restored_without_its_write_ahead_log_gets_one_again(home: Home, store: Store) -> None:
+    store.close()
+    with raw(home) as connection:
+        assert connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
+    with Store.open(home) as opened:
+        assert opened.rows("PRAGMA journal_mode")[0][0] == "wal"
 
 
 def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home) -> None:
@@ -79,6 +86,7 @@ def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pyte
         assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
+@pytest.mark.processes
 def test_many_processes_make_one_schema_at_once(home: Home, program: Callable[..., Any]) -> None:
     makers = [program("wait()\nwith Store.open(home) as store: print(store.rows('PRAGMA journal_mode')[0][0])", home.path) for _ in range(6)]
     assert [maker.line() for maker in makers] == ["ready"] * 6
@@ -134,9 +142,16 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(home: Home, store: Store, 
         assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchone() is None
 
 
-def test_a_reader_can_not_write(home: Home, store: Store, reader: Reader) -> None:
+def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(home: Home, store: Store, reader: Reader, add: Callable[..., int]) -> None:
     with pytest.raises(StoreError, match=r"can't be written to"), reader.told():
         reader.connection.execute("UPDATE runs SET owner = 'mallory'")
+    run_id = add()
+    with raw(home) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        holder.execute("UPDATE runs SET name = 'half done'")
+        assert reader.run(run_id).name == ""
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        reader.rows("SELECT * FROM no_such_table")
 
 
 def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, add: Callable[..., int]) -> None:
@@ -146,25 +161,9 @@ def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, a
         start = time.monotonic()
         with pytest.raises(StoreBusy, match=r"held by another program for 0\.3 s\. Try again"):
             page.request_cancel(run_id, by="ada")
-        assert 0.25 < time.monotonic() - start < 25.0, "by itself it would wait for 30 s"
+        assert time.monotonic() - start > 0.25
         holder.execute("ROLLBACK")
         assert page.request_cancel(run_id, by="ada") == "cancelled"  # the connection is as good as before
-
-
-def test_readers_read_on_while_a_writer_holds_the_store(home: Home, reader: Reader, add: Callable[..., int]) -> None:
-    run_id = add()
-    with raw(home) as holder:
-        holder.execute("BEGIN IMMEDIATE")
-        holder.execute("UPDATE runs SET name = 'half done'")
-        assert reader.run(run_id).name == ""
-
-
-def test_a_store_restored_without_its_write_ahead_log_gets_one_again(home: Home, store: Store) -> None:
-    store.close()
-    with raw(home) as connection:
-        assert connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
-    with Store.open(home) as opened:
-        assert opened.rows("PRAGMA journal_mode")[0][0] == "wal"
 
 
 @pytest.mark.parametrize("opening", [Store, Reader])
@@ -174,13 +173,10 @@ def test_a_file_that_is_no_database_is_said_to_be_none(home: Home, opening: type
         opening.open(home)
 
 
-def test_a_home_that_can_not_be_made_is_said_by_name(tmp_path: Path) -> None:
+def test_a_home_of_any_name_is_opened_and_one_that_can_not_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"can't be made: Not a directory\. Name another folder in PARALLAB_HOME"):
         Store.open(Home(tmp_path / "file" / "home"))
-
-
-def test_a_folder_name_full_of_signs_is_only_a_name(tmp_path: Path) -> None:
     home = Home(tmp_path / "a?mode=rw#b%20c 'd\"")
     Store.open(home).close()
     with Reader.open(home) as reader:
@@ -188,6 +184,78 @@ def test_a_folder_name_full_of_signs_is_only_a_name(tmp_path: Path) -> None:
         assert not reader._waits
 
 
-def test_a_mistake_in_our_sql_keeps_its_own_error(reader: Reader) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        reader.rows("SELECT * FROM no_such_table")
+Running = Callable[..., int]
+
+
+def batch(first: int, count: int = 100) -> list[RankBatch]:
+    return [RankBatch(0, [Point("train/loss", step, 1.0, 0.1) for step in range(first, first + count)])]
+
+
+def write_on(store: Store, run_id: int, first: int) -> None:
+    """Write batches until the store takes no more."""
+    for start in range(first, 100_000, 100):
+        store.write(run_id, batch(start))
+
+
+@pytest.mark.parametrize("held_s", [1.0, pytest.param(10.0, marks=pytest.mark.long)])
+def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_sentence(
+    home: Home, store: Store, reader: Reader, running: Running, held_s: float
+) -> None:
+    run_id = running()
+    with closing(sqlite3.connect(home.database, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            Store.open(home, timeout_s=0.2) as page,
+            pytest.raises(StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"),
+        ):
+            page.set_note(run_id, "now", by="ada")
+        assert reader.run(run_id).status == "running", "readers read on"
+        start = time.monotonic()
+        letting_go = threading.Timer(held_s, other.execute, ["ROLLBACK"])
+        letting_go.start()
+        store.write(run_id, batch(0))
+        assert time.monotonic() - start > held_s / 2
+        letting_go.join()
+    assert reader.series(run_id, ["train/loss"])[0].steps == list(range(100))
+
+
+def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_is_room(home: Home, store: Store, reader: Reader, running: Running) -> None:
+    run_id = running()
+    store.write(run_id, batch(0))
+    pages = store.rows("PRAGMA page_count")[0][0]
+    store.rows(f"PRAGMA max_page_count = {pages + 3}")
+    with pytest.raises(StoreFull, match=r"is on a disk that is full\. Free some space; what was recorded so far is kept\."):
+        write_on(store, run_id, 100)
+    (held,) = reader.series(run_id, ["train/loss"])
+    taken = held.total
+    assert taken % 100 == 0
+    assert held.steps == list(range(taken)), "whole batches or none"
+    assert reader.summaries(run_id)[0].count == taken
+    assert reader.rows("PRAGMA integrity_check")[0][0] == "ok"
+    store.rows("PRAGMA max_page_count = 1000000")
+    store.write(run_id, batch(taken))
+    assert reader.series(run_id, ["train/loss"])[0].total == taken + 100
+
+
+def test_a_runs_last_words_wait_for_room(home: Home, store: Store, reader: Reader, running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    run_id, sink = running(), StoreSink(store, running())
+    store.rows(f"PRAGMA max_page_count = {store.rows('PRAGMA page_count')[0][0]}")
+    tries: list[float] = []
+
+    def last_words() -> None:
+        tries.append(time.monotonic())
+        if len(tries) == 3:
+            store.rows("PRAGMA max_page_count = 1000000")
+        sink.write([RankBatch(0, batch(0, 5_000)[0].points)], [], (1, 1, "samples"), [])
+
+    with caplog.at_level(logging.WARNING):
+        patiently(last_words, for_s=30, pause_s=0.01)
+    assert len(tries) == 3
+    assert "is on a disk that is full" in caplog.text
+    assert reader.series(run_id + 1, ["train/loss"])[0].total == 5_000
+    with pytest.raises(StoreBusy):
+        patiently(lambda: _raise(StoreBusy("held")), for_s=0.05, pause_s=0.01)
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -16,6 +16,7 @@ from engine.store.records import Status
 from engine.store.sending import GIVE_UP_S, MOST_FAILURES, Due
 from engine.terms import USUAL, Terms
 from tests.store.conftest import WORKER, Program
+from tests.waiting import PATIENCE_S
 
 SIZE = Demand(1, 0, 1, 1)
 HOOK = "https://hooks.slack.com/services/T/B/secret12345"
@@ -145,6 +146,7 @@ wait()
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("commits", [False, True])
 def test_an_end_and_its_message_are_kept_together_or_not_at_all(
     home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Program], commits: bool
@@ -157,7 +159,7 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
         ending.go()
         assert ending.line() == "ready"
     os.kill(ending.process.pid, signal.SIGKILL)
-    ending.process.wait(timeout=60)
+    ending.process.wait(timeout=PATIENCE_S)
     assert (reader.run(run_id).status, told(reader)) == (("finished", [("run", run_id)]) if commits else ("running", []))
 
 
@@ -225,12 +227,15 @@ def test_a_refusal_pauses_the_channel_and_says_why(store: Store, reader: Reader)
         store.test_channel(here, by="ada")
 
 
-def test_messages_of_several_channels_are_taken_side_by_side_and_of_one_in_turn(store: Store, add: Callable[..., int]) -> None:
+def test_channels_are_taken_side_by_side_pause_on_a_refusal_and_are_said_to_be_missing(store: Store, add: Callable[..., int]) -> None:
     channel(store)
     channel(store, "grace", address=HOOK + "6")
     for owner in ("ada", "ada", "grace"):
         carry_out(store, add(owner=owner))
     assert [(due.owner, due.run_id) for due in store.take_due("boot 1 1")] == [("ada", 1), ("grace", 3)]
+    for order in (store.test_channel, store.pause_channel, store.delete_channel, store.go_on_with_channel):
+        with pytest.raises(ConfigError, match="No channel has the number 9"):
+            order(9, by="ada")
 
 
 # ---- channels ------------------------------------------------------------------------------------------------------
@@ -260,9 +265,3 @@ def test_email_is_for_the_address_of_the_account_or_of_a_listed_domain(store: St
         store.add_channel("email", "", owner="ada")
     store.add_channel("email", "", owner="root")
     assert [each.shown for each in reader.channels()] == ["ada@lab.org", "the address of the account"]
-
-
-def test_a_channel_that_is_not_there_is_said(store: Store) -> None:
-    for order in (store.test_channel, store.pause_channel, store.delete_channel, store.go_on_with_channel):
-        with pytest.raises(ConfigError, match="No channel has the number 9"):
-            order(9, by="ada")

@@ -1,13 +1,19 @@
 """The order of the queue: priority, then first in first out, changed by hold, release and move."""
 
+import sqlite3
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
-from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
+from engine.home import Home
+from engine.store import ENDED, Demand, NewRun, ProcessIdentity, RankRow, Reader, Status, Store
 from engine.store.queue import Bounded, End
 from engine.terms import Priority, Terms
+from tests.waiting import wait_until
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 
@@ -25,12 +31,21 @@ def drained(store: Store) -> list[int]:
     return found
 
 
-def test_a_higher_priority_goes_first_and_within_one_the_first_in(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_higher_priority_goes_first_and_the_head_is_found_by_an_index(store: Store, reader: Reader, add: Callable[..., int]) -> None:
     low, first, high, second = add(terms=Terms(priority="low")), add(), add(terms=Terms(priority="high")), add()
     assert order(store) == [high, first, second, low]
     assert [reader.queue_position(run_id) for run_id in (high, first, second, low)] == [0, 1, 2, 3]
     assert reader.run(high).terms.priority == "high"
     assert drained(store) == [high, first, second, low]
+    asked: list[str] = []
+    store.connection.set_trace_callback(asked.append)
+    store.next_queued(Bounded(("ada",)))
+    store.queue(limit=1)
+    store.connection.set_trace_callback(None)
+    for sql in (text for text in asked if text.startswith("SELECT")):
+        plan = [row["detail"] for row in store.rows(f"EXPLAIN QUERY PLAN {sql}")]
+        assert any("runs_queue" in line for line in plan)
+        assert not any("TEMP B-TREE FOR ORDER BY" in line and "tag" not in line for line in plan), plan
 
 
 def test_a_run_on_hold_keeps_its_place_and_is_not_claimed(store: Store, reader: Reader, add: Callable[..., int]) -> None:
@@ -71,7 +86,7 @@ def test_a_run_is_moved_before_or_behind_its_priority(store: Store, add: Callabl
     assert order(store)[-1] == 5
 
 
-def test_a_move_stays_within_the_priority(store: Store, add: Callable[..., int]) -> None:
+def test_a_run_is_moved_within_its_priority_and_what_changes_nothing_is_no_news(store: Store, add: Callable[..., int], reader: Reader) -> None:
     high, low, other = add(terms=Terms(priority="high")), add(terms=Terms(priority="low")), add(terms=Terms(priority="low"))
     store.move(other, "front", by="ada")
     assert order(store) == [high, other, low]
@@ -80,9 +95,6 @@ def test_a_move_stays_within_the_priority(store: Store, add: Callable[..., int])
     store.set_priority(low, "high", by="ada")
     store.move(low, "front", by="ada")
     assert order(store) == [low, high, other]
-
-
-def test_a_change_is_news_of_the_run_and_a_change_of_nothing_is_none(store: Store, reader: Reader, add: Callable[..., int]) -> None:
     run_id = add()
     before = reader.token(run_id)
     store.release(run_id, by="ada")
@@ -93,7 +105,7 @@ def test_a_change_is_news_of_the_run_and_a_change_of_nothing_is_none(store: Stor
     assert [(event.kind, event.who, event.detail) for event in reader.events(run_id)][1:] == [("priority", "ada", "high")]
 
 
-def test_only_a_run_that_waits_can_be_rearranged(store: Store, running: Callable[..., int]) -> None:
+def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(store: Store, running: Callable[..., int], reader: Reader) -> None:
     run_id = running()
     for command in (store.hold, store.release):
         with pytest.raises(WrongStatus, match=rf"Run {run_id} does not wait in the queue: it is running\."):
@@ -102,17 +114,14 @@ def test_only_a_run_that_waits_can_be_rearranged(store: Store, running: Callable
         store.move(99, "front", by="ada")
     with pytest.raises(ConfigError, match="must be one of low, normal, high, got 'urgent'"):
         store.set_priority(run_id, "urgent", by="ada")  # type: ignore[arg-type]
+    run_id = running()
+    states = ("starting", "ready", "running", "done", "failed", "ended")
+    store.add_ranks(run_id, [RankRow(rank, f"trainer{rank + 1}", rank, "cpu", state, None, None, None) for rank, state in enumerate(states)])
+    store.end(run_id, "lost", "The worker is gone.")
+    assert [row.state for row in reader.ranks(run_id)] == ["ended", "ended", "ended", "done", "failed", "ended"]
 
 
-def test_people_at_their_limit_are_passed_over(store: Store, add: Callable[..., int]) -> None:
-    third = [add(owner=owner) for owner in ("ada", "ada", "grace")][-1]
-    head = store.next_queued(Bounded(("ada",)))
-    assert head is not None
-    assert head.id == third
-    assert [run.id for run in store.queue(ready=Bounded(("ada",)))] == [third]
-
-
-def test_a_claim_keeps_cores_and_a_run_put_back_has_none(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(store: Store, reader: Reader, add: Callable[..., int]) -> None:
     run_id = add(terms=Terms(oversubscribe=True))
     store.claim(run_id, WORKER, [1], [2, 3])
     run = reader.run(run_id)
@@ -120,6 +129,11 @@ def test_a_claim_keeps_cores_and_a_run_put_back_has_none(store: Store, reader: R
     assert "GPUs 1, cores 2, 3" in reader.events(run_id)[-1].detail
     store.requeue(run_id, "The worker is gone.")
     assert reader.run(run_id).cores == ()
+    third = [add(owner=owner) for owner in ("ada", "ada", "grace")][-1]
+    head = store.next_queued(Bounded(("ada",)))
+    assert head is not None
+    assert head.id == third
+    assert [run.id for run in store.queue(ready=Bounded(("ada",)))] == [third]
 
 
 @pytest.mark.parametrize("priority", ["low", "normal", "high"])
@@ -131,13 +145,134 @@ def test_a_run_put_back_is_first_again(store: Store, add: Callable[..., int], pr
     assert order(store)[0] == first
 
 
-def test_the_head_of_a_long_queue_is_found_by_its_index(store: Store) -> None:
-    asked: list[str] = []
-    store.connection.set_trace_callback(asked.append)
-    store.next_queued(Bounded(("ada",)))
-    store.queue(limit=1)
-    store.connection.set_trace_callback(None)
-    for sql in (text for text in asked if text.startswith("SELECT")):
-        plan = [row["detail"] for row in store.rows(f"EXPLAIN QUERY PLAN {sql}")]
-        assert any("runs_queue" in line for line in plan)
-        assert not any("TEMP B-TREE FOR ORDER BY" in line and "tag" not in line for line in plan), plan
+RACER = """
+mine, me = [], ProcessIdentity("boot", int(sys.argv[2]), 1)
+with Store.open(home) as store:
+    wait()
+    while (head := store.next_queued()) is not None:
+        if store.claim(head.id, me, [0]):
+            mine.append(head.id)
+print(*mine)
+"""
+
+
+def test_the_head_of_the_queue_is_the_oldest(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    first, second, third = add(), add(), add()
+    assert store.claim(second, WORKER, ())
+    head = store.next_queued()
+    assert head is not None
+    assert head.id == first
+    assert [reader.queue_position(run_id) for run_id in (first, third)] == [0, 1]
+
+
+def test_a_claim_gives_a_queued_run_to_one_worker_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    run_id = add()
+    assert store.claim(run_id, WORKER, [1, 0])
+    assert not store.claim(run_id, replace(WORKER, pid=1), [])
+    run = reader.run(run_id)
+    assert (run.status, run.worker, run.gpus, run.starts, run.begun_at) == ("starting", WORKER, (1, 0), 1, None)
+    assert [found.id for found in store.alive()] == [run_id]
+    assert store.next_queued() is None
+
+
+def test_a_run_that_its_worker_never_began_goes_back_to_the_head(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    first, _ = add(), add()
+    store.claim(first, WORKER, [0])
+    assert store.requeue(first, "The worker is gone.")
+    run = reader.run(first)
+    assert (run.status, run.worker, run.gpus, run.claimed_at, run.starts) == ("queued", None, (), None, 1)
+    head = store.next_queued()
+    assert head is not None
+    assert head.id == first
+    assert not store.requeue(first, "again")
+
+
+@pytest.mark.processes
+def test_eight_processes_claim_each_of_200_runs_exactly_once(home: Home, add: Callable[..., int], reader: Reader, program: Callable[..., Any]) -> None:
+    runs = [add() for _ in range(200)]
+    racers = {pid: program(RACER, home.path, pid) for pid in range(1, 9)}
+    assert [racer.line() for racer in racers.values()] == ["ready"] * 8
+    for racer in racers.values():
+        racer.go()
+    claimed = {pid: list(map(int, racer.rest().split())) for pid, racer in racers.items()}
+    assert sorted(run_id for mine in claimed.values() for run_id in mine) == runs
+    assert all(reader.run(run_id).worker == ProcessIdentity("boot", pid, 1) for pid, mine in claimed.items() for run_id in mine)
+    assert Counter(event.kind for run_id in runs for event in reader.events(run_id)) == {"queued": 200, "starting": 200}
+
+
+@pytest.mark.parametrize("status", ENDED)
+def test_an_end_is_the_last_word(store: Store, reader: Reader, running: Callable[..., int], status: Status) -> None:
+    run_id = running()
+    assert store.end(run_id, status, "A cause.", error="Traceback", execution_time_s=2.5, who="worker")
+    ended, events = reader.run(run_id), reader.events(run_id)
+    assert (ended.status, ended.cause, ended.error, ended.execution_time_s) == (status, "A cause.", "Traceback", 2.5)
+    assert (events[-1].kind, events[-1].who, events[-1].detail) == (status, "worker", "A cause.")
+    for other in ENDED:
+        assert not store.end(run_id, other, "Another cause.")
+    store.mark_running(run_id, 1.0)
+    assert not store.claim(run_id, WORKER, ())
+    assert not store.requeue(run_id, "no")
+    assert (reader.run(run_id), reader.events(run_id)) == (ended, events)
+    with pytest.raises(sqlite3.IntegrityError, match="never changes its status"), store.change() as connection:
+        connection.execute("UPDATE runs SET status = 'running' WHERE id = ?", [run_id])
+
+
+def test_a_run_ends_only_as_an_end_and_a_queued_one_is_refused(store: Store, running: Callable[..., int], reader: Reader, add: Callable[..., int]) -> None:
+    with pytest.raises(ValueError, match="got 'running'"):
+        store.end(running(), "running", "")
+    run_id = add()
+    assert not store.end(run_id, "lost", "x")
+    assert store.refuse(run_id, "It asks for 9 GPUs, the machine has none.")
+    assert reader.run(run_id).status == "failed"
+    assert not store.refuse(run_id, "again")
+    run_id = add()
+    store.claim(run_id, WORKER, ())
+    store.begin(run_id, WORKER, {})
+    assert not store.requeue(run_id, "no")
+
+
+def test_only_the_worker_it_was_claimed_for_begins_a_run_and_only_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    run_id = add()
+    with pytest.raises(WrongStatus, match="is queued and not waiting for this worker"):
+        store.begin(run_id, WORKER, {})
+    store.claim(run_id, WORKER, ())
+    with pytest.raises(WrongStatus, match=r"\(pid 4242\)"):
+        store.begin(run_id, replace(WORKER, started_ticks=78), {})
+    begun = store.begin(run_id, WORKER, {"host": "lab"})
+    assert (begun.status, begun.environment, begun.begun_at is not None) == ("starting", {"host": "lab"}, True)
+    assert begun == reader.run(run_id)
+    with pytest.raises(WrongStatus):
+        store.begin(run_id, WORKER, {})
+
+
+def test_a_run_is_running_once_its_ranks_are_ready_unless_it_is_stopping(
+    store: Store, reader: Reader, running: Callable[..., int], add: Callable[..., int]
+) -> None:
+    run = reader.run(running())
+    assert (run.status, run.startup_time_s, run.started_at is not None) == ("running", 1.5, True)
+    store.mark_running(run.id, 99.0)
+    assert reader.run(run.id) == run
+    run_id = add()
+    store.claim(run_id, WORKER, ())
+    store.request_cancel(run_id, by="ada")
+    store.begin(run_id, WORKER, {})
+    store.mark_running(run_id, 2.0)
+    assert (reader.run(run_id).status, reader.run(run_id).startup_time_s) == ("stopping", 2.0)
+
+
+def test_a_runner_registers_beats_is_asked_to_stop_and_leaves(store: Store, reader: Reader) -> None:
+    assert reader.runner() is None
+    store.register_runner(WORKER, cores=8, gpus=2)
+    first = reader.runner()
+    assert first is not None
+    assert (first.process, first.cores, first.gpus, first.stopping, first.warm) == (WORKER, 8, 2, False, False)
+    wait_until(lambda: store.beat_runner(warm=True) or (found := reader.runner()) is None or found.heartbeat_at != first.heartbeat_at, "the runner beats")
+    store.ask_runner_to_stop()
+    assert store.beat_runner(warm=False)
+    asked = reader.runner()
+    assert asked is not None
+    assert asked.stopping
+    store.register_runner(replace(WORKER, pid=1), cores=8, gpus=2)
+    assert not store.beat_runner(warm=False)  # a new runner was never asked
+    store.remove_runner()
+    assert reader.runner() is None

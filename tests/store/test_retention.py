@@ -63,11 +63,21 @@ def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(home: Hom
     assert (home.run_folder(run_id) / "checkpoint.pt").is_file()
 
 
-def test_thinning_says_the_same_twice(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
+def test_thinning_says_the_same_twice_and_a_file_gives_its_room_back(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
     first, second = long_run(), long_run()
     collect(home, OLD, by="ada")
     one, other = (reader.series(run_id, ["train/loss"])[0] for run_id in (first, second))
     assert one.steps == other.steps
+    for _ in range(5):
+        long_run()
+    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = home.database.stat().st_size
+    done = collect(home, OLDER, by="ada")
+    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert done.store_bytes > 500_000
+    assert before - home.database.stat().st_size >= done.store_bytes
+    with closing(store.connection.execute("PRAGMA integrity_check")) as found:
+        assert found.fetchone()[0] == "ok"
 
 
 def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
@@ -104,29 +114,13 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
     assert [run.run_id for run in collect(home, OLDER, by="ada").deleted] == [ended, parent]
 
 
-def test_a_sweep_goes_with_its_last_run(home: Home, store: Store, reader: Reader) -> None:
+def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refused(home: Home, store: Store, reader: Reader) -> None:
     sweep = store.add_sweep("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "")], owner="ada")
     (run_id,) = (row.id for row in reader.sweep_runs(sweep))
     store.request_cancel(run_id, by="ada")
     age(store, run_id, 90)
     collect(home, OLDER, by="ada")
     assert reader.count_sweeps() == 0
-
-
-def test_a_new_stores_file_gives_its_room_back(home: Home, store: Store, long_run: Callable[..., int]) -> None:
-    for _ in range(5):
-        long_run()
-    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    before = home.database.stat().st_size
-    done = collect(home, OLDER, by="ada")
-    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert done.store_bytes > 500_000
-    assert before - home.database.stat().st_size >= done.store_bytes
-    with closing(store.connection.execute("PRAGMA integrity_check")) as found:
-        assert found.fetchone()[0] == "ok"
-
-
-def test_a_policy_that_names_no_age_is_refused(home: Home) -> None:
     with pytest.raises(ConfigError, match="give --thin-after-days, --delete-after-days, or both"):
         preview(home, Policy(None, None, 100))
     with pytest.raises(ConfigError, match="points must be at least 5, got 4"):

@@ -51,6 +51,12 @@ def test_what_people_hold_is_counted_by_person(store: Store, reader: Reader, add
     assert reader.held("ada") == held["ada"] and reader.held("nobody").queued == 0
 
 
+def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
+    set_limits(home, Limits(max_queued_per_person=2))
+    with pytest.raises(LimitReached, match=r"ada holds 0 of 2 queued runs, so 3 more can't"):
+        GIVEN["launch sweep"](store)
+
+
 GIVEN: dict[str, Callable[[Store], object]] = {
     "launch": lambda store: store.add_run("hogwild", {}, owner="ada", demand=SIZE),
     "launch sweep": lambda store: store.add_sweep("hogwild", {"seed": [0, 1, 2]}, NEW, owner="ada"),
@@ -74,25 +80,16 @@ def full(store: Store, home: Home) -> Store:
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_no_command_queues_more_than_a_person_may_have(full: Store, reader: Reader, name: str) -> None:
+def test_no_command_queues_more_than_a_person_may_have_until_an_admin_gives_more(full: Store, reader: Reader, name: str, home: Home) -> None:
     with pytest.raises(LimitReached, match=r"ada holds 2 of 2 queued runs, so (another one|3 more) can't be queued\. Wait until"):
         GIVEN[name](full)
     assert reader.count() == 3
     assert (newest(reader).command, newest(reader).who) == (name, "ada") and "2 of 2 queued runs" in newest(reader).refused
-
-
-@pytest.mark.parametrize("name", GIVEN)
-def test_the_same_commands_pass_for_whom_an_admin_gave_more(full: Store, home: Home, name: str) -> None:
     set_limits(home, Limits(max_queued_per_person=2, people={"ada": {"max_queued_per_person": None}}))
     assert GIVEN[name](full)
 
 
-def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
-    set_limits(home, Limits(max_queued_per_person=2))
-    with pytest.raises(LimitReached, match=r"ada holds 0 of 2 queued runs, so 3 more can't"):
-        GIVEN["launch sweep"](store)
-
-
+@pytest.mark.processes
 def test_two_who_launch_at_once_do_not_pass_the_limit_together(home: Home, store: Store, reader: Reader, program: Callable[..., Any]) -> None:
     set_limits(home, Limits(max_queued_per_person=7))
     started = [program(LAUNCH, home.path) for _ in range(3)]
@@ -141,11 +138,8 @@ def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: 
     assert second
 
 
-def test_parts_of_parallab_are_not_held_up_by_limits(full: Store) -> None:
+def test_a_person_past_a_limit_launches_no_more_but_parts_of_parallab_do(full: Store, store: Store, home: Home) -> None:
     assert full.add_run("hogwild", {}, owner=Program("runner"), demand=SIZE)
-
-
-def test_a_limits_file_that_cannot_be_read_stops_launches_with_the_cure(store: Store, home: Home) -> None:
     home.limits.write_text("{")
     with pytest.raises(ConfigError, match="limits set --running 4"):
         store.add_run("hogwild", {}, owner="ada", demand=SIZE)

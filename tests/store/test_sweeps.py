@@ -1,5 +1,6 @@
 """Sweeps: queued whole or not at all, read without a look at a metric point, and ended by one command."""
 
+import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,6 +11,8 @@ from engine.errors import ConfigError, NoSuchSweep, WrongStatus
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, NewRun, RankBatch, RankRow, Reader, Store
+from engine.store.clock import now
+from engine.store.records import Status
 from tests.store.conftest import WORKER
 
 GRID = {"splits": [1, 2], "lock": [True, False], "rate": [0.1, None], "seed": [3, 4]}
@@ -60,13 +63,17 @@ def test_sweeps_come_newest_first_a_page_at_a_time(store: Store, reader: Reader)
     assert reader.count_sweeps() == 3
 
 
-def test_a_sweep_is_queued_whole_or_not_at_all(home: Home, store: Store, reader: Reader) -> None:
+def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said(home: Home, store: Store, reader: Reader) -> None:
     broken = [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "good"), NewRun({"splits": {2}}, Demand(1, 0, 1, 1), "no JSON can hold a set")]
     with pytest.raises(TypeError):
         store.add_sweep("pipeline", GRID, broken, owner="ada")
     with pytest.raises(ConfigError, match="at least one run"):
         store.add_sweep("pipeline", GRID, [], owner="ada")
     assert (reader.count(), reader.count_sweeps(), reader.token()) == (0, 0, 0)
+    for question in (lambda: reader.sweep(7), lambda: store.request_cancel_sweep(7, by="ada")):
+        with pytest.raises(NoSuchSweep, match="No sweep has the id 7 "):
+            question()
+    assert reader.sweep_runs(7) == []
 
 
 def test_its_token_changes_with_its_own_runs_alone(store: Store, reader: Reader, add: Callable[..., int]) -> None:
@@ -95,13 +102,6 @@ def test_a_cancel_ends_queued_runs_at_once_stops_live_ones_and_leaves_the_ended(
     store.end(2, "cancelled", "Cancelled by grace.")
     with pytest.raises(WrongStatus, match=f"Sweep {sweep_id} can't be cancelled: all its 4 runs have ended already"):
         store.request_cancel_sweep(sweep_id, by="ada")
-
-
-def test_a_sweep_that_is_not_there_is_said(store: Store, reader: Reader) -> None:
-    for question in (lambda: reader.sweep(7), lambda: store.request_cancel_sweep(7, by="ada")):
-        with pytest.raises(NoSuchSweep, match="No sweep has the id 7 "):
-            question()
-    assert reader.sweep_runs(7) == []
 
 
 def test_numbers_by_rank_are_those_of_finished_runs(store: Store, reader: Reader) -> None:
@@ -144,3 +144,174 @@ def test_a_sweeps_questions_use_indexes_and_no_metric_point(home: Home, store: S
     with closing(sqlite3.connect(home.database)) as connection:
         connection.execute("DROP TABLE points")
     assert len(reader.sweep_runs(sweep_id)) == 3
+
+
+SPLITS = {"splits": [1, 2, 3], "seed": [0]}
+
+
+def new(number: int) -> NewRun:
+    return NewRun({"splits": number, "seed": 0}, Demand(1, 0, 1, 1), f"splits {number}")
+
+
+def sweep_of_splits(store: Store, count: int = 3, stop_after: int | None = None) -> int:
+    return store.add_sweep("pipeline", SPLITS, [new(number) for number in range(1, count + 1)], owner="ada", preset="quick", stop_after=stop_after)
+
+
+def end(store: Store, run_id: int, status: Status) -> None:
+    assert store.claim(run_id, WORKER, ())
+    store.begin(run_id, WORKER, {})
+    store.end(run_id, status, f"It {status}.")
+
+
+def head(store: Store) -> int | None:
+    found = store.next_queued()
+    return found.id if found else None
+
+
+def test_a_paused_sweep_is_passed_over_until_it_is_let_go_on(store: Store, reader: Reader) -> None:
+    first, second = sweep_of_splits(store), sweep_of_splits(store, 1)
+    store.claim(1, WORKER, ())
+    before = reader.sweep_token(first)
+    assert store.hold_sweep(first, by="grace") == [2, 3]
+    assert (head(store), reader.sweep(first).paused, reader.sweep(second).paused) == (4, True, False)
+    assert (reader.run(2).is_held, reader.run(4).is_held, reader.run(1).status) == (True, False, "starting")
+    assert reader.sweep_token(first) > before
+    assert store.hold_sweep(first, by="linus") == [2, 3], "asking twice changes nothing"
+    assert [(event.kind, event.who, event.detail) for event in reader.events(2)[1:]] == [("held", "grace", "with sweep 1")]
+    assert store.release_sweep(first, by="ada") == [2, 3]
+    assert (head(store), reader.sweep(first).paused, reader.events(3)[-1].kind) == (2, False, "released")
+
+
+def test_a_retry_queues_a_run_with_the_same_config_for_each_cell_that_ended_badly(store: Store, reader: Reader) -> None:
+    sweep_id = sweep_of_splits(store)
+    for run_id, status in ((1, "failed"), (2, "finished"), (3, "lost")):
+        end(store, run_id, status)  # type: ignore[arg-type]
+    assert store.retry_sweep(sweep_id, by="grace") == {1: 4, 3: 5}
+    again = reader.run(4)
+    assert (again.config, again.demand, again.name, again.owner, again.sweep_id) == (reader.run(1).config, reader.run(1).demand, "splits 1", "grace", 1)
+    assert (reader.events(1)[-1].kind, reader.events(1)[-1].detail, reader.run(1).status) == ("retried", "as run 4", "failed")
+    with pytest.raises(WrongStatus, match="has no cell to try again"):
+        store.retry_sweep(sweep_id, by="grace")
+    end(store, 4, "finished")
+    end(store, 5, "failed")
+    assert store.retry_sweep(sweep_id, by="grace") == {5: 6}
+    store.request_cancel(6, by="ada")
+    assert store.retry_sweep(sweep_id, by="grace", statuses=("failed", "cancelled")) == {6: 7}
+
+
+def test_an_extension_adds_cells_to_the_same_sweep_whole_or_not_at_all(store: Store, reader: Reader) -> None:
+    sweep_id = sweep_of_splits(store)
+    larger = {"splits": [1, 2, 3, 4], "seed": [0]}
+    assert store.extend_sweep(sweep_id, SPLITS, larger, [new(4)], by="grace") == [4]
+    assert (reader.sweep(sweep_id).grid["splits"], reader.sweep(sweep_id).total) == ((1, 2, 3, 4), 4)
+    assert (reader.run(4).preset, reader.run(4).owner) == ("quick", "grace")
+    with pytest.raises(WrongStatus, match="extended by someone else meanwhile"):
+        store.extend_sweep(sweep_id, SPLITS, larger, [new(4)], by="linus")
+    with pytest.raises(ConfigError, match="part of the sweep already"):
+        store.extend_sweep(sweep_id, larger, larger, [], by="linus")
+    assert reader.count() == 4
+
+
+def test_a_sweep_stops_itself_after_so_many_failures_and_says_why(store: Store, reader: Reader) -> None:
+    sweep_id, other = sweep_of_splits(store, 5, stop_after=2), sweep_of_splits(store, 1)
+    end(store, 1, "failed")
+    end(store, 2, "finished")
+    assert reader.sweep(sweep_id).statuses == {"queued": 3, "finished": 1, "failed": 1}
+    end(store, 3, "lost")
+    assert reader.sweep(sweep_id).statuses == {"finished": 1, "failed": 1, "cancelled": 2, "lost": 1}
+    cause = "Cancelled: 2 runs of sweep 1 ended badly, and it stops after 2. Retry it once the cause is mended."
+    assert (reader.run(4).cause, reader.events(5)[-1].kind, reader.events(5)[-1].detail) == (cause, "cancelled", cause)
+    assert reader.sweep(other).statuses == {"queued": 1}
+
+
+def test_a_cell_that_was_tried_again_well_is_no_failure_any_more(store: Store, reader: Reader) -> None:
+    sweep_id = sweep_of_splits(store, 4, stop_after=2)
+    end(store, 1, "failed")
+    store.retry_sweep(sweep_id, by="ada")
+    end(store, 5, "finished")
+    end(store, 2, "failed")
+    assert "cancelled" not in reader.sweep(sweep_id).statuses
+
+
+def test_how_a_sweep_is_to_run_comes_back(store: Store, reader: Reader) -> None:
+    draw = {"count": 1, "seed": 7, "over": {"splits": "1..9"}}
+    plain, special = sweep_of_splits(store), store.add_sweep("pipeline", SPLITS, [new(1)], owner="ada", exclusive=True, stop_after=3, draw=draw)
+    found = reader.sweep(special)
+    assert (found.exclusive, found.stop_after, found.draw, found.held) == (True, 3, draw, False)
+    assert (reader.run(4).exclusive, reader.run(1).exclusive) == (True, False)
+    found = reader.sweep(plain)
+    assert (found.exclusive, found.stop_after, found.draw) == (False, None, None)
+
+
+def test_what_can_not_be_paused_or_let_go_on_is_said(store: Store) -> None:
+    sweep_id = sweep_of_splits(store, 1)
+    with pytest.raises(WrongStatus, match="Sweep 1 is not paused"):
+        store.release_sweep(sweep_id, by="ada")
+    end(store, 1, "finished")
+    with pytest.raises(WrongStatus, match="Sweep 1 can't be paused: none of its runs is queued"):
+        store.hold_sweep(sweep_id, by="ada")
+    for change in (store.hold_sweep, store.release_sweep, store.retry_sweep):
+        with pytest.raises(NoSuchSweep):
+            change(9, by="ada")
+
+
+ABOUT = {"host": "lab", "cpu": "Xeon", "cores": 8, "gpus": ["H1", "H1"], "git_commit": "abc"}
+
+
+def begun(store: Store, run_id: int, roles: tuple[str, ...] = ("ps", "trainer1")) -> None:
+    store.claim(run_id, WORKER, ())
+    store.begin(run_id, WORKER, ABOUT)
+    store.add_ranks(run_id, [RankRow(rank, role, None, "cpu", "running", 1, now(), None) for rank, role in enumerate(roles)])
+    store.mark_running(run_id, 0.5)
+
+
+def test_a_sweep_keeps_its_figure_and_what_is_asked_of_many_runs_comes_by_role(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    runs = [NewRun({"trainers": 4, "seed": 0}, Demand(1, 0, 4, 1), "one")]
+    ids = [store.add_sweep("hogwild", {"trainers": [4], "seed": [0]}, runs, owner="ada", figure=figure) for figure in ("hogwild/full", "", "hogwild/reduced")]
+    assert [found.id for found in reader.figure_sweeps(["hogwild/full", "hogwild/reduced"])] == [ids[2], ids[0]]
+    assert [found.figure for found in reader.figure_sweeps(["hogwild/full"])] == ["hogwild/full"]
+    assert reader.figure_sweeps([""]) == [], "a sweep of no figure belongs to none"
+    assert reader.sweep(ids[1]).figure == ""
+    run = add()
+    begun(store, run)
+    store.write(run, [RankBatch(1, phases={"compute": 2.0, "wait": 1.0}), RankBatch(0, phases={"update": 0.5})])
+    assert reader.phases_of([run, 99]) == {run: {"ps": {"update": 0.5}, "trainer1": {"compute": 2.0, "wait": 1.0}}}
+    run = add()
+    begun(store, run)
+    points = [Point("test/accuracy", 10, 90.0, 1.0, 1.0), Point("test/accuracy", 20, math.nan, 2.0, 2.0), Point("test/accuracy", 30, 95.0, 3.0, 3.0)]
+    store.write(run, [RankBatch(1, [*points, Point("train/loss", 1, 2.0, 0.1, 0.1)])])
+    assert [(found.step, found.passes, found.value) for found in reader.tested([run], ["test/accuracy"])] == [(10, 1.0, 90.0), (30, 3.0, 95.0)]
+    first, second, without = add(), add(), add()
+    begun(store, first, ("ps", "trainer1", "trainer2"))
+    begun(store, without)
+    store.claim(second, WORKER, ())
+    store.write(first, [RankBatch(2, histograms={("staleness", 1): 3, ("other", 5): 1}), RankBatch(1, histograms={("staleness", 0): 2, ("staleness", 4): 1})])
+    store.write(second, [RankBatch(1, histograms={("staleness", 7): 1})])
+    assert reader.histograms_of([first, second, without, 99], "staleness") == {
+        first: {"trainer1": {0: 2, 4: 1}, "trainer2": {1: 3}},
+        second: {"rank 1": {7: 1}},
+    }
+
+
+def test_surroundings_tell_machine_ranks_and_work(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+    first, second = add(), add()
+    begun(store, first)
+    store.write(first, [], progress=(300, 400, "samples"))
+    found = reader.surroundings([first, second, 99])
+    assert set(found) == {first, second}
+    about = found[first]
+    assert (about.host, about.cpu, about.cores, about.gpus, about.commit) == ("lab", "Xeon", 8, ("H1", "H1"), "abc")
+    assert (about.devices, about.work, about.unit) == ((("ps", "cpu"), ("trainer1", "cpu")), 300, "samples")
+    assert (found[second].cores, found[second].devices, found[second].work) == (0, (), 0)
+
+
+@pytest.mark.parametrize(("better", "target", "wanted"), [("max", 90.0, (20, 2.0)), ("max", 99.0, None), ("min", 80.0, (10, 1.0)), ("min", 1.0, None)])
+def test_a_target_is_reached_where_the_first_rank_has_it(
+    home: Home, store: Store, reader: Reader, add: Callable[..., int], better: str, target: float, wanted: tuple[int, float] | None
+) -> None:
+    run = add()
+    begun(store, run)
+    values = (80.0, 92.0, 91.0)
+    for rank, late in ((0, 1.5), (1, 1.0)):
+        store.write(run, [RankBatch(rank, [Point("test/accuracy", 10 * (place + 1), value, (place + 1) * late) for place, value in enumerate(values)])])
+    assert reader.reached([run, 99], "test/accuracy", target, better).get(run) == wanted

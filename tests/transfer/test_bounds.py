@@ -52,47 +52,40 @@ def refused(store: Store, path: Path) -> tuple[str, float]:
         assert counts(store) == before
 
 
-def test_parameters_are_bounded_in_number(ours: Store, tmp_path: Path) -> None:
+def test_parameters_and_tags_are_bounded_in_number_and_together(ours: Store, tmp_path: Path) -> None:
     sentence, _ = refused(ours, zipped(tmp_path, {f"params/p{number}": b"1" for number in range(MOST_SETTINGS)}))
     assert "'42/0a1b2c' has 1,001 parameters; at most 1,000 can be imported with a run" in sentence
-
-
-def test_parameters_are_bounded_together_and_none_is_read_before_that_is_known(ours: Store, tmp_path: Path) -> None:
+    sentence, _ = refused(ours, zipped(tmp_path, {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}))
+    assert "tags; at most 1,000" in sentence
     padding = {f"artifacts/{number}": noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
     sentence, held = refused(ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding))
     assert "parameters of '42/0a1b2c' have 20,000,706 bytes" in sentence and "at most 1,048,576" in sentence
     assert held < 5
 
 
-def test_tags_are_bounded_like_parameters(ours: Store, tmp_path: Path) -> None:
-    sentence, _ = refused(ours, zipped(tmp_path, {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}))
-    assert "tags; at most 1,000" in sentence
-
-
-def test_a_line_without_an_end_is_read_no_further_than_a_line_may_be_long(ours: Store, tmp_path: Path) -> None:
+def test_dense_members_endless_lines_and_long_names_are_refused_unread(ours: Store, tmp_path: Path) -> None:
     digits = noise(6 * MB).translate(bytes(48 + value % 10 for value in range(256)))
     sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": digits}))
     assert "'42/0a1b2c/metrics/long', line 1, is longer than 1,000 bytes" in sentence
     assert held < 3
-
-
-def test_what_unpacks_to_a_hundred_times_its_size_is_refused_whatever_lies_beside_it(ours: Store, tmp_path: Path) -> None:
     sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": noise(2 * MB)}))
     assert "Its member '42/0a1b2c/metrics/long' unpacks to" in sentence and "not read" in sentence
     assert held < 3
+    sentence, _ = refused(ours, zipped(tmp_path, {"/".join("a" * 600): b""}))
+    assert "has a name of 1,209 characters; at most 1,000" in sentence
 
 
-def test_a_log_that_says_one_thing_again_and_again_is_no_bomb(tmp_path: Path) -> None:
+def test_a_repeated_log_is_no_bomb_and_training_is_far_from_any_bound(tmp_path: Path, ours: Store) -> None:
     path = tmp_path / "runs.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("logs/0.txt", b"UserWarning: again\n" * MB)
     with members(path) as found:
         assert found.names == ("logs/0.txt",)
-
-
-def test_a_member_with_a_name_of_thousands_of_characters_is_refused(ours: Store, tmp_path: Path) -> None:
-    sentence, _ = refused(ours, zipped(tmp_path, {"/".join("a" * 600): b""}))
-    assert "has a name of 1,209 characters; at most 1,000" in sentence
+    params = {f"params/group/p{number}": b"0.001" for number in range(300)}
+    curve = "".join(f"{1_700_000_000_000 + step} {1 / (step + 1):.6f} {step}\n" for step in range(20_000)).encode()
+    (run_id,) = import_path(ours, zipped(tmp_path, params | {"metrics/curve": curve}), by="Lin").ids
+    assert len(ours.run(run_id).config) == 301
+    assert archives.DENSEST >= 100
 
 
 def test_hyperparameters_of_tensorboard_are_bounded_too(ours: Store, tmp_path: Path) -> None:
@@ -163,11 +156,3 @@ def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_
     with pytest.raises(LimitReached, match=r"Lin's runs take 0 of 0\.001 GB of disk, and this would take about 0\.00\d+ GB more"):
         import_path(ours, path, by="Lin")
     assert counts(ours) == before
-
-
-def test_a_run_as_training_records_it_is_far_from_any_bound(ours: Store, tmp_path: Path) -> None:
-    params = {f"params/group/p{number}": b"0.001" for number in range(300)}
-    curve = "".join(f"{1_700_000_000_000 + step} {1 / (step + 1):.6f} {step}\n" for step in range(20_000)).encode()
-    (run_id,) = import_path(ours, zipped(tmp_path, params | {"metrics/curve": curve}), by="Lin").ids
-    assert len(ours.run(run_id).config) == 301
-    assert archives.DENSEST >= 100

@@ -55,14 +55,11 @@ def told(home: Home, run_id: int) -> dict[str, Any]:
         return {**found, "series": repr(reader.series(run_id, sorted(names))), "drawn": repr(reader.series(run_id, sorted(names), max_points=10))}
 
 
-def test_a_run_comes_whole_to_another_store(theirs: Home, bundle: Path, ours: Store) -> None:
+def test_a_run_and_a_long_config_come_whole_to_another_store(theirs: Home, bundle: Path, ours: Store, tmp_path: Path) -> None:
     arrived = import_path(ours, bundle, by="Lin")
     assert len(arrived.ids) == 5 and not arrived.known
     for old, new in zip([1, 2, 3, 4, 9], arrived.ids, strict=True):
         assert told(ours.home, new) == told(theirs, old)
-
-
-def test_a_config_longer_than_a_row_travels_whole(tmp_path: Path, theirs: Home, ours: Store) -> None:
     config = {f"p{number}": "x" * 400 for number in range(200)} | {"seed": 3}
     with Store.open(theirs) as store, Reader.open(theirs) as reader:
         run_id = store.add_run("hogwild", config, owner="Ada", demand=Demand(1, 0, 1, 1))
@@ -107,11 +104,6 @@ def test_importing_twice_is_refused_with_the_runs_that_are_here(bundle: Path, ou
     assert counts(ours) == before
 
 
-def test_a_bundle_that_comes_home_is_known(theirs: Home, bundle: Path) -> None:
-    with Store.open(theirs) as store, pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"):
-        import_path(store, bundle, by="Ada")
-
-
 def test_only_what_is_new_comes_of_a_larger_bundle(theirs: Home, tmp_path: Path, ours: Store) -> None:
     with Reader.open(theirs) as reader:
         write_bundle(reader, [1], tmp_path / "one.zip", by="Ada")
@@ -135,10 +127,16 @@ def test_a_run_keeps_its_first_origin_over_two_stores(bundle: Path, ours: Store,
             import_path(third, bundle, by="Ken")
 
 
-def test_a_bundle_holds_only_runs_that_ended(theirs: Home, tmp_path: Path) -> None:
+def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, tmp_path: Path, bundle: Path) -> None:
     with Reader.open(theirs) as reader, pytest.raises(WrongStatus, match="Run 6 is running"):
         write_bundle(reader, [1, 6], tmp_path / "x.zip", by="Ada")
     assert not list(tmp_path.glob("x.zip*"))
+    with Store.open(theirs) as store, pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"):
+        import_path(store, bundle, by="Ada")
+    file = io.BytesIO()
+    with Reader.open(theirs) as reader:
+        assert write_bundle(reader, [1], file, by="Ada") == 202
+    assert zipfile.ZipFile(file).testzip() is None
 
 
 # ---- what is broken or hostile --------------------------------------------------------------------------------------
@@ -256,12 +254,9 @@ def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(bundle: Path, ours:
     assert not list(ours.home.path.glob("runs/*"))
 
 
-def test_a_flipped_bit_is_found(bundle: Path, ours: Store) -> None:
+def test_flipped_bits_are_found_and_quotes_cut_short(bundle: Path, ours: Store) -> None:
     with pytest.raises(ImportRefused, match=r"is not what was written\. Copy or download it again"):
         import_path(ours, changed(bundle, row("points", "step", 2), resigned=False), by="Lin")
-
-
-def test_what_zipfile_quotes_of_a_broken_file_is_cut_short(bundle: Path, ours: Store) -> None:
     data = bytearray(bundle.read_bytes())
     with zipfile.ZipFile(bundle) as file:
         at = file.getinfo("sweeps.jsonl").header_offset + 27
@@ -317,26 +312,16 @@ def test_a_log_is_never_written_where_its_bundle_says(bundle: Path, ours: Store,
         import_path(ours, changed(bundle, change), by="Lin")
 
 
-def test_a_zip_bomb_is_refused_unread(tmp_path: Path, ours: Store) -> None:
+def test_a_zip_bomb_and_a_member_that_lies_about_its_size_are_refused(tmp_path: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("parallab.json", "w") as member:
         for _ in range(40):
             member.write(bytes(1 << 20))
     with pytest.raises(ImportRefused, match="made to fill a disk"):
         import_path(ours, path, by="Lin")
-
-
-def test_a_member_that_lies_about_its_size_is_read_no_further(tmp_path: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MOST_BYTES", 1000)
     path = tmp_path / "large.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("parallab.json", os.urandom(2000))
     with pytest.raises(ImportRefused, match="unpacks to"):
         import_path(ours, path, by="Lin")
-
-
-def test_a_bundle_can_be_written_into_memory(theirs: Home) -> None:
-    file = io.BytesIO()
-    with Reader.open(theirs) as reader:
-        assert write_bundle(reader, [1], file, by="Ada") == 202
-    assert zipfile.ZipFile(file).testzip() is None

@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -24,8 +23,11 @@ from engine.transfer.incoming import import_path
 from tests.test_architecture import imports, modules
 from tests.transfer.test_bounds import noise, zipped
 from tests.transfer.test_bundles import counts, told
+from tests.waiting import wait_until
 
 MB = 1 << 20
+
+pytestmark = pytest.mark.processes
 
 
 def refusal(home: Home, path: Path, **allowed: float) -> str:
@@ -41,7 +43,11 @@ def refusal(home: Home, path: Path, **allowed: float) -> str:
 
 
 def importers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children(recursive=True) if "engine.transfer.importer" in each.cmdline()]
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # one that has ended meanwhile has no command line
+            found += [each] if "engine.transfer.importer" in each.cmdline() else []
+    return found
 
 
 def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp_path: Path) -> None:
@@ -65,6 +71,18 @@ def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
     ours.add_person("vi", "viewer", by="ada")
     with pytest.raises(Forbidden, match="vi"):
         import_in_child(ours.home, bundle, by="vi")
+
+
+def test_a_process_that_ends_without_an_answer_is_a_sentence(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no interpreter starts
+    with pytest.raises(EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"):
+        import_in_child(ours.home, bundle, by="Lin")
+
+
+def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "WAIT_S", 0.2)
+    with FileLock(ours.home.import_lock):
+        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.home, bundle)
 
 
 def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
@@ -102,13 +120,10 @@ def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folde
     seen: list[list[Path]] = []
 
     def kill() -> None:
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline and not seen:
-            if found := list(ours.home.path.glob("runs/*")):
-                seen.append(found)
-                for process in importers():
-                    process.send_signal(signal.SIGKILL)
-            time.sleep(0.01)
+        wait_until(lambda: list(ours.home.path.glob("runs/*")), "the folder of the run is there")
+        seen.append(list(ours.home.path.glob("runs/*")))
+        for process in importers():
+            process.send_signal(signal.SIGKILL)
 
     killing = threading.Thread(target=kill)
     before = counts(ours)
@@ -118,18 +133,6 @@ def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folde
     killing.join()
     assert seen
     assert (counts(ours), list(ours.home.path.glob("runs/*"))) == (before, [])
-
-
-def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "WAIT_S", 0.2)
-    with FileLock(ours.home.import_lock):
-        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.home, bundle)
-
-
-def test_a_process_that_ends_without_an_answer_is_a_sentence(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no interpreter starts
-    with pytest.raises(EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"):
-        import_in_child(ours.home, bundle, by="Lin")
 
 
 COST = """

@@ -15,11 +15,6 @@ from tests.transfer import events
 from tests.transfer.test_bundles import counts, refusal
 
 
-def test_the_checksum_is_crc_32c() -> None:
-    crc = 0xE3069283  # of the nine digits, as every table of CRCs has it
-    assert masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
-
-
 def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> None:
     events.write(tmp_path / "board" / "first" / "events.out.tfevents.1.lab")
     events.write(tmp_path / "board" / "second" / "events.out.tfevents.2.lab", steps=3)
@@ -41,22 +36,24 @@ def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> N
         assert origin and (origin.kind, origin.file) == ("tensorboard", "board")
 
 
-def test_the_same_events_are_known_again_wherever_they_lie(ours: Store, tmp_path: Path) -> None:
+def test_event_files_are_known_again_read_up_to_a_cut_or_said_to_be_unknown(ours: Store, tmp_path: Path) -> None:
     path = events.write(tmp_path / "a" / "events.out.tfevents.1")
     (first,) = import_path(ours, path, by="Lin").ids
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
         file.write(path, "deep/events.out.tfevents.9")
     with pytest.raises(ImportRefused, match=f"here already, as {first}"):
         import_path(ours, tmp_path / "b.zip", by="Lin")
-
-
-def test_a_file_cut_off_at_its_end_is_read_up_to_there_and_says_so(ours: Store, tmp_path: Path) -> None:
     path = events.write(tmp_path / "events.out.tfevents.1")
     path.write_bytes(path.read_bytes()[:-3])
     arrived = import_path(ours, path, by="Lin")
     assert "ends within a record" in arrived.notes[0]
     with Reader.open(ours.home) as reader:
         assert [len(series.ids) for series in reader.series(arrived.ids[0], ["accuracy", "loss/train"])] == [4, 5]
+    (tmp_path / "holiday.jpg").write_bytes(b"\xff\xd8")
+    with pytest.raises(ImportRefused, match=r"It can be a bundle of this program .* TensorBoard .* MLflow"):
+        import_path(ours, tmp_path / "holiday.jpg", by="Lin")
+    crc = 0xE3069283  # of the nine digits, as every table of CRCs has it
+    assert masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
 
 
 @drawn(at=some.integers(0, 5_000), bit=some.integers(0, 7))
@@ -77,12 +74,6 @@ def test_an_event_that_is_none_is_a_sentence(ours: Store, tmp_path: Path, event:
     path.write_bytes(events.record(event))
     with pytest.raises(ImportRefused, match=sentence):
         import_path(ours, path, by="Lin")
-
-
-def test_a_file_of_nothing_known_says_what_can_be_imported(ours: Store, tmp_path: Path) -> None:
-    (tmp_path / "holiday.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(ImportRefused, match=r"It can be a bundle of this program .* TensorBoard .* MLflow"):
-        import_path(ours, tmp_path / "holiday.jpg", by="Lin")
 
 
 # ---- MLflow ---------------------------------------------------------------------------------------------------------
@@ -119,11 +110,6 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
         assert reader.entry(run_id).best["test/accuracy"] == 97.5
 
 
-def test_the_name_of_one_of_our_experiments_is_not_taken(ours: Store, tmp_path: Path) -> None:
-    (run_id,) = import_path(ours, mlruns(tmp_path, experiment="pipeline"), by="Lin").ids
-    assert ours.run(run_id).experiment == "imported"
-
-
 @pytest.mark.parametrize(("status", "ours_is"), [("4", "failed"), ("KILLED", "cancelled"), ("1", "lost"), ("99", "finished")])
 def test_its_status_is_one_of_ours(ours: Store, tmp_path: Path, status: str, ours_is: str) -> None:
     assert ours.run(import_path(ours, mlruns(tmp_path, status=status), by="Lin").ids[0]).status == ours_is
@@ -156,6 +142,11 @@ def test_links_in_a_folder_are_not_followed(ours: Store, tmp_path: Path) -> None
     (folder / "42" / "0a1b2c" / "params" / "secret").symlink_to(tmp_path / "secret")
     (run_id,) = import_path(ours, folder, by="Lin").ids
     assert dict(ours.run(run_id).config) == {"learning_rate": "0.1"}
+
+
+def test_the_name_of_one_of_our_experiments_is_not_taken(ours: Store, tmp_path: Path) -> None:
+    (run_id,) = import_path(ours, mlruns(tmp_path, experiment="pipeline"), by="Lin").ids
+    assert ours.run(run_id).experiment == "imported"
 
 
 @drawn(data=some.binary(max_size=200))

@@ -16,26 +16,14 @@ from tests.inputs import drawn
 TABLE = Table.of(["run", "name", "loss", "tags", "loss"], [[1, "=1+1", 0.5, ["a", "b"], math.nan], [2, None, None, [], -math.inf]])
 
 
-def test_columns_of_one_name_are_told_apart() -> None:
-    assert TABLE.columns == ("run", "name", "loss", "tags", "loss (2)")
-
-
-def test_csv_keeps_numbers_and_quotes_formulas() -> None:
+def test_tables_keep_kinds_and_names_in_each_format() -> None:
     rows = list(csv.reader(io.StringIO(as_csv(TABLE).decode())))
     assert rows == [["run", "name", "loss", "tags", "loss (2)"], ["1", "'=1+1", "0.5", "a, b", "nan"], ["2", "", "", "", "-inf"]]
-
-
-def test_a_negative_number_is_no_formula() -> None:
     assert as_csv(Table(("value",), [[-1.5]])).decode() == "value\n-1.5\n"
-
-
-def test_json_is_an_object_a_row() -> None:
     first, second = json.loads(as_json(TABLE))
     assert first == {"run": 1, "name": "=1+1", "loss": 0.5, "tags": ["a", "b"], "loss (2)": "NaN"}
     assert second["loss"] is None and second["loss (2)"] == "-Infinity"
-
-
-def test_parquet_keeps_kinds_and_what_is_not_there() -> None:
+    assert TABLE.columns == ("run", "name", "loss", "tags", "loss (2)")
     found = parquet.read_table(io.BytesIO(as_parquet(TABLE)))
     assert [str(kind) for kind in found.schema.types] == ["int64", "string", "double", "list<element: string>", "double"]
     assert found.column("loss").to_pylist() == [0.5, None]
