@@ -29,6 +29,12 @@ def visited(
     An `older` run has numbers that these exhibits do not measure any more.
     """
     run_id = queued(home, exhibit, owner)
+    visit(home, run_id, shown, wrong=wrong, caught=caught, ended=ended, older=older)
+    return run_id
+
+
+def visit(home: Home, run_id: int, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, older: bool = False) -> None:
+    """Have a queued run show exhibits, as `visited` says."""
     with Store.open(home) as store:
         store.claim(run_id, worker(), [])
         store.begin(run_id, worker(), {"python": "3.11"})
@@ -45,4 +51,3 @@ def visited(
                 store.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
         if ended:
             store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=2.0)
-    return run_id

@@ -1,79 +1,110 @@
-"""A real console on a free port, and Debian's Chromium to drive it; without one the tests are skipped, in CI they fail."""
+"""The system's Chromium, and real consoles for it; without a Chromium the tests are skipped, in CI they fail.
+
+What takes long to start is shared by the tests of this folder that a process runs one after the other: Chromium, a window's cache, and three consoles.
+A test adds runs of its own to what it shares, and ends them; ids come from the store.
+"""
 
 import os
-import secrets
 import shutil
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
-import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
-from engine.home import ROOT, Home
+from engine.home import Home
+from tests import waiting
 from tests.app import small_labs
+from tests.browser.consoles import Console, Lab, Members
+from tests.browser.consoles import free_port as free_port
+from tests.conftest import end_processes_of
+from tests.waiting import PATIENCE_S
 
-START_S = PATIENCE_S = 120.0
-PORTS = range(20_000, 32_000)
-"""Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console is down."""
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-
+T = TypeVar("T")
+C = TypeVar("C", bound=Console)
 
 expect.set_options(timeout=PATIENCE_S * 1000)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
 
 
-class Console:
-    """The console of one home, started as a person starts it."""
+class Kept:
+    """Makes each thing once, and keeps it until a test of another folder comes."""
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self.port = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-        self.settings: dict[str, str] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self) -> None:
+        self._made: dict[Any, Any] = {}
+        self._stack = ExitStack()
 
-    def start(self) -> None:
-        """Start the server and wait until it answers."""
-        with (self.home.path / "console.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port)],
-                cwd=ROOT,
-                env=os.environ | {"PARALLAB_HOME": str(self.home.path)} | self.settings,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        wait_until(self._answers, START_S, "the console answers")
-
-    def stop(self) -> None:
-        """End the server as Ctrl-C does, and wait for it."""
-        if self._process:
-            self._process.terminate()
-            self._process.wait(timeout=PATIENCE_S)
-            self._process = None
-
-    def kill(self) -> None:
-        """End the server as a crash does; `start` serves on the same port again."""
-        if self._process:
-            self._process.kill()
-            self._process.wait(timeout=PATIENCE_S)
-            self._process = None
-
-    def health(self) -> dict[str, str]:
-        """Return what /healthz says."""
-        found: dict[str, str] = httpx.get(f"{self.address}/healthz", timeout=PATIENCE_S).json()
+    def get(self, make: Callable[..., AbstractContextManager[T]], *given: object) -> T:
+        """Return what `make` gives, made for the first who asks."""
+        if (make, given) not in self._made:
+            self._made[make, given] = self._stack.enter_context(make(*given))
+        found: T = self._made[make, given]
         return found
 
-    def _answers(self) -> bool:
+    def close(self) -> None:
+        """End all of it, the newest first."""
+        self._made.clear()
+        self._stack.pop_all().close()
+
+
+KEPT = Kept()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Close what is kept behind the last test of this folder that has use for it: no other can run an event loop, or a Playwright, beside this one's."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path.parent != item.path.parent or nextitem.path.name == "test_watchers.py":
+            KEPT.close()
+
+
+def pytest_sessionfinish() -> None:
+    """Close what is kept where the tests were broken off."""
+    KEPT.close()
+
+
+@contextmanager
+def _serve(kind: type[C]) -> Iterator[C]:
+    with TemporaryDirectory(prefix="parallab-browser-", ignore_cleanup_errors=True) as folder:
+        served = kind(Home(Path(folder) / "home").create())
         try:
-            return self.health()["store"] == "ok"
-        except (httpx.HTTPError, ValueError):
-            return False
+            served.start()
+            yield served
+        finally:
+            served.stop()
+            end_processes_of(served.home)
+
+
+def _kept(kind: type[C], monkeypatch: pytest.MonkeyPatch) -> C:
+    """Return the console of this kind, and name its home in the environment of the test."""
+    found = KEPT.get(_serve, kind)
+    monkeypatch.setenv("PARALLAB_HOME", str(found.home.path))
+    return found
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Give the lab that most tests share."""
+    return _kept(Lab, monkeypatch)
+
+
+@pytest.fixture
+def members(monkeypatch: pytest.MonkeyPatch) -> Members:
+    """Give the lab with accounts."""
+    return _kept(Members, monkeypatch)
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> Console:
+    """Give a console with a runner, which carries out what is launched."""
+    return _kept(Console, monkeypatch)
 
 
 @pytest.fixture
@@ -85,7 +116,7 @@ def still(home: Home) -> Home:
 
 @pytest.fixture
 def console(home: Home) -> Iterator[Console]:
-    """Serve the test's home."""
+    """Serve the test's own home."""
     served = Console(home)
     served.start()
     try:
@@ -94,42 +125,50 @@ def console(home: Home) -> Iterator[Console]:
         served.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Start Chromium once for the tests of a file; each has windows of its own, which share nothing."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium(), headless=True, args=FLAGS, timeout=PATIENCE_S * 1000)
-        yield started
-        started.close()
+@contextmanager
+def _window(timed: bool) -> Iterator[BrowserContext]:
+    """Open a window of a Chromium of its own, which keeps what it has loaded and compiled; a test can put the clock of a `timed` one forward."""
+    settings: dict[str, Any] = {"viewport": {"width": 1300, "height": 1400}, "reduced_motion": "reduce", "args": FLAGS, "timeout": PATIENCE_S * 1000}
+    with TemporaryDirectory(prefix="parallab-browser-", ignore_cleanup_errors=True) as folder:
+        chromiums = KEPT.get(sync_playwright).chromium
+        with chromiums.launch_persistent_context(folder, executable_path=chromium(), headless=True, **settings) as opened:
+            opened.set_default_timeout(PATIENCE_S * 1000)
+            if timed:
+                opened.clock.install()
+            yield opened
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """Open a window that knows nothing yet. A page can be told that its tab is hidden: `window.tabHidden = true` and the event."""
-    context = _window(browser)
-    context.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
-    yield context.new_page()
-    context.close()
-
-
-@pytest.fixture
-def somebody(browser: Browser) -> Iterator[Callable[[], Page]]:
-    """Return what opens a page in a window of its own each time: its cookies are no one else's."""
-    windows: list[BrowserContext] = []
-
-    def opened() -> Page:
-        windows.append(_window(browser))
-        return windows[-1].new_page()
-
+def _opened(shared: BrowserContext) -> Iterator[Page]:
+    """Open a page that knows nobody, in a window that others have used. It can be told that its tab is hidden: `window.tabHidden = true` and the event."""
+    opened = shared.new_page()
+    opened.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
     yield opened
-    for window in windows:
-        window.close()
+    for each in shared.pages[1:]:  # the window goes with its first
+        each.close()
+    shared.clear_cookies()
+    shared.set_offline(False)
 
 
-def _window(browser: Browser) -> BrowserContext:
-    context = browser.new_context(viewport={"width": 1300, "height": 1400})
-    context.set_default_timeout(PATIENCE_S * 1000)
-    return context
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """Open a page that knows nobody."""
+    yield from _opened(KEPT.get(_window, False))
+
+
+@pytest.fixture
+def timed_page() -> Iterator[Page]:
+    """Open such a page whose clock can be put forward."""
+    yield from _opened(KEPT.get(_window, True))
+
+
+@pytest.fixture
+def complaints(page: Page) -> list[str]:
+    """Collect what the browser complains of on a page, and what the page asks of others than the console."""
+    found: list[str] = []
+    page.on("console", lambda message: found.append(f"{message.text} {message.location['url']}") if message.type == "error" else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(("http://127.0.0.1:", "data:", "blob:")) else found.append(request.url))
+    return found
 
 
 def sign_in(page: Page, address: str, name: str, password: str, to: str = "/") -> None:
@@ -160,17 +199,20 @@ def chromium() -> str:
     pytest.skip(line)
 
 
+def zoom(page: Page, plot: Locator, to: float = 0.53, down: float = 0) -> None:
+    """Drag over a stretch of a plot, from its middle to a share `to` of its width, and `down` by some pixels."""
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.50, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * to, box["y"] + box["height"] / 2 + down, steps=5)
+    page.mouse.up()
+    waiting.wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, "the drag zoomed")
+
+
 def double_click(page: Page, plot: Locator) -> None:
     """Double-click the middle of a plot, however much time passes between the two clicks: plotly's own patience is half a second."""
     plot.evaluate("plot => { plot._context.doubleClickDelay = 600_000; plot._mouseDownTime = 0; return Plotly.redraw(plot).then(() => {}); }")
     box = plot.locator(".nsewdrag").bounding_box()
     assert box
     page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-
-
-def free_port() -> int:
-    while True:
-        port = secrets.choice(PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port

@@ -1,6 +1,7 @@
 """The places of the console: where each page stands and what opens on it. A further page is a further line."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ SETTLED = """(scheme) => {
     && [...document.querySelectorAll('.pl-figure')].every((node) => node._fullData && node.getAttribute('aria-label'))
     && document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity);
 }"""
-PATIENCE_MS = 8_000
+SWALLOWED_MS = 8_000
 Scheme = Literal["light", "dark"]
 GO = """(path) => {
   const app = document.querySelector('[data-testid=stApp]');
@@ -79,7 +80,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
     return (
         Place("home", "/", "Losses by trainers"),
         Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Hogwild!: settings"),
-        Place("runs", "/runs", "Does Hogwild! pay"),
+        Place("runs", "/runs", "Only mine"),
         Place("run", f"/run?run={running}", "running"),
         Place("results", "/results", "Tick rows to open, compare or mark them"),
         Place("compare", f"/compare?runs={lab.runs}&group=trainers", "The 12 runs compared"),
@@ -102,7 +103,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
     return (
         Place("launch, a rule broken", f"{form}&set=trainers:99", "trainers must be at most 64"),
         Place("launch, name asked", form, "Hogwild!: settings", press("Launch", "Your name")),
-        Place("runs, cancel asked", "/runs", "Does Hogwild! pay", press("Cancel", "Let it go on")),
+        Place("runs, cancel asked", "/runs", "Only mine", press("Cancel", "Let it go on")),
         Place("run, queued", f"/run?run={queued}", "queued"),
         Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),
         *(Place(f"run, {section}", f"{run}&section={section}", "How old do gradients get?") for section in sections),
@@ -125,7 +126,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
 OF_ACCOUNTS = (
     Place("account", "/account", "Make a token"),
     Place("people", "/people", "Add somebody"),
-    Place("people, one changed", "/people", "Add somebody", press("Change", "This is you")),
+    Place("people, one changed", "/people", "Add somebody", press("Change", "Make a viewer")),
     Place("audit log", "/people?view=Audit+log", "Entries are only ever added"),
 )
 """What admins find beside the other pages, in a lab whose people have accounts."""
@@ -133,13 +134,23 @@ OF_ACCOUNTS = (
 
 def settle(page: Page, scheme: Scheme = "light") -> None:
     """Wait until the page has been drawn whole in the theme that its browser asks for, and nothing fades in or out any more."""
-    page.wait_for_function(SETTLED, arg=scheme)
+    page.wait_for_function(SETTLED, arg=scheme, polling=50)
 
 
 def turn(page: Page, scheme: Scheme) -> None:
     """Have the browser ask for the light or the dark theme."""
     page.emulate_media(color_scheme=scheme)
     settle(page, scheme)
+
+
+def arrive(page: Page, place: Place) -> None:
+    """Ask for a place as a link of ours does it, again where the rerun of a script that was under way has swallowed that."""
+    for _ in range(20):
+        page.evaluate(GO, place.path)
+        with suppress(TimeoutError):
+            page.wait_for_function(SETTLED, arg="light", timeout=SWALLOWED_MS, polling=50)
+            page.get_by_text(place.seen).first.wait_for(timeout=SWALLOWED_MS)
+            return
 
 
 def go(page: Page, address: str, place: Place, *, anew: bool = False) -> None:
@@ -149,12 +160,7 @@ def go(page: Page, address: str, place: Place, *, anew: bool = False) -> None:
     else:
         settle(page)
         page.keyboard.press("Escape")  # what the last place had opened
-        page.evaluate(GO, place.path)
-        try:
-            page.wait_for_function(SETTLED, arg="light", timeout=PATIENCE_MS)
-            page.get_by_text(place.seen).first.wait_for(timeout=PATIENCE_MS)
-        except TimeoutError:  # a rerun that was under way can swallow a change of address
-            page.goto(address + place.path)
+        arrive(page, place)
     settle(page)
     page.get_by_text(place.seen).first.wait_for()
     settle(page)

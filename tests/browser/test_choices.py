@@ -13,12 +13,12 @@ import pytest
 from playwright.sync_api import Page
 
 from engine.home import Home
-from engine.store import Reader, Store
-from tests.app import compare_labs, duel_labs, figure_labs, museum_labs, small_labs
-from tests.browser.conftest import Console
+from engine.store import Reader
+from tests.app import small_labs
+from tests.browser.conftest import Lab
 from tests.browser.places import Place, go, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
+pytestmark = pytest.mark.browser
 SOON_S = 20.0
 CHARTS = "[...document.querySelectorAll('.pl-plot, .pl-figure, figure .plot')].filter((plot) => plot._fullData)"
 DRAWN = f"""() => {{
@@ -168,17 +168,11 @@ def is_other(one: Chart, redrawn: Chart) -> bool:
     return one["points"] != redrawn["points"] or any(moved)
 
 
-def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(still: Home, console: Console, page: Page) -> None:
-    lab = small_labs.fill(still)
-    duel_labs.whole(still)
-    museum_labs.visited(still, "aliased_weights", ["aliased_weights"])
-    figure_labs.pipeline(still, lambda splits: splits / 10)
-    with Store.open(still) as store:
-        curves = compare_labs.add(store, trainers=2, steps=120, ranks=2)
+def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(lab: Lab, page: Page) -> None:
     found = []
-    for place, made in choices(lab, curves, "Training loss"):
-        go(page, console.address, place)
-        known = recorded(still, lab.stale) if place.name == "run" else {}
+    for place, made in choices(lab.small, lab.compared[3], "Training loss"):
+        go(page, lab.address, place)
+        known = recorded(lab.home, lab.small.stale) if place.name == "run" else {}
         assert page.evaluate(DRAWN), f"{place.name} has a chart"
         for choice in made:
             found += [f"{place.name}, {choice.words}: {each}" for each in followed(page, choice, known)]

@@ -6,25 +6,18 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.home import Home
 from engine.store import Store
 from tests.app import compare_labs
-from tests.browser.conftest import Console, double_click, wait_until
+from tests.browser.conftest import Lab, double_click, zoom
 from tests.browser.places import settle
+from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
-BOTH = re.compile(r"/compare\?runs=5(,|%2C)6&v=1$")
+pytestmark = pytest.mark.browser
 DRAWN = (
     "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && node.querySelector('.scatterlayer path')).length === many"
 )
 PICTURE = """() => [...document.querySelectorAll('.pl-figure')].map(node => node._fullData.map(trace =>
   [trace.name, trace.line?.color, trace.line?.dash, trace.opacity, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
-
-
-@pytest.fixture(autouse=True)
-def runs(home: Home) -> list[int]:
-    """Fill the home before its console starts, whose runner would claim what is queued for a moment."""
-    return compare_labs.fill(home)
 
 
 def picture(page: Page, charts: int) -> Any:
@@ -34,15 +27,16 @@ def picture(page: Page, charts: int) -> Any:
     return page.evaluate(PICTURE)
 
 
-def test_the_address_of_a_comparison_gives_anyone_the_same_picture(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/compare?runs=1-5")
+def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, page: Page) -> None:
+    runs = f"{lab.compared[0]}-{lab.compared[4]}"
+    page.goto(f"{lab.address}/compare?runs={runs}")
     single = picture(page, 2)
     assert [len(of_chart) for of_chart in single] == [5, 2 * (3 + 2 * 2)]
-    expect(page.get_by_role("link", name="1: trainers 2, seed 0, Ada")).to_be_visible()
+    expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0, Ada")).to_be_visible()
 
     page.get_by_label("Group by").click()
     page.get_by_role("option", name="trainers", exact=True).click()
-    page.wait_for_url("**/compare?runs=1-5&group=trainers&v=1")
+    page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=1")
     page.keyboard.press("Escape")
     expect(page.get_by_text("trainers 2 (n=3)", exact=True).first).to_be_visible()
     page.wait_for_function("() => [...document.querySelectorAll('.pl-figure')].every(node => node._fullData?.some(trace => trace.fill === 'toself'))")
@@ -58,11 +52,13 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(console: Cons
 
     page.get_by_text("Differences", exact=True).click()
     expect(page.get_by_text("equal in all 5 runs, and hidden").first).to_be_visible()
-    page.wait_for_url("**/compare?runs=1-5&tab=differences&group=trainers&v=1")
+    page.wait_for_url(f"**/compare?runs={runs}&tab=differences&group=trainers&v=1")
 
 
-def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/compare")
+def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, page: Page) -> None:
+    ids = compare_labs.fill(lab.home)[-2:]  # the newest two, which stand on top
+    both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=1$")
+    page.goto(f"{lab.address}/compare")
     expect(page.get_by_text("No run is chosen.")).to_be_visible()
     table = page.locator("[data-testid=stDataFrame]").first
     expect(table.locator("table")).to_contain_text("finished")  # the grid is drawn
@@ -73,7 +69,7 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(console: Co
         page.mouse.click(box["x"] + 15, box["y"] + 33 * row + 16)
         expect(page.get_by_role("button", name=f"Compare {row} runs")).to_be_enabled()
     page.get_by_role("button", name="Compare 2 runs").click()
-    page.wait_for_url(BOTH)
+    page.wait_for_url(both)
     picture(page, 2)
 
     page.get_by_role("button", name="Save view").click()
@@ -81,31 +77,25 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(console: Co
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("dialog").get_by_role("button", name="Save and keep the view", exact=True).click()
-    expect(page.get_by_text("Saved views (1)")).to_be_visible()
-    page.goto(f"{console.address}/compare")
+    expect(page.get_by_text(re.compile(r"Saved views \(\d+\)"))).to_be_visible()
+    page.goto(f"{lab.address}/compare")
     page.get_by_role("link", name="Old against new").click()
-    page.wait_for_url(BOTH)
+    page.wait_for_url(both)
     picture(page, 2)
 
 
 SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.from(node._fullData[0].x).filter(x => x >= from && x <= to).length }"""
 
 
-def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(console: Console, page: Page, home: Home) -> None:
-    with Store.open(home) as store:
+def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(lab: Lab, page: Page) -> None:
+    with Store.open(lab.home) as store:
         ids = [compare_labs.add(store, trainers=2, seed=seed, steps=20_000) for seed in (7, 8)]
-    page.goto(f"{console.address}/compare?runs={ids[0]},{ids[1]}&metrics=train/loss&smooth=0")
+    page.goto(f"{lab.address}/compare?runs={ids[0]},{ids[1]}&metrics=train/loss&smooth=0")
     picture(page, 1)
     expect(page.get_by_text("A zoom shows more.")).to_be_visible()
     plot = page.locator(".pl-figure")
     whole = plot.evaluate("node => node._fullData[0].x.length")
-    box = plot.locator(".nsewdrag").bounding_box()
-    assert box
-    page.mouse.move(box["x"] + box["width"] * 0.50, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.53, box["y"] + box["height"] / 2, steps=5)
-    page.mouse.up()
-    wait_until(lambda: plot.evaluate("node => node.layout.xaxis.autorange") is False, 60, "the drag zoomed")
-    wait_until(lambda: plot.evaluate(SEEN) > 400, 60, "every point in sight came")
+    zoom(page, plot)
+    wait_until(lambda: plot.evaluate(SEEN) > 400, "every point in sight came")
     double_click(page, plot)
-    wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, 60, "the whole is drawn as before")
+    wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, "the whole is drawn as before")

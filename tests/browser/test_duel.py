@@ -10,10 +10,11 @@ from engine.duel.evidence import Evidence, gather
 from engine.runtime.running import runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
-from tests.browser.conftest import Console, wait_until
+from tests.browser.conftest import Console
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
-SOON_MS, WHOLE_MS = 120_000, 900_000
+WHOLE_MS = 900_000
 
 
 def evidence(console: Console) -> Evidence:
@@ -32,13 +33,13 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     page.get_by_role("textbox", name="Name", exact=True).press("Enter")
     page.get_by_text("How it is judged").click()
     page.get_by_text("One run at a time", exact=True).click()
-    expect(page.get_by_text("One after another, at most")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("One after another, at most")).to_be_visible()
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/duel?duel=1")
-    expect(page.get_by_role("heading", name="Duel 1: Small one")).to_be_visible(timeout=SOON_MS)
-    wait_until(lambda: any(run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs), 120, "it has begun")
+    expect(page.get_by_role("heading", name="Duel 1: Small one")).to_be_visible()
+    wait_until(lambda: any(run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs), "it has begun")
 
     first = runner_process(console.home)
     assert first is not None
@@ -48,7 +49,7 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     console.start()  # it finds that the runner died and starts one, which goes on from what the store says
     page.reload()
     expect(page.get_by_text("ended", exact=True)).to_be_visible(timeout=WHOLE_MS)  # nobody touched the page
-    expect(page.get_by_text("Too few seeds: 1 pair of runs to compare")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("Too few seeds: 1 pair of runs to compare")).to_be_visible()
     page.wait_for_function("() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'Hogwild! (n=1)')")
     found = evidence(console)
     assert [each.complete for each in found.cells] == [True] * 4

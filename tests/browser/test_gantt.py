@@ -2,56 +2,45 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from engine.home import Home
 from engine.store import Store
 from tests.analysis.traces import made
 from tests.app import labs
-from tests.browser.conftest import Console, wait_until
+from tests.browser.conftest import Lab
 from tests.browser.places import settle
+from tests.browser.test_live import path_of, pytestmark, store
+from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
+__all__ = ["pytestmark", "store"]
 SHARES = (0.44, 0.56)
-
-
-@pytest.fixture
-def store(home: Home) -> Store:
-    opened = Store.open(home)
-    labs.pipeline_run(opened, shares=SHARES, splits=4, recorded=(0,), ended=False)
-    return opened
-
-
-@pytest.fixture
-def console(store: Store, console: Console) -> Console:
-    """Serve the home once the run has its worker."""
-    return console
 
 
 def label(page: Page) -> str:
     return page.locator(".pl-figure").last.get_attribute("aria-label") or ""
 
 
-def test_the_chart_follows_the_run_until_a_batch_is_chosen(console: Console, page: Page, store: Store) -> None:
-    page.goto(f"{console.address}/run?run=1&section=Pipeline")
+def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page, store: Store) -> None:
+    run = labs.pipeline_run(store, shares=SHARES, splits=4, recorded=(0,), ended=False)
+    page.goto(path_of(lab, run, "&section=Pipeline"))
     chart = page.locator(".pl-figure").last
     chart.locator(".nsewdrag").wait_for()
     settle(page)
     assert chart.evaluate("plot => plot.data.map(trace => trace.marker.color).filter((colour, place, all) => all.indexOf(colour) === place).length") == 5
     chart.evaluate("plot => { plot.marked = true; }")
-    labs.write_spans(store, 1, made("gpipe", SHARES, 4, batch=7))
-    wait_until(lambda: "batch 8:" in label(page), 60, "the chart shows batch 8")
+    labs.write_spans(store, run, made("gpipe", SHARES, 4, batch=7))
+    wait_until(lambda: "batch 8:" in label(page), "the chart shows batch 8")
     expect(page.get_by_text("Batch 8: 2 stages, 4 micro-batches")).to_be_visible()
     assert chart.evaluate("plot => plot.marked === true")
     settle(page)  # the same news brings the list another batch
     page.get_by_role("combobox", name="Batch").click()
     page.get_by_role("option", name="1", exact=True).click()
-    wait_until(lambda: "batch 1:" in label(page), 60, "the chart shows batch 1")
+    wait_until(lambda: "batch 1:" in label(page), "the chart shows batch 1")
     expect(page).to_have_url(re.compile(r"[?&]batch=1(&|$)"))
-    labs.write_spans(store, 1, made("gpipe", SHARES, 4, batch=9))
-    store.write(1, [], progress=(320, 640, "images"))
+    labs.write_spans(store, run, made("gpipe", SHARES, 4, batch=9))
+    store.write(run, [], progress=(320, 640, "images"))
     expect(page.get_by_text("50% done")).to_be_visible()
     assert "batch 1:" in label(page)
     page.get_by_role("radio", name="Without waiting").click()
-    wait_until(lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"], 60, "transfers are gone")
+    wait_until(lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"], "transfers are gone")
+    store.end(run, "finished", "All ranks ended their work.")

@@ -10,8 +10,9 @@ from engine.home import Home
 from engine.store import Reader
 from tests.access.labs import Provider, lab_with_provider
 from tests.browser.conftest import Console
+from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 DEEP = "/launch?experiment=dppo&preset=quick"
 SIGN_OUT = "document.body.insertAdjacentHTML('beforeend', '<form id=out method=post action=/signout></form>'); document.getElementById('out').submit()"
 
@@ -41,7 +42,7 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
         expect(page.get_by_role("status")).to_have_text("You have signed out.")
         page.goto(f"{console.address}{DEEP}")
         expect(page.get_by_role("link", name="Sign in with Lab ID")).to_be_visible()
-        assert httpx.get(f"{console.address}/api/token", headers={"cookie": f"parallab_session={copied}"}, timeout=60).status_code == 401
+        assert httpx.get(f"{console.address}/api/token", headers={"cookie": f"parallab_session={copied}"}, timeout=PATIENCE_S).status_code == 401
         without_its_provider(console, provider, page)
         with Reader.open(still) as reader:
             assert [(person.name, person.role) for person in reader.people()] == [("Ada", "admin")]

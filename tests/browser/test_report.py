@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,30 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.run_report import run_report
-from engine.home import Home
 from engine.store import Reader, Store
-from tests.app import compare_labs, figure_labs, labs, test_scaling
-from tests.browser.conftest import Console
+from tests.app import labs
+from tests.app.people_labs import PASSWORD
+from tests.browser.conftest import Lab, Members, sign_in
 from tests.browser.places import settle
 from tests.browser.test_choices import OFFERED
-from tests.conftest import end_processes_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("still"), pytest.mark.timeout(600)]
-VIEWS = {
-    "groups": ("/compare?runs=1-5&group=trainers&v=1", 2, "Mean over the runs of each group"),
-    "scaling": ("/scaling?runs=7-12", 4, "Speed-up compares samples a second"),
-    "time": ("/sweep?sweep=1", 1, "Up to 4 trainers each more saves"),
-    "figure": ("/figures?figure=pipeline_as_run", 1, "15 splits take at least 5 % less time than 120"),
-}
-"""Address, charts, and a part of a sentence of each view; `time` is chosen by a click."""
+pytestmark = pytest.mark.browser
+
+
+def views(lab: Lab) -> dict[str, tuple[str, str]]:
+    """Return the address and a part of a sentence of each view; `time` is chosen by a click."""
+    runs = f"{lab.compared[0]}-{lab.compared[4]}"
+    return {
+        "groups": (f"/compare?runs={runs}&group=trainers&v=1", "Mean over the runs of each group"),
+        "scaling": (f"/scaling?runs={lab.small.runs}", "Speed-up compares samples a second"),
+        "time": (f"/sweep?sweep={lab.small.sweep}", "Up to 8 trainers each more saves"),
+        "figure": ("/figures?figure=pipeline_as_run", "15 splits take at least 5 % less time than 120"),
+    }
+
+
 PAINTED = """([nodes, many]) => { const found = [...document.querySelectorAll(nodes)];
-  return found.length === many && found.every(node => node._fullData?.length && node.querySelector('.scatterlayer path, .barlayer path')) }"""
+  return found.length && found.length === (many ?? found.length)
+    && found.every(node => node._fullData?.length && node.querySelector('.scatterlayer path, .barlayer path')) }"""
 PICTURE = """nodes => [...document.querySelectorAll(nodes)].map(node => node._fullData.map(trace =>
   [trace.name, trace.line?.dash, trace.marker?.symbol, trace.marker?.color, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
 DRAWN = "document.body.dataset.drawn"
@@ -34,57 +41,54 @@ TRACES = "[...document.querySelectorAll('.plot')].map(plot => plot._fullData.map
 
 
 @pytest.fixture
-def run_id(home: Home) -> int:
-    """Give one run that ended; a runner would end this very process as the worker of one that is on."""
-    with Store.open(home) as store:
+def run(lab: Lab) -> int:
+    """Give a run that ended."""
+    with Store.open(lab.home) as store:
         made = labs.add(store, "Ada")
-        labs.drive(store, home, made, "finished")
+        labs.drive(store, lab.home, made, "finished")
     return made
 
 
-def test_a_report_opens_without_a_network_and_shows_the_same_numbers(home: Home, run_id: int, page: Page, tmp_path: Path) -> None:
+def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_and_turns_dark(lab: Lab, run: int, page: Page, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_bytes(run_report(run_id, "Ada"))
+    path.write_bytes(run_report(run, "Ada"))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.context.set_offline(True)
     page.goto(path.as_uri())
     page.wait_for_function(f"{DRAWN} !== undefined")
-    with Reader.open(home) as reader:
-        losses = [series for series in reader.series(run_id, ["train/loss"]) if series.ids]
+    with Reader.open(lab.home) as reader:
+        losses = [series for series in reader.series(run, ["train/loss"]) if series.ids]
     drawn = page.evaluate(TRACES)[0]
     assert page.evaluate(OFFERED) == []
     assert [(trace["name"], trace["x"]) for trace in drawn] == [(role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)]
     for trace, series in zip(drawn, losses, strict=True):
         assert [value for value in trace["y"] if value is not None] == [value for value in series.values if value == value]
     assert asked == [path.as_uri()]
+    page.get_by_text("Numbers", exact=True).first.click()
+    expect(page.locator(".numbers tr")).to_have_count(201)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Light or dark").click()
+    page.wait_for_function(f"light => {ground} !== light", arg=light)
 
 
-@pytest.fixture
-def lab(home: Home) -> Home:
-    """Fill a home before its console starts: runs to compare (1 to 6), a sweep along a count, a sweep of a figure."""
-    compare_labs.fill(home)
-    test_scaling.hogwild(home, {"trainers": [1, 2, 4]}, seeds=2)
-    figure_labs.pipeline(home, lambda splits: splits / 10)
-    return home
-
-
-def pictures(page: Page, nodes: str, many: int) -> Any:
-    """Return every trace of the charts of a page: name, dash, marker, colour and points."""
+def pictures(page: Page, nodes: str, many: int | None = None) -> Any:
+    """Return every trace of the charts of a page, so many where it is known: name, dash, marker, colour and points."""
     page.wait_for_function(PAINTED, arg=[nodes, many])
     return page.evaluate(PICTURE, nodes)
 
 
-def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Home, console: Console, page: Page, tmp_path: Path) -> None:
+def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Lab, page: Page, tmp_path: Path) -> None:
     seen = {}
-    for name, (path, many, told) in VIEWS.items():
-        page.goto(f"{console.address}{path}")
+    for name, (path, told) in views(lab).items():
+        page.goto(f"{lab.address}{path}")
         if name == "time":
             page.get_by_role("radio", name="Where the time went").click()
             page.wait_for_url("**view=Where+the+time+went*")
         page.get_by_text(told).first.wait_for()
         settle(page)
-        drawn = pictures(page, ".pl-figure", many)
+        drawn = pictures(page, ".pl-figure")
         page.get_by_role("button", name="Download", exact=True).click()
         with page.expect_download() as download:
             page.get_by_role("button", name="Report (HTML)").click()
@@ -102,21 +106,8 @@ def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Home, 
     assert asked == [report.as_uri() for report in seen]
 
 
-def test_a_report_lays_out_its_numbers_and_turns_dark(home: Home, run_id: int, page: Page, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_bytes(run_report(run_id, "Ada"))
-    page.goto(path.as_uri())
-    page.wait_for_function(f"{DRAWN} !== undefined")
-    page.get_by_text("Numbers", exact=True).first.click()
-    expect(page.locator(".numbers tr")).to_have_count(201)
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
-    page.get_by_role("button", name="Light or dark").click()
-    page.wait_for_function(f"light => {ground} !== light", arg=light)
-
-
-def test_a_chart_is_saved_as_svg_png_and_csv(home: Home, run_id: int, console: Console, page: Page) -> None:
-    page.goto(f"{console.address}/run?run={run_id}&smooth=0")
+def test_a_chart_is_saved_as_svg_png_and_csv(lab: Lab, run: int, page: Page) -> None:
+    page.goto(f"{lab.address}/run?run={run}&smooth=0")
     panel = page.locator(".pl-panel").filter(has_text="Training loss")
     panel.hover()
     saved = {}
@@ -124,31 +115,24 @@ def test_a_chart_is_saved_as_svg_png_and_csv(home: Home, run_id: int, console: C
         with page.expect_download() as download:
             panel.locator(f'[data-title="{title}"]').click()
         saved[download.value.suggested_filename] = download.value.path().read_bytes()
-    assert set(saved) == {f"run-{run_id}-train-loss.{kind}" for kind in ("svg", "png", "csv")}
-    assert saved[f"run-{run_id}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run_id}-train-loss.png"].startswith(b"\x89PNG")
-    rows = list(csv.reader(io.StringIO(saved[f"run-{run_id}-train-loss.csv"].decode())))
+    assert set(saved) == {f"run-{run}-train-loss.{kind}" for kind in ("svg", "png", "csv")}
+    assert saved[f"run-{run}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run}-train-loss.png"].startswith(b"\x89PNG")
+    rows = list(csv.reader(io.StringIO(saved[f"run-{run}-train-loss.csv"].decode())))
     assert rows[0][0] == "series" and {row[0] for row in rows[1:]} == {"trainer1", "trainer2"}
     assert len(rows) == 201
 
 
-def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(home: Home, run_id: int, console: Console, page: Page, tmp_path: Path) -> None:
-    page.goto(f"{console.address}/run?run={run_id}")
+def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(lab: Lab, members: Members, run: int, page: Page, tmp_path: Path) -> None:
+    page.goto(f"{lab.address}/run?run={run}")
     page.get_by_role("button", name="Download").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Bundle").click()
     bundle = tmp_path / "run.zip"
     download.value.save_as(bundle)
-    other = Console(Home(tmp_path / "other").create())
-    with Store.open(other.home):
-        other.start()
-    try:
-        page.goto(f"{other.address}/results")
-        page.get_by_role("button", name="Import").click()
-        page.locator('input[type="file"]').set_input_files(bundle)
-        page.get_by_role("button", name="Import its runs").click()
-        page.get_by_text("Run 1 was imported.").wait_for()
-        page.get_by_role("button", name="Import its runs").click()
-        page.get_by_text("is here already, as run 1").wait_for()
-    finally:
-        other.stop()
-        end_processes_of(other.home)
+    sign_in(page, members.address, "mia", PASSWORD, "/results")
+    page.get_by_role("button", name="Import").click()
+    page.locator('input[type="file"]').set_input_files(bundle)
+    page.get_by_role("button", name="Import its runs").click()
+    page.get_by_text(re.compile(r"Run \d+ was imported\.")).wait_for()
+    page.get_by_role("button", name="Import its runs").click()
+    page.get_by_text("is here already, as run").wait_for()

@@ -3,24 +3,20 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.home import Home
 from engine.store import Store
-from tests.app import compare_labs
-from tests.browser.conftest import Console
-from tests.browser.test_compare import settle
+from tests.browser.conftest import Lab
+from tests.browser.places import settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 ROW_PX = 33
 
 
 @pytest.mark.parametrize("width", [1300, 390])
-def test_ticks_never_move_the_table(still: Home, console: Console, page: Page, width: int) -> None:
-    with Store.open(still) as store:
-        for seed in range(4):
-            compare_labs.add(store, trainers=2, seed=seed, steps=20)
-        store.star([1], by="Ada")
+def test_ticks_never_move_the_table(lab: Lab, page: Page, width: int) -> None:
+    with Store.open(lab.home) as store:
+        store.star(lab.compared[:1], by="Ada")
     page.set_viewport_size({"width": width, "height": 1300})
-    page.goto(f"{console.address}/results")
+    page.goto(f"{lab.address}/results")
     table = page.locator("[data-testid=stDataFrame]").first
     expect(table.locator("table")).to_contain_text("Hogwild!")  # the grid is drawn
     settle(page)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import httpx
 import pytest
@@ -11,14 +11,14 @@ from playwright.sync_api import Page, expect
 from app.doorway import COOKIE
 from engine.access.rules import Standing
 from engine.errors import Forbidden
-from engine.home import Home
 from engine.store import Reader, Store
-from tests.app import people_labs
-from tests.app.people_labs import PASSWORD, PEOPLE, SETUP, Lab
-from tests.browser.conftest import Console, sign_in
+from tests.app import labs, people_labs
+from tests.app.people_labs import PASSWORD, PEOPLE, SETUP
+from tests.browser.conftest import Members, sign_in
 from tests.browser.places import Place, go, settle
+from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 OWNERS = ("mo", "mia")
 PRESSED = """(keys) => Object.fromEntries(keys.map((key) => {
   const button = document.querySelector(`.st-key-${key} button`);
@@ -27,96 +27,95 @@ PRESSED = """(keys) => Object.fromEntries(keys.map((key) => {
 """Returns of buttons, by the key of each, whether it is there and can be pressed."""
 
 
-@pytest.fixture
-def lab(still: Home) -> Lab:
-    """Fill the home before its console starts, with a folder that no run has too."""
-    found = people_labs.fill(still, passwords=True)
-    still.run_folder(9_999).mkdir(parents=True)
-    os.utime(still.run_folder(9_999), (time.time() - 3600,) * 2)
-    return found
-
-
 def can_press(page: Page, *keys: str) -> dict[str, bool]:
     found: dict[str, bool] = page.evaluate(PRESSED, list(keys))
     return found
 
 
-def at(page: Page, console: Console, path: str, seen: str) -> None:
-    go(page, console.address, Place(path, path, seen))
+def at(page: Page, address: str, path: str, seen: str) -> None:
+    go(page, address, Place(path, path, seen))
 
 
-def offers(page: Page, console: Console, lab: Lab, owners: Sequence[str]) -> Iterator[tuple[str, dict[str, bool], dict[str, tuple[str, str]]]]:
+def offers(page: Page, address: str, lab: people_labs.Lab, owners: Sequence[str]) -> Iterator[tuple[str, dict[str, bool], dict[str, tuple[str, str]]]]:
     """Yield for each place what can be pressed on it, and by which command on whose each button stands; pages of one thing for those `owners`."""
-    at(page, console, "/runs", "by mia")
+    at(page, address, "/runs", "by mia")
     rows = {f"cancel-{ids[owner]}": ("cancel", owner) for ids in (lab.running, lab.queued) for owner in OWNERS}
     yield "runs", can_press(page, *rows), rows
     for owner in owners:
-        at(page, console, f"/run?run={lab.queued[owner]}", f"Run {lab.queued[owner]}")
+        at(page, address, f"/run?run={lab.queued[owner]}", f"Run {lab.queued[owner]}")
         page.get_by_role("button", name="Clone").wait_for()
         here = {f"cancel-{lab.queued[owner]}": ("cancel", owner), f"clone-{lab.queued[owner]}": ("launch", "")}
         yield f"run of {owner}", can_press(page, *here), here
         queue = page.get_by_role("button", name="Queue", exact=True)
         yield f"queue of {owner}", {"Queue": queue.is_enabled()}, {"Queue": ("hold", owner)}
-        at(page, console, f"/sweep?sweep={lab.sweeps[owner]}", f"Sweep {lab.sweeps[owner]}")
+        at(page, address, f"/sweep?sweep={lab.sweeps[owner]}", f"Sweep {lab.sweeps[owner]}")
         sweep = {f"{name}-sweep-{lab.sweeps[owner]}": (command, owner) for name, command in (("hold", "pause sweep"), ("extend", "extend sweep"))}
         yield f"sweep of {owner}", can_press(page, *sweep), sweep
-    at(page, console, "/", "Losses of mia")
+    at(page, address, "/", "Losses of mia")
     settle(page)
     views = {f"view-change-{lab.views[owner]}": ("rename view", owner) for owner in OWNERS} | {"home-launch": ("launch", "")}
     yield "home", can_press(page, *views), views
-    at(page, console, "/machine", "Left over")
+    at(page, address, "/machine", "Left over")
     yield "machine", can_press(page, "clean-up"), {"clean-up": ("clean up", "")}
     people = page.get_by_role("link", name="People", exact=True)
     yield "navigation", {"People": people.count() == 1}, {"People": ("add person", "")}
 
 
-def test_each_role_sees_exactly_what_the_rules_say(lab: Lab, console: Console, somebody: Callable[[], Page]) -> None:
+def test_each_role_sees_exactly_what_the_rules_say(members: Members, page: Page) -> None:
+    members.home.run_folder(9_999).mkdir(parents=True, exist_ok=True)  # which no run has, so there is something to clean up
+    os.utime(members.home.run_folder(9_999), (time.time() - 3600,) * 2)
     for name in ("vera", "mo", "ada"):
-        page, here = somebody(), Standing(name, PEOPLE[name])
-        sign_in(page, console.address, name, PASSWORD, "/runs")
+        here = Standing(name, PEOPLE[name])
+        page.context.clear_cookies()
+        sign_in(page, members.address, name, PASSWORD, "/runs")
         page.wait_for_url("**/runs")
-        for place, found, stands in offers(page, console, lab, OWNERS if name == "mo" else ("mia",)):
+        for place, found, stands in offers(page, members.address, members.people, OWNERS if name == "mo" else ("mia",)):
             assert found == {key: here.may(command, [owner] if owner else []) for key, (command, owner) in stands.items()}, f"{name} on {place}"
-        page.context.close()
 
 
-def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(home: Home, lab: Lab, console: Console, somebody: Callable[[], Page]) -> None:
-    page = somebody()
-    sign_in(page, console.address, "mo", "a quiet summer evening", f"/run?run={lab.queued['mo']}")
+def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Members, page: Page) -> None:
+    address, home = members.address, members.home
+    with Store.open(home) as store:
+        store.add_person("max", "member", by=SETUP, password=PASSWORD)
+        running, queued = (labs.add(store, "max") for _ in range(2))
+        labs.drive(store, home, running, "running")
+    sign_in(page, address, "max", "a quiet summer evening", f"/run?run={queued}")
     expect(page.get_by_role("alert")).to_have_text("That name and password do not belong together, or nobody has that name.")
     assert page.get_by_label("Password").input_value() == ""
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"**/run?run={lab.queued['mo']}")
+    page.wait_for_url(f"**/run?run={queued}")
 
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
-    expect(page.get_by_text("Cancelled by mo.")).to_be_visible()
+    expect(page.get_by_text("Cancelled by max.")).to_be_visible()
 
-    at(page, console, f"/run?run={lab.running['mo']}", "running")
+    at(page, address, f"/run?run={running}", "running")
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").wait_for()
     with Store.open(home) as store:
-        store.set_role("mo", "viewer", by=SETUP)
+        store.set_role("max", "viewer", by=SETUP)
         with pytest.raises(Forbidden, match="takes an admin"):
-            store.request_cancel(lab.running["mia"], by="mo")
+            store.request_cancel(members.people.running["mia"], by="max")
     page.get_by_role("button", name="Cancel the run").click()
-    expect(page.get_by_text("mo is a viewer, and to cancel a run takes a member.", exact=False)).to_be_visible()
+    expect(page.get_by_text("max is a viewer, and to cancel a run takes a member.", exact=False)).to_be_visible()
     with Reader.open(home) as reader:
-        assert {reader.run(lab.running[owner]).status for owner in OWNERS} == {"running"}
+        assert {reader.run(each).status for each in (running, members.people.running["mia"])} == {"running"}
 
     other = page.context.new_page()
-    other.goto(f"{console.address}/results")
+    other.goto(f"{address}/results")
     other.get_by_text("Tick rows to open, compare or mark them").first.wait_for()
     secret = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == COOKIE)
-    page.goto(f"{console.address}/account")
+    page.goto(f"{address}/account")
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_text("You have signed out.")).to_be_visible()
-    assert page.url == f"{console.address}/signin?out"
+    assert page.url == f"{address}/signin?out"
     other.get_by_role("button", name="Columns", exact=True).click()
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
     assert page.get_by_text("What you may do").count() == 0
-    assert httpx.get(f"{console.address}/api/token", cookies={COOKIE: secret}, timeout=60).status_code == 401
-    other.wait_for_timeout(1_000)
+    assert httpx.get(f"{address}/api/token", cookies={COOKIE: secret}, timeout=PATIENCE_S).status_code == 401
+    other.wait_for_timeout(500)  # what a click would have opened by now
     assert other.get_by_role("checkbox").count() == 0, "a click after the sign-out still opens the choice of columns"
+    with Store.open(home) as store:
+        store.end(running, "failed", "It failed.")

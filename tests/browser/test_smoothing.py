@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from app.compare_curves import is_monotone, smoothed
 from engine.home import ROOT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 SMOOTH = f"""([values, weight]) => {{
   {(ROOT / "app" / "browser" / "smooth.js").read_text()}
   return [smoothed(values, weight), isMonotone(values)];

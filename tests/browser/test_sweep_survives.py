@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 from engine.runtime.running import runner_process
 from engine.store import Reader, Sweep
 from engine.upkeep.leftovers import leftovers
-from tests.browser.conftest import Console, wait_until
+from tests.browser.conftest import Console
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(2_400)]
 HALF_S, WHOLE_S = 600.0, 1_200.0
@@ -26,7 +27,7 @@ def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(conso
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/sweep?sweep=1")
     expect(page.locator("a.pl-cell")).to_have_count(20)
-    wait_until(lambda: sweep(console).ended >= 8 and "running" in sweep(console).statuses, HALF_S, "half of the runs have ended, and one is on")
+    wait_until(lambda: sweep(console).ended >= 8 and "running" in sweep(console).statuses, "half of the runs have ended, and one is on", HALF_S)
 
     first = runner_process(console.home)
     assert first is not None
@@ -35,13 +36,13 @@ def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(conso
     at_death = sweep(console)
     assert at_death.active
     console.start()  # a person starts it again; it finds that the runner died and starts one
-    wait_until(lambda: (now := runner_process(console.home)) is not None and now != first, 120.0, "another runner serves")
+    wait_until(lambda: (now := runner_process(console.home)) is not None and now != first, "another runner serves")
     page.reload()
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(20, timeout=WHOLE_S * 1000)
     assert sweep(console).statuses == {"finished": 20}
     with Reader.open(console.home) as reader:
         starts = {run.id: reader.run(run.id).starts for run in reader.sweep_runs(1)}
-        wait_until(lambda: leftovers(console.home, reader) == [], 120.0, "nothing is left over")
+        wait_until(lambda: leftovers(console.home, reader) == [], "nothing is left over")
     assert sum(starts.values()) <= 21, "at most the run that was being handed over was started twice"
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from engine.home import ROOT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.browser
 MOST = 100
 THIN = (ROOT / "app" / "browser" / "thin.js").read_text()
 GROW = f"""({{ parts, most }}) => {{
