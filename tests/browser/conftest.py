@@ -6,7 +6,6 @@ A test adds runs of its own to what it shares, and ends them; ids come from the 
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -17,12 +16,11 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from engine.home import Home
-from tests import waiting
 from tests.app import small_labs
 from tests.browser.consoles import Console, Lab, Members
 from tests.browser.consoles import free_port as free_port
 from tests.conftest import end_processes_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -179,15 +177,6 @@ def sign_in(page: Page, address: str, name: str, password: str, to: str = "/") -
     page.get_by_role("button", name="Sign in").click()
 
 
-def wait_until(holds: Callable[[], bool], deadline_s: float, what: str) -> None:
-    """Wait until something holds; fail with its name past the deadline."""
-    end = time.monotonic() + deadline_s
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail(f"Within {deadline_s:g} s it was not so that {what}.")
-        time.sleep(0.05)
-
-
 def chromium() -> str:
     """Return where Chromium is; without it the test is skipped, in CI it fails."""
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
@@ -207,7 +196,7 @@ def zoom(page: Page, plot: Locator, to: float = 0.53, down: float = 0) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * to, box["y"] + box["height"] / 2 + down, steps=5)
     page.mouse.up()
-    waiting.wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, "the drag zoomed")
+    wait_until(lambda: plot.evaluate("plot => plot.layout.xaxis.autorange") is False, "the drag zoomed")
 
 
 def double_click(page: Page, plot: Locator) -> None:
