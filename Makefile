@@ -21,14 +21,11 @@ run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
 
-test: install-dev ## Run all tests but the long ones: as many at a time as there are cores, then those that need the machine to themselves
-	@began=$$SECONDS; \
-	$(BIN)/python -m pytest -m "not long and not alone" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10 && \
-	$(BIN)/python -m pytest -m "not long and alone" --durations 10 && \
-	echo "All tests passed in $$((SECONDS - began)) s."
+test: install-dev ## Run all tests but the long ones, as many at a time as there are cores; prints the ten slowest and the total
+	@$(BIN)/python -m pytest -m "not long" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
 
 test-quick: install-dev ## Run the tests that start no process and no browser
-	@$(BIN)/python -m pytest -q -m "not long and not alone and not browser and not processes" --numprocesses auto --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -m "not long and not browser and not processes" --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result, and the rare corners
 	@$(BIN)/python -m pytest -m long --timeout 1800

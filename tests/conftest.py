@@ -35,10 +35,6 @@ settings.load_profile("parallab")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
 
 
-ALONE = ("experiments/test_pipeline_faults.py",)
-"""Folders and files of tests whose processes and clocks want the machine to themselves; all others may run two at a time."""
-
-
 def pytest_xdist_auto_num_workers() -> int:
     """Run as many tests at a time as there are cores for this process, on a small machine two."""
     return max(2, len(os.sched_getaffinity(0)))
@@ -46,13 +42,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are to run alone, and begin with the files that take longest: the last ones of a lane are short then."""
-    here = Path(__file__).parent
+    """Begin with the files that take longest: the last ones are short then."""
     first: dict[Path, int] = {}
     for item in items:
-        path = item.path.relative_to(here).as_posix()
-        if any(path == name or path.startswith(f"{name}/") for name in ALONE):
-            item.add_marker("alone")
         turn = 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("processes") else 2
         first[item.path] = min(turn, first.get(item.path, turn))
     items.sort(key=lambda item: first[item.path])
@@ -60,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 """What Python says of itself when it starts a process; multiprocessing says nothing."""
-MAY_START = ("processes", "browser", "alone", "long")
+MAY_START = ("processes", "browser", "long")
 started = 0
 """How many processes were started by this one."""
 
