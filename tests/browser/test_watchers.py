@@ -23,7 +23,6 @@ def test_five_watchers_and_a_browser_see_every_point_of_a_live_run(console: Cons
 
 
 @pytest.mark.long
-@pytest.mark.alone
 def test_a_hundred_watchers_take_under_half_a_core_of_the_server(console: Console, home: Home) -> None:
     found = watchers.watch(home, console.address, watchers=100, seconds=120)
     assert found["errors"] == []

@@ -4,7 +4,7 @@ import pytest
 
 from bench.kills import HEARTBEATS_S, measure
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
+pytestmark = pytest.mark.long
 
 
 def test_kills_at_random_moments_lose_nothing_hang_nothing_and_leave_nothing() -> None:
