@@ -53,40 +53,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 """What Python says of itself when it starts a process; multiprocessing says nothing."""
 MAY_START = ("processes", "browser", "long")
-started = 0
-"""How many processes were started by this one."""
+started: list[str] = []
+"""What this process has started."""
 
 
-def _count(event: str = STARTS[0], _: object = None) -> None:
-    global started
-    started += event in STARTS
+def _note(event: str, what: object) -> None:
+    if event in STARTS:
+        started.append(str(what)[:200])
 
 
 def _start(process: BaseProcess, start: object = BaseProcess.start) -> None:
-    _count()
+    started.append(process.name)
     start(process)  # type: ignore[operator]
 
 
-sys.addaudithook(_count)
+sys.addaudithook(_note)
 BaseProcess.start = _start  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
 def marked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that starts processes and isn't marked so: `make test-quick` would take it."""
-    before = started
+    before = len(started)
     yield
-    if started > before and not any(request.node.get_closest_marker(name) for name in MAY_START):
-        pytest.fail("This test starts a process: mark it `processes`, so that `make test-quick` leaves it out.")
+    if (found := started[before:]) and not any(request.node.get_closest_marker(name) for name in MAY_START):
+        pytest.fail(f"This test starts a process: mark it `processes`, so that `make test-quick` leaves it out. It started {found[0]}")
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     """Give the test an empty home, also as `PARALLAB_HOME`; end what still runs for it afterwards."""
-    made, before = Home(tmp_path / "home").create(), started
+    made, before = Home(tmp_path / "home").create(), len(started)
     monkeypatch.setenv("PARALLAB_HOME", str(made.path))
     yield made
-    if started > before:
+    if len(started) > before:
         end_processes_of(made)
 
 

@@ -160,8 +160,7 @@ function addPanel(box, panels, metric) {
   node.append(title, caption, plot, fold);
   box.append(node);
   const panel = { node, title, caption, plot, fold };
-  panel.resizing = new ResizeObserver(() => plot.data && window.Plotly.Plots.resize(plot));
-  panel.resizing.observe(node);
+  panel.resizing = followSize(plot, node);
   panels.set(metric.name, panel);
   return panel;
 }

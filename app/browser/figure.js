@@ -37,8 +37,7 @@ function begin(element) {
     if (news) state.take({ ...state.data, ...news });
   };
   window.addEventListener("parallab-figures", told);
-  const resizing = new ResizeObserver(() => node.data && window.Plotly.Plots.resize(node));
-  resizing.observe(element);
+  const resizing = followSize(node, element);
   const ignoreTheme = onThemeChange(element, () => state.draw());
   state.stop = () => {
     window.removeEventListener("parallab-figures", told);

@@ -15,3 +15,10 @@ async function drawPlot(node, name, traces, theme, layout) {
   PLOT_CONFIG.modeBarButtonsToAdd ??= saveButtons();
   await window.Plotly.react(node, traces, themedLayout(theme, layout), PLOT_CONFIG);
 }
+
+// Follows its node's size. A plot that is no longer shown keeps its own: plotly refuses to measure it.
+function followSize(plot, node) {
+  const resizing = new ResizeObserver(() => plot.data && plot.checkVisibility() && window.Plotly.Plots.resize(plot));
+  resizing.observe(node);
+  return resizing;
+}

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from engine.home import Home
 from tests.app import sweep_labs
 from tests.cli.conftest import Parallab
@@ -53,6 +55,7 @@ def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: i
     assert not path.exists()
 
 
+@pytest.mark.processes
 def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(parallab: Parallab, home: Home, tmp_path: Path) -> None:
     _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
     path = str(tmp_path / "sweep.zip")
