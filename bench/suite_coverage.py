@@ -36,7 +36,9 @@ def measure() -> None:
 def reported(data: Path, root: Path) -> dict[str, Any]:
     """Return coverage's own report of each file."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        subprocess.run([sys.executable, "-m", "coverage", "json", "-q", f"--data-file={data}", "-o", out.name], cwd=root, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "coverage", "json", "-q", f"--rcfile={ROOT}/pyproject.toml", f"--data-file={data}", "-o", out.name], cwd=root, check=True
+        )
         found: dict[str, Any] = json.loads(Path(out.name).read_text())["files"]
         return found
 
