@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,9 +23,11 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +116,25 @@ def sample(count: int, seed: int) -> None:
                 mutant = {"function": function, "operator": operator, "nth": nth, "line": lines[line - 1].strip(), "module": str(path.relative_to(ROOT))}
                 places[str(path), line, column, operator.split("_")[0]].append(mutant)
     chance = random.Random(seed)
-    drawn = [chance.choice(places[place]) for place in chance.sample(sorted(places), count)]
+    shuffled = chance.sample(sorted(places), len(places))
+    drawn = list(islice((mutant for mutant in (chance.choice(places[place]) for place in shuffled) if is_python(mutant)), count))
     KEPT.write_text(json.dumps({"command": "python -m bench.mutants " + " ".join(sys.argv[1:]), "mutants": drawn, "results": {}}, indent=1) + "\n")
     print(f"{count} of {len(places)} places: {Counter(mutant['module'].split('/')[1] for mutant in drawn)}")
+
+
+def is_python(mutant: dict[str, Any]) -> bool:
+    """Say whether a mutant is a program at all; some operators also change what only looks like one."""
+    import cosmic_ray.plugins as plugins
+    from cosmic_ray.mutating import mutate_code
+
+    place = find(ROOT, mutant)
+    mutated = mutate_code(place[0].read_text(), plugins.get_operator(mutant["operator"])(), place[2]) if place else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return mutated is not None and compile(mutated, "mutant", "exec") is not None
+        except (SyntaxError, SyntaxWarning):
+            return False
 
 
 def find(root: Path, mutant: dict[str, Any]) -> tuple[Path, int, int] | None:
@@ -198,7 +217,7 @@ def _outcome(child: int, out: Path) -> str:
         if done:
             code = os.waitstatus_to_exitcode(status)
             failed = [line.split(" ")[1] for line in out.read_text(errors="replace").splitlines() if line.startswith(("FAILED ", "ERROR "))]
-            if code not in (0, 1, 2):
+            if code not in (0, 1, 2) and not re.search("while loading conftest|ERROR collecting", out.read_text(errors="replace")):
                 raise RuntimeError(f"The tests did not run (exit code {code}):\n{out.read_text(errors='replace')[-2000:]}")
             return "survived" if code == 0 else f"killed: {failed[0] if failed else 'at import'}"
         time.sleep(0.05)
