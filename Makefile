@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 PORT ?=
+# Compiled files are kept even where the environment says otherwise: each of the many processes would compile the product anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## List the commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
