@@ -84,7 +84,7 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
             if all(status in ENDED for status in lab.statuses()):
                 runs.append(launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30))
         assert (lab.runner.starts, lab.console.starts) == (kills - kills // 2 + 1, kills // 2 + 1), (
-            "each was started once more for each kill, by its service alone"
+            f"each was started once more for each kill, by its service alone; they said: {lab.runner.said()} {lab.console.said()}"
         )
         wait_until(lambda: all(status in ENDED for status in lab.statuses()), "all runs have ended")
         assert lab.statuses() == ["finished"] * len(runs), "runs outlive the runner and the console"

@@ -70,6 +70,10 @@ class Service:
         if self.process:
             self.process.kill()
 
+    def said(self) -> str:
+        """Return the end of what its processes have printed."""
+        return self._log.read_text(errors="replace")[-2_000:]
+
     def _supervise(self) -> None:
         while not self._ending.is_set():
             with self._log.open("ab") as log:
