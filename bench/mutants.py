@@ -3,7 +3,7 @@
 `sample` draws mutants with cosmic-ray's operators (`pip install cosmic-ray==8.7.0`, which nothing else here needs) from functions of the
 store, the queue, the analysis, the access rules and the filter, and keeps each by the name of its function, the operator and its number
 within the function, so that it is found again after the function has moved. `run` makes each mutant in a copy of the checkout and runs
-the tests of this process's kind (no rank, no browser) that reach the mutated line, until one fails. Which tests reach a line is read
+the tests that start no rank and no browser and that reach the mutated line, until one fails. Which tests reach a line is read
 from coverage data with contexts, as `python -m bench.suite_coverage` leaves it.
 
 Run: python -m bench.mutants sample --count 300 && python -m bench.mutants run --label before --coverage .coverage

@@ -1,4 +1,4 @@
-"""What the test suite takes: seconds and processor seconds of both lanes of `make test`, and the seconds of every test.
+"""What the test suite takes: seconds and processor seconds of `make test`, and the seconds of every test.
 
 Writes results/suite-<label>.txt: the totals, each file, each test of at least 0.1 s (set-up and clean-up included). Processor seconds are
 those of the whole machine meanwhile, since most processes of the suite outlive the one that started them; so nothing else may run.
@@ -30,7 +30,7 @@ LANES = re.compile(r"-m pytest -m \"(?P<of>[^\"]+)\"(?P<rest>[^&;\\]*)")
 
 
 def lanes() -> dict[str, list[str]]:
-    """Return the arguments of pytest in each lane of `make test`, as the Makefile has them."""
+    """Return the arguments of each call of pytest in `make test`, as the Makefile has them."""
     rule = (ROOT / "Makefile").read_text().partition("\ntest: ")[2].partition("\n\n")[0]
     return {found["of"]: ["-m", found["of"], *found["rest"].split()] for found in LANES.finditer(rule)}
 
@@ -84,7 +84,7 @@ def main() -> None:
             took = time.monotonic() - began
             totals[-1] += took
             lines.append(f"{name}: {took:.0f} s, {busy_s() - before:.0f} processor seconds, load {load:.2f} before, {_word(ended.returncode)}")
-    lines += [f"both: {', '.join(f'{each:.0f}' for each in totals)} s; median {median(totals):.0f} s", ""]
+    lines += [f"in all: {', '.join(f'{each:.0f}' for each in totals)} s; median {median(totals):.0f} s", ""]
     write(chosen.label, [*lines, *table(tests)])
 
 

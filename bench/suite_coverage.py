@@ -24,7 +24,7 @@ DATA = ROOT / ".coverage"
 
 
 def measure() -> None:
-    """Run both lanes under coverage and combine what their processes wrote."""
+    """Run the suite under coverage and combine what their processes wrote."""
     coverage = [sys.executable, "-m", "coverage"]
     with tempfile.TemporaryDirectory() as folder:
         data = f"--data-file={folder}/{DATA.name}"

@@ -78,7 +78,7 @@ def _name(process: psutil.Process) -> str:
 
 
 def main() -> None:
-    """Run both lanes under stress; exit as the first that failed."""
+    """Run the suite under stress; exit as pytest does."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     seed = options.parse_args().seed
