@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.doctor.finding import Finding
 from engine.home import ROOT
+from engine.runtime.launcher import room_for_sockets
 
 PROBE_TIMEOUT_S = 180
 INSTALL = "Install what is written: make install (or python -m pip install -r requirements.txt)."
@@ -145,7 +146,9 @@ def start_methods() -> Finding:
 
 def _starts(method: str) -> bool:
     try:
-        ended = subprocess.run([sys.executable, "-c", START_PROBE, method], capture_output=True, text=True, timeout=90, cwd=ROOT)
+        ended = subprocess.run(
+            [sys.executable, "-c", START_PROBE, method], env=os.environ | room_for_sockets(), capture_output=True, text=True, timeout=90, cwd=ROOT
+        )
     except subprocess.TimeoutExpired:
         return False
     return ended.stdout.strip() == "7"

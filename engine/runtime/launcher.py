@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 from typing import IO, Protocol
 
 from engine.home import ROOT, Home
@@ -20,6 +21,9 @@ from engine.runtime.remains import end_tree
 from engine.store.records import ProcessIdentity
 from engine.umask import GIVEN
 
+SOCKET_NAME = len("/pymp-12345678/listener-12345678")
+SOCKET_PATH = 107
+"""Bytes that Linux allows for a socket's path; multiprocessing adds a name of that length to the temporary folder."""
 REAP_S = 10.0
 """So long a worker whose first thread is gone has to be gone as a whole."""
 
@@ -141,6 +145,7 @@ class LocalLauncher:
             process = subprocess.Popen(
                 [sys.executable, "-m", "engine.worker", "--home", str(self._home.path)],
                 cwd=ROOT,
+                env=os.environ | room_for_sockets(),
                 start_new_session=True,
                 umask=GIVEN,
                 stdin=subprocess.PIPE,
@@ -151,6 +156,11 @@ class LocalLauncher:
         os.set_blocking(process.stdout.fileno(), False)
         worker = identity(process.pid)
         self._spare = _Spare(process, worker) if worker else None
+
+
+def room_for_sockets() -> dict[str, str]:
+    """Return the variables that give a process a temporary folder whose sockets can have a path; none where it has one already."""
+    return {"TMPDIR": "/tmp"} if len(os.fsencode(gettempdir())) + SOCKET_NAME > SOCKET_PATH else {}
 
 
 def a_run_waits() -> bool:
