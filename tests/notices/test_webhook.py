@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import logging.config
 import socket
 import threading
 from collections.abc import Callable
@@ -35,6 +36,7 @@ def leads_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_message_arrives_with_its_key_and_nothing_of_its_address_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})  # as uvicorn does when it starts
     caplog.set_level(logging.DEBUG)
     with Receiver(204).serving() as receiver:
         assert sent(receiver).delivered
