@@ -31,17 +31,17 @@ _HISTOGRAM = """INSERT INTO histograms (run_id, rank, name, bucket, count)
         AND m.rank IN (SELECT rank FROM histograms WHERE run_id = :parent AND name = :histogram) GROUP BY m.rank, 4"""
 
 
-def take_over(connection: sqlite3.Connection, child: int, parent: int, *, step: int, time_s: float) -> int:
-    """Copy the parent's points up to a step and a time into a run that has none yet, with their summaries; return how many.
+def take_over(connection: sqlite3.Connection, child: int, parent: int, *, step: int, time_s: float) -> None:
+    """Copy the parent's points up to a step and a time into a run that has none yet, with their summaries.
 
     Points keep their ids, which count through a run. A histogram can't be cut at a time, so those whose numbers a metric holds one by
     one are counted anew from it.
     """
     bounds: dict[str, Any] = {"child": child, "parent": parent, "step": step, "time_s": time_s}
-    copied = [connection.execute(statement, bounds).rowcount for statement in _STATEMENTS][1]
+    for statement in _STATEMENTS:
+        connection.execute(statement, bounds)
     for (metric_id,) in connection.execute("SELECT id FROM metrics WHERE run_id = ?", [child]).fetchall():
         rebuild(connection, metric_id)
     for known in HISTOGRAMS.values():
         if known.metric:
             connection.execute(_HISTOGRAM, {"child": child, "parent": parent, "histogram": known.name, "metric": known.metric})
-    return copied

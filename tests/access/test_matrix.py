@@ -227,6 +227,18 @@ def test_no_order_of_roles_and_owners_opens_a_hole(lab: Lab, command: str, by: s
         assert attempt(lab, command, by, owner) == expected(command, by, owner, now[by])
 
 
+def test_the_audit_log_keeps_what_was_given_beside_whom_it_was_done_to(lab: Lab) -> None:
+    with undone(lab):
+        lab.store.make_token("mia", "nightly", "read", by="mia", days=365)
+        assert (newest(lab).targets, newest(lab).detail) == (("mia",), "name=nightly, scope=read, days=365")
+        lab.store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
+        assert (newest(lab).targets, newest(lab).detail) == (("olga",), "name=olga, role=viewer, email=olga@lab.org")
+        for days in (0, 366):
+            with pytest.raises(ConfigError, match=f"1 to 365 days, got {days}"):
+                lab.store.make_token("mia", "nightly", "read", by="mia", days=days)
+        assert lab.store.make_token("mia", "short", "read", by="mia", days=1)
+
+
 def test_what_an_admin_made_pass_others_is_not_made_more_of_by_its_owner(lab: Lab) -> None:
     sweep_id = lab.lost_sweep("mo")
     lab.store.connection.execute("UPDATE runs SET priority = 2 WHERE sweep_id = ?", [sweep_id])

@@ -29,6 +29,8 @@ def test_files_are_read_as_they_say_one_provider_or_several(tmp_path: Path) -> N
     assert found.rules == Rules(roles={"admin": ("lab-admins",), "member": ("lab-members",), "viewer": ("lab-guests",)}, names={"default": "Lab ID"})
     assert found.auth["client_secret"] == "hush-hush"
     assert "hush-hush" not in repr(found)
+    unnamed = read(secrets_file(tmp_path, **{"k" * 32: "k" * 64, 'default = "Lab ID"': ""}))
+    assert [each.label for each in unnamed.found] == ["id.example.org"], "a provider without a name goes by its host"
     path = tmp_path / "secrets.toml"
     path.write_text('[other]\nkey = "x"\n')
     assert read(path).found == ()
@@ -44,7 +46,7 @@ WRONG = [
     ({"https://lab.example.org": "http://lab.example.org"}, "has to begin with https://"),
     ({"https://id.example.org": "http://id.example.org"}, "anybody between could vouch for people"),
     ({"https://id.example.org": "http://[::1"}, "has to begin with https://"),
-    ({"k" * 32: "short"}, "at least 32 random characters"),
+    ({"k" * 32: "k" * 31}, "at least 32 random characters"),
     ({"client_id =": "client_name ="}, "names no provider"),
     ({'"hush-hush"': '""'}, "lacks client_secret"),
     ({"admin = [": "owner = ["}, "roles are viewer, member, admin"),

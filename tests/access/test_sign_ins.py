@@ -25,7 +25,7 @@ from app.guard import Guard
 from app.routes import routes
 from engine.access import passwords, signing_in
 from engine.access.patience import OF_A_NAME_FROM_ONE_PLACE, Patience
-from engine.errors import SignInRefused
+from engine.errors import ConfigError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import IDLE_S, LASTS_S, NOBODY, _in, key_of
@@ -180,6 +180,25 @@ def test_passwords_are_hashed_as_rfc_9106_recommends(monkeypatch: pytest.MonkeyP
     stored = passwords.hashed(PASSWORD)
     assert stored.startswith("$argon2id$v=19$m=65536,t=3,p=4$") and not passwords.is_outdated(stored)
     assert passwords.fits(PASSWORD, stored) and not passwords.fits(f"{PASSWORD}x", stored)
+
+
+@pytest.mark.parametrize(
+    ("password", "words"),
+    [
+        ("ada-love", "has 10 to 200 characters, this one has 8"),
+        ("x" * 201, "this one has 201"),
+        ("abcabcabcabc", "so few different characters"),
+        ("Ada.Lovelace1", "may not be the name with little added"),
+    ],
+)
+def test_a_password_that_is_easily_guessed_is_refused(password: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        passwords.hashed(password, "ada.lovelace")
+
+
+@pytest.mark.parametrize("password", ["blue lamp 7", "ada.lovelace and 6 more", "abcdabcdab", "abcd" * 50])
+def test_a_password_may_hold_the_name_among_enough_else_and_be_about_as_long(password: str) -> None:
+    assert passwords.fits(password, passwords.hashed(password, "ada.lovelace"))
 
 
 def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(client: Client, home: Home, checks: Checks, store: Store) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
@@ -58,6 +59,17 @@ def test_intervals_pair_seeds_and_too_few_give_none() -> None:
     more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
     assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], "the speed-up at 1 is 1, whatever the seed"
     assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
+
+
+def test_the_interval_of_a_ratio_is_fieller_s() -> None:
+    """Its bounds are where the difference between one mean and so many times the other is as large as Student's t allows."""
+    above, below = [3.0, 3.1, 2.9, 3.3], [2.0, 2.1, 1.9, 2.4, 2.2]
+    reach = scipy.stats.t.ppf(0.975, 3)
+    errors = [np.var(each, ddof=1) / len(each) for each in (above, below)]
+    means = [np.mean(each) for each in (above, below)]
+    roots = np.roots([means[1] ** 2 - reach**2 * errors[1], -2 * means[0] * means[1], means[0] ** 2 - reach**2 * errors[0]])
+    found = ratio_of_means(above, below)
+    assert (found.low, found.mean, found.high) == pytest.approx((min(roots), means[0] / means[1], max(roots)))
     timings = [Timing(place, (), count, place % 2, time_s, WORK, "") for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])]
     for size in sizes(timings):
         for each in (size.time_s, size.per_second, size.speed_up, size.efficiency):
@@ -100,6 +112,8 @@ def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
     assert axis_of(["learning_rate"]) is None
     assert differing([run(1, trainers=1, lock=True), run(2, trainers=2, lock=False)]) == ["trainers", "lock"]
     assert unlike([AROUND, Surroundings("", "", 0, (), "", 1, (), 0, "")]) == ""
+    many = [Surroundings(host, "Xeon", 4, (), "abc", 1, (), 0, "") for host in "abcde"]
+    assert unlike(many).endswith("c (4 cores of Xeon) and 2 more") and unlike(many[:3]).endswith("c (4 cores of Xeon)")
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,12 @@ def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader
     channel(store)
     runs = [NewDuelRun(place, name, "hogwild", NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, name)) for place, name in enumerate(("one", "two"))]
     duel = store.add_duel({}, runs, owner="ada", name="", exclusive=False, terms=USUAL)
+    assert not store.tell_stuck_duel(duel), "its runs that tune are still on"
     for run_id in (1, 2):
         carry_out(store, run_id)
     assert told(reader) == []
     assert store.tell_stuck_duel(duel)
+    assert not store.tell_stuck_duel(duel + 1), "there is none"
     assert not store.tell_stuck_duel(duel)
     assert told(reader) == [("duel", duel)]
     store.judge_duel(duel, runs, exclusive=False)

@@ -55,6 +55,11 @@ def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
     set_limits(home, Limits(max_queued_per_person=2))
     with pytest.raises(LimitReached, match=r"ada holds 0 of 2 queued runs, so 3 more can't"):
         GIVEN["launch sweep"](store)
+    set_limits(home, Limits(max_queued_per_person=3))
+    assert GIVEN["launch sweep"](store), "as many as the limit are no more than it"
+    set_limits(home, Limits(max_queued_per_person=5))
+    with pytest.raises(LimitReached, match=r"ada holds 3 of 5 queued runs, so 3 more can't"):
+        GIVEN["launch sweep"](store)
 
 
 GIVEN: dict[str, Callable[[Store], object]] = {
