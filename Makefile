@@ -26,8 +26,8 @@ stop: install ## End the runner once its runs have ended
 test: install-dev ## Run all tests but the long ones, as many at a time as there are cores; prints the ten slowest and the total
 	@$(BIN)/python -m pytest -m "not long" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
 
-test-quick: install-dev ## Run the tests that start no process and no browser
-	@$(BIN)/python -m pytest -q -m "not long and not browser and not processes" --numprocesses auto --dist loadscope --no-loadscope-reorder
+test-quick: install-dev ## Run the tests that start no process, no rank and no browser
+	@$(BIN)/python -m pytest -q -m "not long and not browser and not processes and not ranks" --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 test-long: install-dev ## Run the tests that state a rate, a share of time or a learning result, and the rare corners
 	@$(BIN)/python -m pytest -m long --timeout 1800

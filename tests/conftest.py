@@ -29,6 +29,8 @@ if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
 os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
 os.environ["PARALLAB_SECRETS"] = os.devnull  # the providers of whoever runs the tests are none of theirs
 
+connecting.SYNCHRONOUS = "OFF"  # no test cuts the power, and waiting for the disk takes a tenth of the time of those that write
+
 settings.register_profile("parallab", deadline=None)  # how long an input takes says something of the machine alone
 settings.load_profile("parallab")
 
@@ -52,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 """What Python says of itself when it starts a process; multiprocessing says nothing."""
-MAY_START = ("processes", "browser", "long")
+MAY_START = ("processes", "ranks", "browser", "long")
 started: list[str] = []
 """What this process has started."""
 
@@ -73,11 +75,11 @@ BaseProcess.start = _start  # type: ignore[method-assign]
 
 @pytest.fixture(autouse=True)
 def marked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that starts processes and isn't marked so: `make test-quick` would take it."""
+    """Fail a test that starts processes or ranks and isn't marked so: `make test-quick` would take it."""
     before = len(started)
     yield
     if (found := started[before:]) and not any(request.node.get_closest_marker(name) for name in MAY_START):
-        pytest.fail(f"This test starts a process: mark it `processes`, so that `make test-quick` leaves it out. It started {found[0]}")
+        pytest.fail(f"Mark this test `processes`, or `ranks` for ranks as threads, so that `make test-quick` leaves it out. It started {found[0]}")
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from engine.store.schema import applied, bring_up_to_date, known
 from engine.umask import make_private
 
 Row = sqlite3.Row
+SYNCHRONOUS = "NORMAL"
+"""With a write-ahead log a killed process loses nothing committed, and a power cut leaves a whole store."""
 
 
 class Connected:
@@ -162,7 +164,7 @@ def told(home: Home, timeout_s: float) -> Iterator[None]:
 
 def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:
     """Set the connection up and bring the schema up to date, one process at a time."""
-    connection.execute("PRAGMA synchronous = NORMAL")  # with a write-ahead log a killed process loses nothing committed
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
     if applied(connection, home.database) == known() and _journal(connection) == "wal":

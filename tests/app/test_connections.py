@@ -20,7 +20,7 @@ from app import connections
 from app.connections import bounded_connections
 from tests.waiting import PATIENCE_S, wait_until
 
-BOUND_S, TICK_S, LEAST_RATE = 0.6, 0.05, 1_000
+BOUND_S, TICK_S, LEAST_RATE = 0.3, 0.02, 1_000
 GET = b"GET /length HTTP/1.1\r\nHost: here\r\n\r\n"
 
 

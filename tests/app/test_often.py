@@ -12,16 +12,18 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from app import pace as pace_module
 from app.bodies import KEPT, Bodies, Body
 from app.live import rest_ms
 from app.often import SLOWER, Often
-from app.pace import LOOK_S, MOST, USUAL_S, Pace
+from app.pace import MOST, USUAL_S, Pace
 from app.routes import often_asked
 from engine.home import Home
 from engine.store import Store
 from tests.app import labs
 from tests.app.browsing import BASE
 
+LOOK_S = 0.05
 FURTHER = "what stands behind"
 
 
@@ -78,7 +80,8 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     assert pace.slower == 1.0
 
 
-def test_a_loop_that_is_held_up_is_seen_to_be_late() -> None:
+def test_a_loop_that_is_held_up_is_seen_to_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace_module, "LOOK_S", LOOK_S)
     pace = Pace()
 
     async def held_up() -> None:

@@ -1,9 +1,14 @@
 """What the tests of methods share: ranks that start soon, and sums as ranks have them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 from engine.runtime import fork_server
+from engine.runtime.local_ranks import LocalRanks
+from tests.conftest import started
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +17,14 @@ def as_in_ranks(request: pytest.FixtureRequest) -> None:
     torch.set_num_threads(1)
     if any(request.node.get_closest_marker(name) for name in ("processes", "long")):
         fork_server.start()
+
+
+@pytest.fixture(autouse=True)
+def noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note where ranks are started as threads: a test that does is marked `ranks`."""
+
+    def run(ranks: LocalRanks, *given: Any, carry_out: Callable[..., None] = LocalRanks.run, **more: Any) -> None:
+        started.append(f"ranks as threads: {', '.join(ranks.roles)}")
+        carry_out(ranks, *given, **more)
+
+    monkeypatch.setattr(LocalRanks, "run", run)

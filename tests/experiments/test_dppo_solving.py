@@ -20,6 +20,7 @@ from tests.experiments import dppo_functions as functions
 from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("asked", [{"evaluate_every_s": 0.1, "stop_when_solved": True, "evaluation_episodes": 1}, {}])
 def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_display(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
@@ -44,6 +45,7 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_
         assert picture.n_frames > 40  # frames that look alike are one; a pole that falls is ten
 
 
+@pytest.mark.ranks
 def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_drawn_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str, render: bool = False) -> object:
         raise ImportError("no pygame here")

@@ -35,6 +35,7 @@ def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
     return found.loss, found.accuracy
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_strategy_starts_from_the_weights_of_its_seed(tmp_path: Path, name: str) -> None:
     one = READY[name]

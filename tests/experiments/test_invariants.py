@@ -16,6 +16,7 @@ from engine.registry import experiment, method
 from engine.runtime.ranks import LocalRanks
 from tests.experiments import plain_sgd
 
+pytestmark = pytest.mark.ranks
 SETTINGS: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "seed": 7}
 
 

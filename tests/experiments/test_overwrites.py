@@ -28,16 +28,19 @@ def recorded(**settings: Any) -> list[list[float]]:
     return [recorder.values("perf/overwritten_updates") for recorder in ranks.recorders.values()]
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("settings", [NET, SPARSE], ids=["net", "sparse"])
 def test_one_trainer_overwrites_nothing(settings: dict[str, Any]) -> None:
     assert recorded(**settings, trainers=1, overwrites_every=1) == [[0.0] * 30]
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("settings", [NET, SPARSE], ids=["net", "sparse"])
 def test_under_a_lock_nothing_is_overwritten(settings: dict[str, Any]) -> None:
     assert recorded(**settings, trainers=2, overwrites_every=1, lock=True) == [[0.0] * 30] * 2
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize(("every", "looks"), [(0, 0), (7, 4), (30, 1), (31, 0)])
 def test_each_kth_step_is_looked_at(every: int, looks: int) -> None:
     assert recorded(**NET, trainers=1, overwrites_every=every) == [[0.0] * looks]

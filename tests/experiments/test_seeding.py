@@ -32,6 +32,7 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return found
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("name", TRAINING)
 def test_neighbouring_seeds_shuffle_nothing_alike(name: str, orders: list[tuple[int, ...]]) -> None:
     for seed in (0, 1):

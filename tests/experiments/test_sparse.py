@@ -43,6 +43,7 @@ def carry_out(**changes: Any) -> tuple[MemoryRecorder, KeptRanks]:
 # ---- training ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("lock", [False, True], ids=["free", "locked"])
 def test_one_trainer_is_plain_sgd(lock: bool) -> None:
     recorder, ranks = carry_out(trainers=1, lock=lock)
@@ -82,6 +83,7 @@ def test_a_step_writes_only_what_its_samples_touch() -> None:
     assert weights.tolist() == [0, -0.5, 0, -3, 0, 0, 0, 4, 0, 0]
 
 
+@pytest.mark.ranks
 def test_trainers_share_passes_and_only_trainer1_tests_and_tells_the_sparsity() -> None:
     recorder, ranks = carry_out(trainers=3, lock=True)
     assert [point.passes for point in recorder.points if point.name == "test/accuracy"][-1] == 6.0
@@ -102,6 +104,7 @@ def test_two_processes_learn_without_a_lock(tmp_path: Path) -> None:
     assert sink.progress == (6 * 20_000, 6 * 20_000, "samples")
 
 
+@pytest.mark.ranks
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse, "softplus", lambda margins: margins * math.nan)
     with pytest.raises(RunFailed, match=r"trainer1's loss became nan at step 1.*Lower learning_rate"):

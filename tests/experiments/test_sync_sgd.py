@@ -105,6 +105,7 @@ def assert_plain(losses: list[float], folder: Path) -> None:
     assert all(torch.equal(tensor, weights[key]) for key, tensor in net.state_dict().items())
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("changes", [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}], ids=str)
 def test_one_trainer_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
     ranks = in_threads(tmp_path, trainers=1, **changes)
@@ -135,6 +136,7 @@ def all_batches_at_once() -> Tensor:
     return weights
 
 
+@pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
 def test_averaged_gradients_are_those_of_one_process_with_all_batches(tmp_path: Path, transport: str) -> None:
@@ -178,6 +180,7 @@ def meetings(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
     return seen
 
 
+@pytest.mark.ranks
 def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: Path, meetings: list[Seen]) -> None:
     in_threads(tmp_path, trainers=3, rounds=1)
     meetings.sort(key=lambda seen: seen.trainer.part.size)
@@ -187,6 +190,7 @@ def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: P
     assert torch.allclose(centers[0], sum(seen.local for seen in meetings) / 3, rtol=1e-6, atol=1e-8)  # type: ignore[arg-type]
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("sync", ["weights", "elastic", "gradients"])
 def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen], sync: str) -> None:
     in_threads(tmp_path, trainers=2, rounds=1, sync=sync)
@@ -195,6 +199,7 @@ def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen]
     assert len({vector.untyped_storage().data_ptr() for vector in vectors}) == len(vectors) == 8
 
 
+@pytest.mark.ranks
 def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: list[Seen]) -> None:
     in_threads(tmp_path, trainers=2, rounds=1, sync="elastic", elastic_rate=0.6)
     first, second = meetings
@@ -204,6 +209,7 @@ def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: l
         assert torch.allclose(seen.trainer.center, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.ranks
 def test_momentum_ends_with_a_round_unless_it_is_kept(tmp_path: Path) -> None:
     kept = in_threads(tmp_path / "kept", trainers=1).recorders["trainer1"].values("train/loss")
     anew = in_threads(tmp_path / "anew", trainers=1, keep_optimizer=False).recorders["trainer1"].values("train/loss")
@@ -211,6 +217,7 @@ def test_momentum_ends_with_a_round_unless_it_is_kept(tmp_path: Path) -> None:
     assert kept[16] != anew[16]
 
 
+@pytest.mark.ranks
 def test_the_rate_falls_in_a_line_to_0(tmp_path: Path, meetings: list[Seen]) -> None:
     in_threads(tmp_path, trainers=1, rounds=2, schedule="linear")
     assert meetings[0].trainer.optimizer.learning_rate == pytest.approx(0.05 / 30)
@@ -255,6 +262,7 @@ def test_a_small_alpha_gives_each_trainer_few_labels() -> None:
 UNEQUAL = {"seed": 1, "trainers": 3, "partition": "dirichlet", "alpha": 0.1, "batch_size": 50}
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("changes", [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients"}, {"average_every": 4, "rounds": 5}], ids=str)
 def test_unequal_parts_hang_nobody(tmp_path: Path, changes: dict[str, Any]) -> None:
     ranks = in_threads(tmp_path, **UNEQUAL | changes)
@@ -287,6 +295,7 @@ def test_so_it_does_with_dropout_of_which_idle_trainers_draw_nothing(tmp_path: P
 # ---- recording ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ranks
 def test_passes_count_the_samples_of_all_and_only_trainer1_tests(tmp_path: Path) -> None:
     ranks = in_threads(tmp_path, trainers=3, rounds=4, evaluate_every=2)
     tested = [point for point in ranks.recorders["trainer1"].points if point.name == "test/accuracy"]
@@ -337,6 +346,7 @@ def test_a_trainer_that_is_stopped_while_torch_agrees_on_what_to_send_together_i
         in_processes(tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=8)
 
 
+@pytest.mark.ranks
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\) or momentum"):
         in_threads(tmp_path, trainers=1, learning_rate=10.0, momentum=0.99, average_every=1, rounds=50, seed=1)
@@ -346,6 +356,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_c
 # ---- going on -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize("changes", [{"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL], ids=str)
 def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, changes: dict[str, Any]) -> None:

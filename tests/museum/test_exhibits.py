@@ -53,6 +53,7 @@ def test_the_invariant_holds_the_right_way_and_is_broken_the_wrong_way(found: Si
     monkeypatch.setattr(module, "WATCHED_S", PATIENCE_S, raising=False)  # who can end does so at some time
     right = shown(found, "right")
     monkeypatch.setattr(module, "WATCHED_S", 0.5, raising=False)
+    monkeypatch.setattr(module, "SLOT_MS", 10, raising=False)
     wrong = shown(found, "wrong")
     invariant(right)
     assert not right.error

@@ -99,7 +99,10 @@ def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store)
     assert "has no mail server" in sent(home).last_error
 
 
-def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
+def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(
+    home: Home, store: Store, serve: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "CLOSE_S", 0.1)
     go_on = threading.Event()
     slow, quick = serve(hangs(go_on)), serve()
     tell(store, slow)

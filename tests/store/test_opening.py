@@ -197,7 +197,7 @@ def write_on(store: Store, run_id: int, first: int) -> None:
         store.write(run_id, batch(start))
 
 
-@pytest.mark.parametrize("held_s", [1.0, pytest.param(10.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("held_s", [0.3, pytest.param(10.0, marks=pytest.mark.long)])
 def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_sentence(
     home: Home, store: Store, reader: Reader, running: Running, held_s: float
 ) -> None:
