@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -137,10 +138,14 @@ def mnist() -> Path:
 
 
 def end_processes_of(home: Home) -> None:
-    """Kill every process whose `PARALLAB_HOME` is this home: a test that failed half-way must not slow the next."""
+    """Kill every process whose `PARALLAB_HOME` is this home: a test that failed half-way must not slow the next.
+
+    But for those of multiprocessing that later tests need as well, whichever test was the first to need them.
+    """
+    spared = (os.getpid(), resource_tracker._resource_tracker._pid, forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get("PARALLAB_HOME") == str(home.path):
+            if process.pid not in spared and process.environ().get("PARALLAB_HOME") == str(home.path):
                 process.kill()
         except psutil.Error:
             continue

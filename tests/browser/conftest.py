@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect, sync_playwright
 
 from engine.home import Home
 from tests.app import small_labs
@@ -124,11 +124,21 @@ def console(home: Home) -> Iterator[Console]:
 
 
 @contextmanager
+def _playwright() -> Iterator[Playwright]:
+    """Start Playwright as a process of no home, or the end of the test that came first would end it."""
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("PARALLAB_HOME")
+            found = stack.enter_context(sync_playwright())
+        yield found
+
+
+@contextmanager
 def _window(timed: bool) -> Iterator[BrowserContext]:
     """Open a window of a Chromium of its own, which keeps what it has loaded and compiled; a test can put the clock of a `timed` one forward."""
     settings: dict[str, Any] = {"viewport": {"width": 1300, "height": 1400}, "reduced_motion": "reduce", "args": FLAGS, "timeout": PATIENCE_S * 1000}
     with TemporaryDirectory(prefix="parallab-browser-", ignore_cleanup_errors=True) as folder:
-        chromiums = KEPT.get(sync_playwright).chromium
+        chromiums = KEPT.get(_playwright).chromium
         with chromiums.launch_persistent_context(folder, executable_path=chromium(), headless=True, **settings) as opened:
             opened.set_default_timeout(PATIENCE_S * 1000)
             if timed:
