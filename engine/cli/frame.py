@@ -4,6 +4,7 @@ import getpass
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="A
 owner_option: Decorator = click.option(
     "--owner", envvar="PARALLAB_OWNER", show_envvar=True, default=lambda: login_name(), show_default="your login name", help="Who does this."
 )
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds; click's own takes nan for one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or end the command with a sentence."""
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail("nan is no number.", param, ctx)
+        return found
 
 
 def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
 from engine.upkeep.collecting import Collection, Policy, collect, preview
 
@@ -11,12 +11,8 @@ NAMED = 20
 
 
 @click.command("gc", short_help="Thin the curves of old runs, delete older ones.")
-@click.option(
-    "--thin-after-days", type=click.FloatRange(0), envvar="PARALLAB_THIN_AFTER_DAYS", show_envvar=True, help="Thin curves of runs that ended so long ago."
-)
-@click.option(
-    "--delete-after-days", type=click.FloatRange(0), envvar="PARALLAB_DELETE_AFTER_DAYS", show_envvar=True, help="Delete runs that ended so long ago."
-)
+@click.option("--thin-after-days", type=NumberRange(0), envvar="PARALLAB_THIN_AFTER_DAYS", show_envvar=True, help="Thin curves of runs that ended so long ago.")
+@click.option("--delete-after-days", type=NumberRange(0), envvar="PARALLAB_DELETE_AFTER_DAYS", show_envvar=True, help="Delete runs that ended so long ago.")
 @click.option("--points", type=int, default=1_000, show_default=True, help="So many points of a thinned curve stay: first, last, least, greatest of each part.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
 @owner_option

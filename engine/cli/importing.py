@@ -5,15 +5,15 @@ from pathlib import Path
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
 
 
 @click.command("import", short_help="Take in runs of another store, of TensorBoard or of MLflow.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @owner_option
-@click.option("--max-memory", metavar="GB", type=click.FloatRange(0.05), default=1.0, show_default=True, help="Memory that the import may take.")
-@click.option("--max-time", metavar="SECONDS", type=click.FloatRange(1), default=300.0, show_default=True, help="How long the import may take.")
+@click.option("--max-memory", metavar="GB", type=NumberRange(0.05, 1_000), default=1.0, show_default=True, help="Memory that the import may take.")
+@click.option("--max-time", metavar="SECONDS", type=NumberRange(1, 86_400), default=300.0, show_default=True, help="How long the import may take.")
 @json_option
 def import_command(path: Path, owner: str, max_memory: float, max_time: float, as_json: bool) -> None:
     """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns; all of them or none.

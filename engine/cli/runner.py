@@ -7,7 +7,7 @@ from contextlib import suppress
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import NO_RUNNER, json_option, owner_option
+from engine.cli.frame import NO_RUNNER, NumberRange, json_option, owner_option
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
 from engine.runtime.presence import lives
@@ -35,7 +35,7 @@ def serve_command(as_json: bool) -> None:
 
 @click.command("stop", short_help="End the runner once its runs have ended.")
 @click.option("--cancel-runs", is_flag=True, help="Cancel the runs that the runner waits for.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0), help="Give up waiting after so many seconds; the runner still ends once its runs have.")
+@click.option("--timeout", "timeout_s", type=NumberRange(0), help="Give up waiting after so many seconds; the runner still ends once its runs have.")
 @owner_option
 @json_option
 @click.pass_context

@@ -86,6 +86,19 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sente
         assert (reader.count(), reader.count_sweeps()) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("import", "runs.zip", "--max-memory", "nan"), "Invalid value for '--max-memory': nan is no number."),
+        (("import", "runs.zip", "--max-time", "1e9"), "Invalid value for '--max-time': 1000000000.0 is not in the range 1<=x<=86400."),
+        (("stop", "--timeout", "nan"), "Invalid value for '--timeout': nan is no number."),
+    ],
+)
+def test_an_option_out_of_its_bounds_is_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
+    told = parallab(*words)
+    assert (told.returncode, told.stdout, told.stderr.splitlines()[-1]) == (2, "", f"Error: {sentence}")
+
+
 @pytest.mark.processes
 def test_a_home_that_cannot_be_written_is_exit_code_3(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
