@@ -116,8 +116,7 @@ def test_quick_keeps_its_promise_over_ten_seeds(team: Team) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("mnist")
 def test_two_trainers_learn_mnist_in_ten_passes(team: Team) -> None:
-    preset = experiment("hogwild").preset("tuned")
     config = experiment("hogwild").configure("tuned")
     ranks, sink = team(config)
     method("hogwild")(config, ranks)
-    assert sink.values("test/accuracy")[-1] >= preset.expects["test/accuracy"]
+    assert sink.values("test/accuracy")[-1] >= 98.0, "98.7 in a run of November 2026"
