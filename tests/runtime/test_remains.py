@@ -71,7 +71,7 @@ def test_the_marked_are_found_when_the_worker_is_gone(worker: Worker, tmp_path: 
     wait_until(lambda: not is_alive(known), "the worker is dead")
     assert tree(known) == marked
     (orphan,), (unmarked,) = marked, set(children) - set(marked)
-    os.kill(unmarked, 9)  # nothing tells whose it was
+    os.kill(unmarked, 9)  # without a mark nothing ends it
     (tmp_path / "rpc.rendezvous").touch()
     assert clear(known, Footprint(), tmp_path).left == []
     assert not list(tmp_path.iterdir()), "ranks that were killed removed none of their files"
