@@ -36,7 +36,7 @@ class NumberRange(click.FloatRange):
         """Return the number, or end the command with a sentence."""
         found = super().convert(value, param, ctx)
         if isnan(found):
-            self.fail("nan is no number.", param, ctx)
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
         return found
 
 

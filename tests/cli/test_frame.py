@@ -89,9 +89,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sente
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("import", "runs.zip", "--max-memory", "nan"), "Invalid value for '--max-memory': nan is no number."),
+        (("import", "runs.zip", "--max-memory", "nan"), "Invalid value for '--max-memory': nan is not in the range 0.05<=x<=1000."),
         (("import", "runs.zip", "--max-time", "1e9"), "Invalid value for '--max-time': 1000000000.0 is not in the range 1<=x<=86400."),
-        (("stop", "--timeout", "nan"), "Invalid value for '--timeout': nan is no number."),
+        (("stop", "--timeout", "nan"), "Invalid value for '--timeout': nan is not in the range x>=0."),
     ],
 )
 def test_an_option_out_of_its_bounds_is_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab) -> None:
