@@ -20,7 +20,7 @@ from engine.notices.looking_up import UnsafeAddress, looked_up
 from engine.notices.outcome import DELIVERED, Outcome
 
 for _name in ("httpx", "httpcore"):
-    logging.getLogger(_name).addFilter(lambda record: False)  # a filter, for a server that sets its logging up makes all logs speak again
+    logging.getLogger(_name).addFilter(lambda record: False)  # logging.config enables a disabled logger again, but keeps its filters
 
 CONNECT_S, ANSWER_S, WHOLE_S = 5.0, 10.0, 20.0
 """Time for a connection, for each step of an answer, and for all of it."""
