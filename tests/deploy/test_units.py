@@ -60,7 +60,7 @@ class Lab:
 def services(home: Home, folder: Path) -> Iterator[Lab]:
     """Run both services of a home as their unit files say."""
     port = free_port()
-    run = folder / ("run" + "n" * 80)  # a path that leaves no room for the name of a socket: runs have to get on without
+    run = folder / ("run" + "n" * 80)  # too long a path for sockets: runs must start all the same
     run.mkdir()
     places = {
         "/opt/parallab/.venv/bin/python": sys.executable,
