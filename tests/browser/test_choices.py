@@ -68,9 +68,14 @@ def toggle(name: str) -> Choice:
 
 def pick(label: str, option: str, *, every: bool = False) -> Choice:
     def make(page: Page) -> None:
-        page.get_by_role("combobox", name=label).first.click()
-        page.get_by_role("option", name=option, exact=True).click()
-        page.keyboard.press("Escape")
+        box = page.get_by_role("combobox", name=label).first
+        for _ in range(5):  # on a browser that stood still, Streamlit may close a list and keep what was chosen before
+            box.click()
+            page.get_by_role("option", name=option, exact=True).click()
+            page.keyboard.press("Escape")
+            settle(page)
+            if box.input_value() in ("", option):  # several choices stand beside the box
+                return
 
     return Choice(f"{label} {option}", make, every, option if option in AXES else "")
 

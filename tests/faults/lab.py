@@ -31,7 +31,6 @@ CALM: Mapping[str, Any] = {
     "threads_per_rank": 1,
 }
 """A run of sync_sgd that goes on for hours and sleeps most of the time."""
-AT_ONCE = 4
 
 
 @dataclass
@@ -66,13 +65,17 @@ class Lab:
         return launch(self.home, name, config, owner="ada", timeout_s=30, terms=Terms(oversubscribe=oversubscribe))
 
     def training(self) -> int:
-        """Return a run that trains and that no other test has; some are started at once."""
+        """Return a run that trains and that no other test has."""
         if not self.ready:
-            started = [self.launch() for _ in range(AT_ONCE)]
-            for run_id in started:
-                self.until_training(run_id)
-            self.ready = started
+            self.start(1)
         return self.ready.pop(0)
+
+    def start(self, many: int) -> None:
+        """Start so many runs at once, for tests to come."""
+        started = [self.launch() for _ in range(many)]
+        for run_id in started:
+            self.until_training(run_id)
+        self.ready += started
 
     def until_training(self, run_id: int) -> None:
         """Wait until the ranks of a run train."""
