@@ -23,7 +23,7 @@ run: install ## Serve the console on http://127.0.0.1:8501, its runner beside it
 stop: install ## End the runner once its runs have ended
 	@exec $(BIN)/python -m engine stop
 
-test: install-dev ## Run all tests but the long ones, as many at a time as there are cores; prints the ten slowest and the total
+test: install-dev ## Run all tests but the long ones, one more at a time than there are cores; prints the ten slowest and the total
 	@$(BIN)/python -m pytest -m "not long" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
 
 test-quick: install-dev ## Run the tests that start no process, no rank and no browser

@@ -82,6 +82,13 @@ def uptime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+def age_s(process: ProcessIdentity) -> float:
+    """Return the seconds since a process started; on Linux no change of the clock moves it."""
+    if not sys.platform.startswith("linux"):
+        return time.time() - process.started_ticks / 100
+    return uptime_s() - process.started_ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _start_ticks(pid: int) -> int | None:
     """Return a live process's start in clock ticks since boot; the clock may jump, these don't."""
     if not sys.platform.startswith("linux"):

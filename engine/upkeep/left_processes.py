@@ -1,14 +1,13 @@
 """Processes that no live run needs: those of workers whose runs have ended, and workers without a run or a runner. It only looks."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 
 from engine.home import Home
-from engine.runtime.processes import boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
+from engine.runtime.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.runtime.remains import tree
 from engine.store import Reader
 from engine.store.clock import seconds_since
@@ -49,13 +48,8 @@ def _workers_of(home: Home, grace_s: float) -> Iterator[tuple[ProcessIdentity, i
         with suppress(psutil.Error, OSError):
             words = process.cmdline()
             is_worker = "engine.worker" in words and "--home" in words and words[words.index("--home") + 1 :][:1] == [str(home.path)]
-            if (
-                is_worker
-                and time.time() - process.create_time() > grace_s
-                and os.getsid(process.pid) == process.pid
-                and pid_namespace(process.pid) == pid_namespace()
-            ):
-                yield from ((known, process.ppid()) for known in _alive([process.pid]))
+            if is_worker and os.getsid(process.pid) == process.pid and pid_namespace(process.pid) == pid_namespace():
+                yield from ((known, process.ppid()) for known in _alive([process.pid]) if age_s(known) >= grace_s)
 
 
 def _alive(pids: list[int]) -> Iterator[ProcessIdentity]:

@@ -4,6 +4,7 @@ import mmap
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,7 +71,9 @@ def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path
     words = [sys.executable, "-c", "import time; time.sleep(600)", "engine.worker", "--home", str(home.path)]
     with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as process:
         try:
-            assert [(one.name, one.why) for one in found(home, tmp_path)] == [(str(process.pid), "A worker that has no run, and whose runner is gone.")]
+            with monkeypatch.context() as earlier:
+                earlier.setattr(time, "time", lambda: 0.0)  # the clock is put back: how old a process is does not hang on it
+                assert [(one.name, one.why) for one in found(home, tmp_path)] == [(str(process.pid), "A worker that has no run, and whose runner is gone.")]
             with Store.open(home) as store:
                 store.register_runner(me(), cores=2, gpus=0)
             assert found(home, tmp_path) == [], "its parent serves the store"
