@@ -62,6 +62,8 @@ def test_a_first_visit_launches_hogwild_watches_it_finds_it_again_after_a_restar
     page.wait_for_url("**/run?run=2")
     expect(page.get_by_text("running", exact=True).first).to_be_visible()
     page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    settle(page)  # the page that is left has such a button too
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("cancelled", exact=True).first).to_be_visible()
