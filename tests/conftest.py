@@ -39,7 +39,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run one test more at a time than there are cores for this process: on two cores an eighth of them lies idle without it."""
+    """Run one test more at a time than there are cores for this process: with as many as two cores, an eighth of their time is idle."""
     return 1 + len(os.sched_getaffinity(0))
 
 

@@ -92,7 +92,7 @@ def opened(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
 
 
-def page_of(port: int) -> ClientConnection:
+def open_websocket(port: int) -> ClientConnection:
     """Open a WebSocket, again where this process was too slow for the short bound on its request."""
     for _ in range(20):
         with suppress(ConnectionClosed, InvalidHandshake):
@@ -179,7 +179,7 @@ def test_slow_bodies_are_ended_before_and_after_their_answer_and_waiting_for_lea
 
 def test_long_answers_and_quiet_sockets_are_not_bounded(serve: Callable[..., int]) -> None:
     port = serve()
-    with page_of(port) as page, opened(port) as client:
+    with open_websocket(port) as page, opened(port) as client:
         client.sendall(GET.replace(b"/length", b"/long"))
         assert until(client, b"\r\n0\r\n\r\n").count(b"part ") == 4
         page.send("still here")
@@ -202,7 +202,7 @@ def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_mak
 def test_where_all_connections_are_in_use_another_one_is_refused(serve: Callable[..., int]) -> None:
     port = serve(most=3)
     with ExitStack() as stack:
-        pages = [stack.enter_context(page_of(port)) for _ in range(3)]
+        pages = [stack.enter_context(open_websocket(port)) for _ in range(3)]
         assert b"503 Service Unavailable" in asked(port).partition(b"\r\n")[0]
         pages[0].close()
         wait_until(lambda: b"length 0" in asked(port), "there is room again")

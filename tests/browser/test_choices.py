@@ -40,6 +40,12 @@ OFFERED = f"""() => {CHARTS}.flatMap((plot) => [
   ...(plot._context.showSendToCloud || plot._context.plotlyServerURL ? ['an upload, by its config'] : []),
 ]).filter((offer, at, all) => all.indexOf(offer) === at)"""
 """Returns every button that neither saves nor zooms, and whether the config would let plotly send a chart."""
+NOTE_RUNS = """() => {
+  window.hasRun = false;
+  const app = document.querySelector('[data-testid=stApp]');
+  new MutationObserver(() => { window.hasRun = true; }).observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
+}"""
+"""Notes in `window.hasRun` whether the page's script runs from now on: then the choice has reached the console, and counts."""
 AXES = {"Step": "steps", "Passes": "passes", "Time": "times_s"}
 """The choices of a curve's axis, and where the store has what is plotted then."""
 Chart = dict[str, Any]
@@ -69,12 +75,13 @@ def toggle(name: str) -> Choice:
 def pick(label: str, option: str, *, every: bool = False) -> Choice:
     def make(page: Page) -> None:
         box = page.get_by_role("combobox", name=label).first
-        for _ in range(5):  # on a browser that stood still, Streamlit may close a list and keep what was chosen before
+        for _ in range(5):  # a browser that was stopped may close the list and ask the console for nothing
+            page.evaluate(NOTE_RUNS)
             box.click()
             page.get_by_role("option", name=option, exact=True).click()
             page.keyboard.press("Escape")
             settle(page)
-            if box.input_value() in ("", option):  # several choices stand beside the box
+            if page.evaluate("window.hasRun") or box.input_value() in ("", option):  # several choices stand beside the box
                 return
 
     return Choice(f"{label} {option}", make, every, option if option in AXES else "")

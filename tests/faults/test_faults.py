@@ -34,7 +34,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(folder / "commits.jsonl"))
         made.serve()
-        made.start(4)
+        made.start(5)
         yield made
         made.close()
     assert_nothing_lost(made.home, folder / "commits.jsonl")
@@ -66,13 +66,14 @@ def test_a_killed_worker_leaves_a_lost_run_with_its_points_and_no_process(lab: L
     assert lab.points(run_id) >= before > 0
 
 
-def test_a_cancel_ends_a_worker_that_hangs_with_a_stopped_rank(lab: Lab) -> None:
-    run_id = lab.training()
-    for pid in (lab.ranks(run_id)["trainer1"], lab.worker(run_id).pid):
-        os.kill(pid, signal.SIGSTOP)
-    assert lab.cancel(run_id) == "stopping"
-    run = lab.ended(run_id)
-    assert (run.status, LATE.sub("", run.cause)) == ("cancelled", "Cancelled by grace.")
+def test_a_cancel_ends_a_stopped_rank_and_a_worker_that_hangs(lab: Lab) -> None:
+    stopped, hanging = lab.training(), lab.training()
+    os.kill(lab.ranks(stopped)["trainer1"], signal.SIGSTOP)
+    os.kill(lab.worker(hanging).pid, signal.SIGSTOP)
+    assert [lab.cancel(run_id) for run_id in (stopped, hanging)] == ["stopping", "stopping"]
+    for run_id in (stopped, hanging):
+        run = lab.ended(run_id)
+        assert (run.status, LATE.sub("", run.cause)) == ("cancelled", "Cancelled by grace.")
 
 
 def test_a_raising_rank_fails_the_run_with_its_traceback(lab: Lab) -> None:
