@@ -167,7 +167,7 @@ def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) ->
     method("batched_reinforce")(config, ranks)
     assert sink.progress[:2] == (3 * 2 * 40,) * 2
     assert len(sink.values("charts/first_length", 0)) == 2
-    assert sink.values("charts/episodic_return", 1)
+    assert any(sink.values("charts/episodic_return", observer) for observer in (1, 2, 3)), "that of one alone may end no episode in 2 x 40 steps"
 
 
 @pytest.mark.processes
