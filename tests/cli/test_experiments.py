@@ -24,3 +24,13 @@ def test_one_experiment_is_told_in_full(parallab: Parallab) -> None:
     assert "above 0 to 10" in told
     assert "true | false" in told
     assert json.loads(parallab("experiments", "hogwild", "--json").stdout)["name"] == "hogwild"
+
+
+def test_an_environment_is_added_listed_and_taken_away(parallab: Parallab) -> None:
+    assert parallab("catalogue", "add-environment", "CliffWalking-v1").stdout == "CliffWalking-v1 can be chosen now: 48 numbers an observation, 4 actions.\n"
+    assert parallab("catalogue").stdout.endswith(", CliffWalking-v1\n")
+    refused = parallab("catalogue", "add-environment", "Nothing-v0", "--json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "must be one of gymnasium's ids" in refused.stderr
+    assert parallab("catalogue", "remove", "CliffWalking-v1").returncode == 0
+    assert "CliffWalking-v1" not in parallab("catalogue").stdout

@@ -3,7 +3,11 @@
 import json
 from collections.abc import Callable
 
+import pytest
+
+from engine.cli import serving
 from engine.home import Home
+from engine.runtime.settings import RESTART
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 
@@ -50,3 +54,11 @@ def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
     assert parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
     assert json.loads(parallab("queue", "--json").stdout) == {"max_running_per_person": 3, "queued": 0, "runs": []}
     assert "any number of runs" in parallab("queue", "--max-per-person", "none").stdout
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
+    monkeypatch.setattr(serving, "ensure_running", lambda home: starts)
+    monkeypatch.setattr(serving, "ignored_settings", lambda home: ["PARALLAB_DATA is another."])
+    told = parallab(*SUBMIT[:-1]).stderr
+    assert told == ("" if starts else f"PARALLAB_DATA is another. {RESTART}\n")

@@ -13,6 +13,8 @@ from tests.cli.conftest import Parallab
 def test_a_backup_and_the_way_back(home: Home, parallab: Parallab, store: Store, ended: int, queued: Callable[..., int]) -> None:
     made = json.loads(parallab("backup", "--json").stdout)
     assert [each["path"] for each in json.loads(parallab("backup", "--list", "--json").stdout)] == [made["path"]]
+    names, row = (line.split() for line in parallab("backup", "--list").stdout.splitlines())
+    assert (names, row[-1], float(row[-2])) == (["MADE", "MB", "FILE"], made["path"], pytest.approx(made["size"] / 1e6, rel=1e-3))
     queued()
     store.close()
     done = parallab("restore", made["path"])
@@ -42,6 +44,8 @@ def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, 
 def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
     told = parallab("gc", "--delete-after-days", "0", "--dry-run")
     assert "Would delete 1 runs: 1" in told.stdout
+    told = json.loads(parallab("gc", "--delete-after-days", "0", "--dry-run", "--json").stdout)
+    assert (told["dry_run"], [run["run_id"] for run in told["deleted"]], told["thinned"]) == (True, [ended], [])
     assert "Deleted 1 runs: 1" in parallab("gc", "--delete-after-days", "0").stdout
     with Reader.open(home) as reader:
         assert reader.count() == 0

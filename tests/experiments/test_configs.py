@@ -22,6 +22,7 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("hogwild", TUTORIAL | {"device": "cuda"}, "device", "device must be auto or cpu for variant tutorial"),
     ("hogwild", {"trainers": 65}, "trainers", "trainers must be at most 64 (allowed: 1 to 64), got 65."),
     ("hogwild", {"momentum": 1}, "momentum", "momentum must be less than 1"),
+    ("hogwild", {"trainers": "9" * 5_000}, "trainers", "trainers can't be '999… Unable to parse input string as an integer, exceeded maximum size."),
     ("hogwild", {"learning_rate": 0}, "learning_rate", "learning_rate must be greater than 0"),
     ("hogwild", {"epochs": 1.5}, "epochs", "epochs must be a whole number (allowed: 1 to 1000), got 1.5."),
     ("hogwild", {"dataset": "cifar"}, "dataset", "dataset must be one of 'mnist', 'fashion_mnist', 'digits' or 'synthetic', got 'cifar'."),

@@ -46,17 +46,26 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_
 
 
 @pytest.mark.ranks
-def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_drawn_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("drawable", [True, False])
+def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_drawn_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawable: bool
+) -> None:
     def refuse(name: str, render: bool = False) -> object:
         raise ImportError("no pygame here")
 
-    monkeypatch.setattr(evaluation, "make", refuse)
+    if not drawable:
+        monkeypatch.setattr(evaluation, "make", refuse)
     config = config_of(render_every_s=0.001)
     board = board_of(config)
     board.stop()
     ranks = LocalRanks(("main",), folder=tmp_path)
     ranks.run(watch, board, config, kind_of(config.environment))
     assert ranks.recorders["main"].values("test/episodic_return")[-1] < 12
+    if drawable:
+        assert not ranks.events
+        with Image.open(tmp_path / PICTURE) as picture:
+            assert 2 <= picture.n_frames < 20, "the episode ends where the pole falls"
+        return
     assert ranks.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
     assert not (tmp_path / PICTURE).exists()
 

@@ -7,6 +7,7 @@ import torch
 
 from engine.data.resnets import layers_of, resnet
 from engine.errors import ConfigError, RunFailed
+from engine.experiments.pipeline import mail
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.experiments.pipeline.cutting import best_cut, boundaries, largest_boundary
 from engine.experiments.pipeline.fault import is_out_of_memory, named
@@ -114,6 +115,14 @@ def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
     lines.waiting[:] = torch.tensor([1, 2, 1, 2])
     assert str(lines.blame(0, "a gradient")).startswith("stage3 did not come to send")
     assert str(lines.blame(1, "a gradient")).startswith("stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient.")
+
+
+def test_a_stage_that_hears_nothing_over_rpc_gives_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "LOOK_S", 0.01)
+    lines = Lines.create(config_of(stages=2, transport="rpc", timeout_s=1), over_rpc=True, devices=("cpu",) * 2)
+    mail.forget_mail()
+    with pytest.raises(RunFailed, match=r"stage2 did not come to send within 1 s \(timeout_s\): stage1 waited for a gradient"):
+        mail.RpcLink(lines, 0, 1).wait(0, "a gradient")
 
 
 def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:

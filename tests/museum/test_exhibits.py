@@ -108,6 +108,7 @@ def test_a_run_records_both_ways_and_says_what_the_invariant_said() -> None:
     for way, updates in (("right", 6.0), ("wrong", 1.0)):
         assert ranks.recorders[way].values("museum/gradients_set_to_none.updates") == [updates, updates]
         assert len(ranks.recorders[way].values("museum/gradients_set_to_none")) == 6, "the picture is the first repetition's"
+    assert metric("perf/exhibits_per_second").unit == "exhibits/s", "what a run of the museum adds by the unit of its progress"
     said = heard([Event("", kind, "worker", detail) for kind, detail in ranks.events], sign("gradients_set_to_none"))
     assert set(said) == {HELD, BROKEN, ERROR}
     assert said[BROKEN].startswith("1 of 6 rounds ended in an update")

@@ -3,12 +3,13 @@
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import psutil
 import pytest
 
-from engine.runtime.processes import describe_exit, end_session, identity, is_alive, me, session_members
+from engine.runtime.processes import age_s, describe_exit, end_session, identity, is_alive, me, session_members
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
@@ -64,6 +65,24 @@ def test_a_reused_pid_is_never_ended_for_another_session() -> None:
     assert is_alive(known)
     process.kill()
     process.wait()
+
+
+def test_a_process_that_ends_while_a_session_is_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = _sleeper()
+    leader = identity(process.pid)
+    assert leader is not None
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    monkeypatch.setattr(psutil, "pids", lambda: [gone.pid, process.pid])
+    assert session_members(leader) == [process.pid]
+    process.kill()
+    process.wait()
+
+
+def test_the_age_of_a_process_is_known_on_other_systems_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    elapsed = time.time() - psutil.Process().create_time()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert elapsed - 1 <= age_s(me()) <= time.time() - psutil.Process().create_time() + 1
 
 
 def test_an_exit_is_described_in_words() -> None:

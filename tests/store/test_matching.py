@@ -153,11 +153,8 @@ def texts(draw: some.DrawFn) -> Condition:
     return f'{name} {way} "{part}"', lambda run: (part.lower() in run.texts[name].lower()) == (way == "contains")
 
 
-@some.composite
-def others(draw: some.DrawFn) -> Condition:
-    tag, flag, day, op = (draw(some.sampled_from(each)) for each in (TAGS, ["starred", "archived"], DAYS, sorted(OPS)))
-    trainers = draw(some.sampled_from([1, 2, 4]))
-    choices: list[Condition] = [
+def others_of(tag: str, flag: str, day: str, op: str, trainers: int) -> list[Condition]:
+    return [
         (f'tag == "{tag}"', lambda run: tag in run.tags),
         (f'"{tag}" not in tags', lambda run: tag not in run.tags),
         (f'tags in ("{tag}", "x")', lambda run: bool({tag, "x"} & run.tags)),
@@ -175,7 +172,13 @@ def others(draw: some.DrawFn) -> Condition:
         (f"1 < trainers <= {trainers}", lambda run: (number := number_in(run.config, "trainers")) is not None and 1 < number <= trainers),
         (f"id {op} trainers", lambda run: compared(run.id, op, number_in(run.config, "trainers"))),
     ]
-    return draw(some.sampled_from(choices))
+
+
+@some.composite
+def others(draw: some.DrawFn) -> Condition:
+    tag, flag, day, op = (draw(some.sampled_from(each)) for each in (TAGS, ["starred", "archived"], DAYS, sorted(OPS)))
+    trainers = draw(some.sampled_from([1, 2, 4]))
+    return draw(some.sampled_from(others_of(tag, flag, day, op, trainers)))
 
 
 def joined(parts: some.SearchStrategy[Condition]) -> some.SearchStrategy[Condition]:
@@ -197,6 +200,14 @@ def test_sql_finds_what_python_finds(lab: tuple[Reader, list[Mirror]], condition
     assert [row.id for row in reader.runs(matching=found)] == expected
     assert reader.count(matching=found) == len(expected)
     assert sorted(run_id for group in reader.groups(matching=found) for run_id in group.run_ids) == sorted(expected)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_each_kind_of_comparison_alone_finds_what_python_finds(lab: tuple[Reader, list[Mirror]], op: str) -> None:
+    reader, mirrors = lab
+    for text, means in others_of("thesis", "starred", DAYS[4], op, 2):
+        expected = [run.id for run in reversed(mirrors) if means(run)]
+        assert [row.id for row in reader.runs(matching=reader.filter(text))] == expected, text
 
 
 @drawn(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.recorder import Point, Span
+from engine.runtime.sink import StoreSink
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summary
 from engine.store.document import PAGE, page
 from engine.store.schema import LATER, steps
@@ -136,6 +137,13 @@ def test_progress_ranks_and_logs_are_as_last_heard_of(store: Store, reader: Read
     for source in ("worker", "trainer1", "worker"):
         store.add_log(run_id, source, f"logs/{source}.log")
     assert reader.logs(run_id) == [("trainer1", "logs/trainer1.log"), ("worker", "logs/worker.log")]
+
+
+def test_what_a_worker_says_happened_is_an_event_of_its_run(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+    run_id = running()
+    StoreSink(store, run_id).event("rank lost", "trainer2 exited with code 3. The others go on.")
+    said = reader.events(run_id)[-1]
+    assert (said.kind, said.who, said.detail) == ("rank lost", "worker", "trainer2 exited with code 3. The others go on.")
 
 
 Adding = Callable[..., int]

@@ -86,7 +86,7 @@ def mlruns(top: Path, *, experiment: str = "baselines", status: str = "3") -> Pa
         "../meta.yaml": f"artifact_location: mlruns/42\nexperiment_id: '42'\nlifecycle_stage: active\nname: {experiment}\n",
         "meta.yaml": f"run_id: 0a1b2c\nrun_name: 'it''s a run'\nstatus: {status}\nuser_id: ada\n"
         "start_time: 1700000000000\nend_time: 1700000060000\nlifecycle_stage: active\n",
-        "metrics/train/loss": "1700000001000 2.5 0\n1700000002000 nan 1\n1700000003000 0.5 2\n",
+        "metrics/train/loss": "1700000001000 2.5 0\n1700000002000 nan 1\n\n1700000003000 0.5 2\n",
         "metrics/test/accuracy": "1700000003000 97.5\n",
         "params/learning_rate": "0.1",
         "tags/mlflow.note.content": "an old result",
