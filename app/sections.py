@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
-from pathlib import Path
 
 import streamlit as st
 
@@ -98,14 +97,10 @@ def _noted(run: Run) -> None:
 
 def episode(run: Run, reader: Reader) -> None:
     """Show the episode that was drawn last, which the run draws anew now and then."""
-    path = _picture_of(run)
+    path = Home.find().run_folder(run.id) / PICTURE
     st.image(path.read_bytes())
     at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     st.html(f'<p class="pl-caption">One episode, in which the policy always does what it thinks best; drawn {when(at)}.</p>')
-
-
-def _picture_of(run: Run) -> Path:
-    return Home.find().run_folder(run.id) / PICTURE
 
 
 def _save(run: Run, tags: list[str], text: str, name: str) -> None:
@@ -150,12 +145,12 @@ SECTIONS = {
 }
 
 
-def section(run: Run, reader: Reader) -> str:
-    """Show the section chosen and return its name; the choice stands in the address."""
+def section(run: Run, reader: Reader, picture: bool) -> str:
+    """Show the section chosen and return its name; the choice stands in the address. Episodes can be chosen where there is a `picture`."""
     there = {
         "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
         "Histograms": lambda: reader.has_histograms(run.id),
-        "Episode": lambda: _picture_of(run).exists(),
+        "Episode": lambda: picture,
     }
     names = [name for name in SECTIONS if name not in there or there[name]()]
     chosen = st.segmented_control(

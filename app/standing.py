@@ -46,14 +46,19 @@ def standing(home: Home, run_id: int, section: str) -> Standing:
             drawn = machine(run, reader.machine(run_id))
         elif section == "Events":
             slots["events"] = vitals.events_table(reader.events(run_id))
-        return Standing(run.version, frame(run, reader, section), slots, drawn)
+        return Standing(run.version, frame(run, reader, section, has_picture(home, run_id)), slots, drawn)
 
 
-def frame(run: Run, reader: Reader, section: str) -> int:
-    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds."""
+def has_picture(home: Home, run_id: int) -> bool:
+    """Tell whether an episode of the run has been drawn; a page asks once, as a file can come while it is being made."""
+    return (home.run_folder(run_id) / PICTURE).exists()
+
+
+def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
+    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture` as from has_picture."""
     still = replace(run, version=0, heartbeat_at=None, progress_done=0, progress_total=0, progress_unit="")
     there: list[object] = [section, still, len(reader.events(run.id)), reader.resumed_as(run.id), reader.counts_passes(run.id), reader.logs(run.id)]
-    there += [reader.has_spans(run.id), reader.has_histograms(run.id), (reader.home.run_folder(run.id) / PICTURE).exists()]
+    there += [reader.has_spans(run.id), reader.has_histograms(run.id), picture]
     if section == "Ranks":
         there += [bool(reader.ranks(run.id)), bool(_spent(reader.phases(run.id)))]
     elif section == "Machine":

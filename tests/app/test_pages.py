@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import live, sections, standing
 from app.parts import PAGES
 from engine.home import ROOT, Home
 from engine.registry import experiment
+from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
-from engine.store.records import Status
+from engine.store.records import Run, Status
 from engine.terms import Terms
 from tests.app import labs
 from tests.waiting import PATIENCE_S
@@ -76,6 +78,23 @@ def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, 
     test = opened("run", {"run": str(lab["finished"]), "section": section})
     assert not test.exception
     assert test.button_group(key="section").value == section
+
+
+def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_next(
+    home: Home, lab: dict[Status, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, frames = lab["running"], []
+
+    def late(run: Run, reader: Reader) -> None:
+        (folder := home.run_folder(run_id)).mkdir(parents=True, exist_ok=True)
+        (folder / PICTURE).write_bytes(b"GIF")
+
+    monkeypatch.setitem(sections.SECTIONS, "Ranks", late)
+    monkeypatch.setattr(live, "standing", lambda run, section, frame, version, active: frames.append(frame))
+    test = opened("run", {"run": str(run_id)})
+    assert "Episode" not in test.button_group(key="section").options
+    assert standing.standing(home, run_id, "Ranks").token != frames[-1], "the page is asked to run again"
+    assert "Episode" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
 NO_RUN = [("99", "No run has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("9" * 30, "ends in its number")]

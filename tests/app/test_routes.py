@@ -12,7 +12,7 @@ import pytest
 from app import identity
 from app.latest import Latest
 from app.series import FIRST_POINTS
-from app.standing import DRAWN_BY_THE_SCRIPT, frame, standing
+from app.standing import DRAWN_BY_THE_SCRIPT, frame, has_picture, standing
 from app.vendor import PLOTLY_URL
 from engine.home import Home
 from engine.recorder import Point, Span
@@ -234,7 +234,7 @@ TICKING = ("Ranks", "Machine", "Events", "Log", "Config", "Environment", "Notes"
 
 def frame_of(home: Home, run_id: int, section: str = "Ranks") -> int:
     with Reader.open(home) as reader:
-        return frame(reader.run(run_id), reader, section)
+        return frame(reader.run(run_id), reader, section, has_picture(reader.home, run_id))
 
 
 @pytest.mark.parametrize("section", TICKING)
