@@ -146,7 +146,7 @@ SECTIONS = {
 
 
 def section(run: Run, reader: Reader, picture: bool) -> str:
-    """Show the section chosen and return its name; the choice stands in the address. Episodes can be chosen where there is a `picture`."""
+    """Show the section chosen and return its name; the choice stands in the address. `picture`: whether Episode is offered."""
     there = {
         "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
         "Histograms": lambda: reader.has_histograms(run.id),

@@ -50,12 +50,12 @@ def standing(home: Home, run_id: int, section: str) -> Standing:
 
 
 def has_picture(home: Home, run_id: int) -> bool:
-    """Tell whether an episode of the run has been drawn; a page asks once, as a file can come while it is being made."""
+    """Return whether an episode of the run has been drawn. A page checks once and uses that answer throughout: the file may appear meanwhile."""
     return (home.run_folder(run_id) / PICTURE).exists()
 
 
 def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
-    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture` as from has_picture."""
+    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture`: what has_picture returned."""
     still = replace(run, version=0, heartbeat_at=None, progress_done=0, progress_total=0, progress_unit="")
     there: list[object] = [section, still, len(reader.events(run.id)), reader.resumed_as(run.id), reader.counts_passes(run.id), reader.logs(run.id)]
     there += [reader.has_spans(run.id), reader.has_histograms(run.id), picture]
