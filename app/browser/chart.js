@@ -19,7 +19,7 @@ export default function ({ data, parentElement }) {
   if (other) chart.forget();
   if (first || other || (wasActive && !data.active)) chart.ask();
   else chart.draw();
-  return chart.stop;
+  return ending(parentElement, chart.stop);
 }
 
 function begin(element) {

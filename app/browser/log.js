@@ -5,7 +5,7 @@ const HELD_LINES = 20000;
 export default function ({ data, parentElement }) {
   const view = (parentElement.log ??= begin(parentElement));
   view.update(data);
-  return view.stop;
+  return ending(parentElement, view.stop);
 }
 
 function begin(element) {

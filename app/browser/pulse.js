@@ -21,7 +21,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     pulse.active = data.active;
     pulse.schedule(pulse.delay());
   }
-  return pulse.stop;
+  return ending(parentElement, pulse.stop);
 }
 
 function start(element) {

@@ -7,13 +7,13 @@ A test adds runs of its own to what it shares, and ends them; ids come from the 
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Error, Locator, Page, Playwright, expect, sync_playwright
 
 from engine.home import Home
 from tests.app import small_labs
@@ -23,6 +23,13 @@ from tests.conftest import end_processes_of
 from tests.waiting import PATIENCE_S, wait_until
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+SHOWN = """() => {
+  const all = [...document.querySelectorAll('*')];
+  const state = document.querySelector('[data-testid=stApp]')?.dataset.testScriptState;
+  const [looking, active] = [all.filter((each) => each.pulse).length, all.filter((each) => each.pulse?.active).length];
+  return `Script: ${state}. Parts that look for news: ${looking}, active: ${active}.\n${document.body.innerText.slice(0, 3000)}`;
+}"""
+"""Says of a page what a person sees, and whether it is kept up to date."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 T = TypeVar("T")
 C = TypeVar("C", bound=Console)
@@ -61,6 +68,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     finally:
         if nextitem is None or nextitem.path.parent != item.path.parent or nextitem.path.name == "test_watchers.py":
             KEPT.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell of a test that failed what its page shows."""
+    report = yield
+    for page in [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Page)]:
+        if report.when == "call" and report.failed and not page.is_closed():
+            with suppress(Error):
+                report.sections.append((f"page {page.url}", page.evaluate(SHOWN)))
+    return report
 
 
 def pytest_sessionfinish() -> None:

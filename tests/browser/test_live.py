@@ -31,6 +31,15 @@ NOTING = """() => {
   };
 }"""
 """Has the page note each question to one of our routes, with the milliseconds that it wanted to wait before, and how many wait for an answer."""
+LATE = """() => {
+  window.loading = new Promise((resolve) => (window.load = resolve));
+  window.Blob = class extends Blob {
+    constructor(code, options) {
+      super(options?.type === 'text/javascript' ? ['await window.loading;', ...code] : code, options);
+    }
+  };
+}"""
+"""Holds back the scripts of our components, each a module that Streamlit loads from a blob, until `window.load()`."""
 PAST_MS = 60_000
 """Longer than any pause of a page that goes on asking, by the page's own clock, which tests put forward."""
 
@@ -175,6 +184,27 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(lab: Lab
         return len(sent) > before
 
     wait_until(ran_again, "the page's script ran again")
+
+
+def test_what_changes_before_the_scripts_of_a_page_are_loaded_ends_none_of_them(lab: Lab, page: Page, store: Store, run: int) -> None:
+    page.add_init_script(f"({LATE})()")
+    page.goto(path_of(lab, run))
+    facts = page.locator("[data-slot='facts']")
+    facts.wait_for()
+    store.add_tag(run, "odd", by="Ada")
+    page.get_by_role("radio", name="Time").click()
+    expect(facts).to_contain_text("odd")
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    assert page.locator(LOSS).count() == 0
+    page.evaluate("window.load()")
+    drawn(page)
+    before, bars = points(page), page.locator(".pl-figure").last
+    labs.record(store, run, steps=100, first=101)
+    store.write(run, [RankBatch(0, phases={"compute": 800.0})], progress=(9_600, 12_800, "samples"))
+    wait_until(lambda: points(page) == before + 100, "the new points were drawn")
+    expect(page.locator(LOSS)).to_have_count(1)
+    expect(page.get_by_text("75% done")).to_be_visible()
+    wait_until(lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0, "the bar of trainer1 grew")
 
 
 def test_the_log_follows_finds_and_offers_its_file(lab: Lab, page: Page, run: int) -> None:
