@@ -11,12 +11,29 @@ const LINK_MS = 10_000;
 const PRESS_MS = 3000;
 const PRESSES = ["pointerdown", "click"];
 
+// Streamlit sends what a beat asks for in a timer. Another page asked for before that would be drawn first and then emptied (1.67), and a button's script
+// would not be run: what is pressed meanwhile counts behind it.
+let sending = false;
+document.addEventListener("click", (event) => event.target.closest?.("a[href], button") && postpone(event), true);
+window.addEventListener("popstate", postpone, true);
+
+function postpone(event) {
+  if (!sending) return;
+  event.stopImmediatePropagation();
+  event.preventDefault();
+  setTimeout(() => event.target.dispatchEvent(new event.constructor(event.type, event)));
+}
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const pulse = (parentElement.pulse ??= start(parentElement));
   pulse.seen = pulse.newest = data.token;
   pulse.version = data.version; // the script run has just drawn the page anew
   pulse.data = data;
-  pulse.beat = (token) => setTriggerValue("beat", String(token));
+  pulse.beat = (token) => {
+    setTriggerValue("beat", String(token));
+    sending = true;
+    setTimeout(() => (sending = false)); // behind Streamlit's
+  };
   if (pulse.active !== data.active) {
     pulse.active = data.active;
     pulse.schedule(pulse.delay());
