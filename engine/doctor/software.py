@@ -31,8 +31,8 @@ print(json.dumps(answer))
 """
 
 START_PROBE = """
-import multiprocessing, os, sys
-process = multiprocessing.get_context(sys.argv[1]).Process(target=os._exit, args=(7,))
+import multiprocessing, sys
+process = multiprocessing.get_context(sys.argv[1]).Process(target=sys.exit, args=(7,))
 process.start()
 process.join(60)
 print(process.exitcode)
