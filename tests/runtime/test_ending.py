@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.errors import RankFailed
 from engine.home import Home
-from engine.runtime import ending
+from engine.runtime import ending, worker
 from engine.runtime.processes import boot_id, me, uptime_s
 from engine.runtime.remains import Cleared
 from engine.runtime.runner import Runner
@@ -314,3 +315,19 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
     kill(runner, 1)
     runner.step()
     assert (run_of(runner, 1).status, run_of(runner, 2).sweep_id) == ("lost", sweep)
+
+
+def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = store.add_run("hogwild", {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
+    store.claim(run_id, me(), [])
+
+    def fail(*_given: object) -> None:
+        store.request_cancel(run_id, by="ada")
+        raise RankFailed("trainer1", "trainer1 was killed by signal 9 (SIGKILL).")
+
+    monkeypatch.setattr(worker, "_execute", fail)
+    monkeypatch.setattr(worker, "_write_own_log", lambda _path: None)  # it would take over the output of this process
+    monkeypatch.setattr(worker.signal, "signal", lambda *_given: None)
+    worker.carry_out(store, home, run_id, {}, worker.StopSwitch())
+    run = store.run(run_id)
+    assert (run.status, run.cause) == ("cancelled", "Cancelled by ada.")
