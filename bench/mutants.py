@@ -159,7 +159,7 @@ def tests_of(data: Any, root: Path, path: Path, line: int) -> list[str]:
     for context in sorted({each for each in contexts if each}):
         parts = context.split(".")
         at = next((end for end in range(len(parts), 0, -1) if (root / Path(*parts[:end])).with_suffix(".py").is_file()), 0)
-        if at and len(parts) > at and parts[1] not in SLOW and all(each.startswith("test_") for each in parts[at - 1 : at + 1]):
+        if at and len(parts) > at and parts[1] not in SLOW and parts[at - 1].startswith("test_") and parts[at].startswith("test_"):
             found.append("::".join([str(Path(*parts[:at]).with_suffix(".py")), *parts[at:]]))
     own = path.relative_to(root / "engine").parts[0]
     return sorted(found, key=lambda test: not test.startswith(f"tests/{own}/"))[:MOST_TESTS]
