@@ -23,22 +23,22 @@ def _text(*names: str) -> str:
     return "\n".join((FOLDER / name).read_text() for name in names)
 
 
-_pulse = st.components.v2.component("parallab_pulse", js=_text("ending.js", "pulse.js"), isolate_styles=False)
+_pulse = st.components.v2.component("parallab_pulse", js=_text("cleanup.js", "pulse.js"), isolate_styles=False)
 _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "plot.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "ending.js", "chart.js"),
+    js=_text("plotly.js", "plot.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "cleanup.js", "chart.js"),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
     "parallab_figure",
     html='<div class="pl-figure"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "plot.js", "paint.js", "save.js", "stretch.js", "table.js", "ending.js", "figure.js"),
+    js=_text("plotly.js", "plot.js", "paint.js", "save.js", "stretch.js", "table.js", "cleanup.js", "figure.js"),
     isolate_styles=False,
 )
-_log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("ending.js", "log.js"), isolate_styles=False)
+_log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("cleanup.js", "log.js"), isolate_styles=False)
 _name = st.components.v2.component("parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False)
 _drawing = st.components.v2.component(
     "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False

@@ -19,7 +19,7 @@ export default function ({ data, parentElement }) {
   if (other) chart.forget();
   if (first || other || (wasActive && !data.active)) chart.ask();
   else chart.draw();
-  return ending(parentElement, chart.stop);
+  return newestCleanup(parentElement, chart.stop);
 }
 
 function begin(element) {

@@ -1,9 +1,9 @@
-// Streamlit calls a component's function at each change of its data, on the same element. Where the next change comes before the function was loaded,
-// both calls are made, and what the first returned is called behind the second (1.67): only what the newest call returned may end what they share.
+// Streamlit calls a component's function on the same element each time its data changes. If data changes again while the module is still loading, it
+// calls the cleanup of the earlier call after the later call (1.67). Only the cleanup of the newest call may therefore run.
 
-function ending(element, end) {
+function newestCleanup(element, cleanup) {
   const call = (element.calls = (element.calls ?? 0) + 1);
   return () => {
-    if (call === element.calls) end();
+    if (call === element.calls) cleanup();
   };
 }

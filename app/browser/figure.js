@@ -3,7 +3,7 @@
 export default function ({ data, parentElement }) {
   const state = (parentElement.figure ??= begin(parentElement));
   state.take(data);
-  return ending(parentElement, state.stop);
+  return newestCleanup(parentElement, state.stop);
 }
 
 function begin(element) {

@@ -5,7 +5,7 @@ const HELD_LINES = 20000;
 export default function ({ data, parentElement }) {
   const view = (parentElement.log ??= begin(parentElement));
   view.update(data);
-  return ending(parentElement, view.stop);
+  return newestCleanup(parentElement, view.stop);
 }
 
 function begin(element) {

@@ -11,14 +11,15 @@ const LINK_MS = 10_000;
 const PRESS_MS = 3000;
 const PRESSES = ["pointerdown", "click"];
 
-// Streamlit sends what a beat asks for in a timer. Another page asked for before that would be drawn first and then emptied (1.67), and a button's script
-// would not be run: what is pressed meanwhile counts behind it.
+// Streamlit sends the rerun that a beat asks for from a timer of 0 ms. Another page requested before that timer fires is drawn first and emptied by the
+// rerun, and a button's click is lost (1.67). So links, buttons and Back wait for that timer.
+const LINK = "a[href]:not([target=_blank], [download])";
 let sending = false;
-document.addEventListener("click", (event) => event.target.closest?.("a[href], button") && postpone(event), true);
+document.addEventListener("click", (event) => event.target.closest?.(`${LINK}, button`) && postpone(event), true);
 window.addEventListener("popstate", postpone, true);
 
 function postpone(event) {
-  if (!sending) return;
+  if (!sending || event.ctrlKey || event.metaKey || event.shiftKey) return; // with a key held, a link opens another tab or window
   event.stopImmediatePropagation();
   event.preventDefault();
   setTimeout(() => event.target.dispatchEvent(new event.constructor(event.type, event)));
@@ -32,13 +33,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
   pulse.beat = (token) => {
     setTriggerValue("beat", String(token));
     sending = true;
-    setTimeout(() => (sending = false)); // behind Streamlit's
+    setTimeout(() => (sending = false)); // fires after Streamlit's
   };
   if (pulse.active !== data.active) {
     pulse.active = data.active;
     pulse.schedule(pulse.delay());
   }
-  return ending(parentElement, pulse.stop);
+  return newestCleanup(parentElement, pulse.stop);
 }
 
 function start(element) {
@@ -66,7 +67,7 @@ function start(element) {
   const hold = (duration) => (pulse.still = Math.max(pulse.still, Date.now() + duration));
   const left = () => hold(LINK_MS);
   const pressed = ({ target }) => {
-    if (target.closest?.("a[href]:not([target=_blank], [download])")) hold(LINK_MS);
+    if (target.closest?.(LINK)) hold(LINK_MS);
     else if (target.closest?.("button")) hold(PRESS_MS);
   };
   for (const press of PRESSES) document.addEventListener(press, pressed, true);

@@ -27,9 +27,9 @@ SHOWN = """() => {
   const all = [...document.querySelectorAll('*')];
   const state = document.querySelector('[data-testid=stApp]')?.dataset.testScriptState;
   const [looking, active] = [all.filter((each) => each.pulse).length, all.filter((each) => each.pulse?.active).length];
-  return `Script: ${state}. Parts that look for news: ${looking}, active: ${active}.\n${document.body.innerText.slice(0, 3000)}`;
+  return `Script: ${state}. Parts that poll: ${looking}, active: ${active}.\n${document.body.innerText.slice(0, 3000)}`;
 }"""
-"""Says of a page what a person sees, and whether it is kept up to date."""
+"""Returns the text of a page, and how many of its parts poll for updates."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 T = TypeVar("T")
 C = TypeVar("C", bound=Console)
@@ -72,7 +72,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell of a test that failed what its page shows."""
+    """Add the text of the page to the report of a failed test."""
     report = yield
     for page in [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Page)]:
         if report.when == "call" and report.failed and not page.is_closed():

@@ -39,7 +39,7 @@ LEAVE_WITH_A_BEAT = """([words, role]) => {
   }
   return true;
 }"""
-"""Asks for a rerun of the page for news, as soon as it looks for news, and leaves it before that is sent: by a press, or as the browser's Back does."""
+"""Requests a rerun, then leaves the page before that request is sent: by a click, or as the browser's Back does. Says whether the page was ready."""
 
 
 @pytest.mark.parametrize(("path", "words", "role", "seen"), [("/runs", "Machine", "a[href]", "Machine"), ("/", "Launch a run", "button", "Launch")])
@@ -68,7 +68,7 @@ def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(page: Pag
         ("/machine", "/runs", "", "Only mine"),
     ],
 )
-def test_a_page_asked_for_behind_news_that_are_not_sent_yet_comes_whole(page: Page, lab: Lab, path: str, words: str, role: str, seen: str) -> None:
+def test_a_page_requested_before_a_rerun_was_sent_is_not_empty(page: Page, lab: Lab, path: str, words: str, role: str, seen: str) -> None:
     page.goto(lab.address + path)
     settle(page)
     wait_until(lambda: page.evaluate(LEAVE_WITH_A_BEAT, [words, role]), "the page looks for news and is left")

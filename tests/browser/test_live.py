@@ -39,7 +39,7 @@ LATE = """() => {
     }
   };
 }"""
-"""Holds back the scripts of our components, each a module that Streamlit loads from a blob, until `window.load()`."""
+"""Delays the scripts of our components, which Streamlit imports from blobs, until `window.load()`."""
 PAST_MS = 60_000
 """Longer than any pause of a page that goes on asking, by the page's own clock, which tests put forward."""
 
@@ -186,7 +186,7 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(lab: Lab
     wait_until(ran_again, "the page's script ran again")
 
 
-def test_what_changes_before_the_scripts_of_a_page_are_loaded_ends_none_of_them(lab: Lab, page: Page, store: Store, run: int) -> None:
+def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(lab: Lab, page: Page, store: Store, run: int) -> None:
     page.add_init_script(f"({LATE})()")
     page.goto(path_of(lab, run))
     facts = page.locator("[data-slot='facts']")
