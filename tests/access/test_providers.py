@@ -45,6 +45,7 @@ WRONG = [
     ({"/oauth2callback": "/callback"}, "with /oauth2callback behind it"),
     ({"https://lab.example.org": "http://lab.example.org"}, "has to begin with https://"),
     ({"https://id.example.org": "http://id.example.org"}, "anybody between could vouch for people"),
+    ({"https://id.example.org": "http://www.example.org"}, "anybody between could vouch for people"),
     ({"https://id.example.org": "http://[::1"}, "has to begin with https://"),
     ({"k" * 32: "k" * 31}, "at least 32 random characters"),
     ({"client_id =": "client_name ="}, "names no provider"),

@@ -40,6 +40,8 @@ def test_speed_up_and_efficiency_are_ratios_to_the_reference_point() -> None:
     found = sizes(of_time([(1, 10.0), (8, 6.25)]), workers=2)
     assert found[1].efficiency is not None
     assert found[1].efficiency.mean == pytest.approx(0.8)
+    slowed = sizes(of_time([(1, 10.0), (2, 40.0)]))[1].speed_up
+    assert slowed is not None and (slowed.low, slowed.high) == (0.25, 0.25), "more can be slower"
     found = sizes(of_time([(2, 10.0), (4, 5.0)]))
     assert [(size.time_s.mean, size.speed_up, size.efficiency) for size in found] == [(10.0, None, None), (5.0, None, None)]
 

@@ -88,6 +88,17 @@ def test_each_waiting_run_has_its_reason_and_its_start(home: Home, store: Store,
     assert (found[kept].reason, found[kept].starts_in_s) == ("held by grace", None)
 
 
+def test_a_run_far_enough_on_tells_itself_when_it_ends(home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    on, waiting = add(cores=4), add()
+    store.claim(on, WORKER, (), (0, 1, 2, 3))
+    store.begin(on, WORKER, {"host": "lab"})
+    store.mark_running(on, 0.5)
+    store.write(on, [], progress=(25, 100, "samples"))
+    monkeypatch.setattr("engine.queue.outlook.seconds_since", lambda _: 30.0)
+    with Reader.open(home) as reader:
+        assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(90.0)
+
+
 def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(home: Home, store: Store, add: Callable[..., int]) -> None:
     run_id, gpus = add(gpus=2), FakeGpus(2)
     gpus.occupy(1, used_mb=9_000.0, pids=(4711,))
@@ -210,6 +221,16 @@ def test_what_is_left_counts_queued_and_live_runs_from_now(home: Home, store: St
     for run_id in ids[:2]:
         store.end(run_id, "cancelled", "Cancelled by ada.")
     assert rest(home, sweep_id) == Outlay(0, 0, None, 0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_live_run_with_like_ones_ends_when_they_tell_not_when_the_others_are_taken_to(home: Home, store: Store, finished: Finish) -> None:
+    finished(100.0, epochs=1, cores=2)
+    finished(300.0, epochs=5, cores=2)
+    sweep_id = swept(store, [1], cores=2)
+    store.claim(store.queue()[0].id, WORKER, ())
+    found = rest(home, sweep_id)
+    assert found.near == 2
+    assert found.core_hours == pytest.approx(2 * 100 / 3600, rel=0.02)
 
 
 def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_named(home: Home, store: Store, finished: Finish) -> None:

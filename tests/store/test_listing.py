@@ -274,6 +274,11 @@ def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(home: Home, store: St
     assert reader.values_at(both, "train/loss", 4_991) == {}
     assert reader.values_at(both, "train/loss", -1) == {}
     assert reader.values_at([short], "test/accuracy", 1) == {}
+    apart = running()
+    store.write(apart, [RankBatch(rank, [Point("train/loss", 5, value, 0.1)]) for rank, value in ((0, 1.0), (1, 4.0))])
+    assert reader.values_at([apart], "train/loss", 5) == {apart: 2.5}, "ranks that differ count by their mean"
+    store.write(apart, [RankBatch(None, [Point("train/loss", 5, 7.0, 0.1)])])
+    assert reader.values_at([apart], "train/loss", 5) == {apart: 7.0}, "the whole run's own value comes first"
     store.end(run_id, "finished", "It ended.")
     age(store, run_id, 90)
     before = {step: reader.values_at(both, "train/loss", step) for step in (0, 4_990)}
