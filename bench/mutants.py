@@ -40,7 +40,7 @@ LEFT_OUT = ("core/VariableInserter", "core/VariableReplacer", "core/RemoveDecora
 """Operators that need arguments, or whose mutants no test of behaviour can tell."""
 SLOW = ("browser", "faults", "experiments", "runtime", "museum", "deploy", "doctor")
 """Folders of tests that start ranks, browsers or servers."""
-MOST_TESTS, TIMEOUT_S = 80, 240.0
+MOST_TESTS, TIMEOUT_S = 600, 900.0
 LOADED_FIRST = (
     "pytest",
     "hypothesis",
@@ -152,7 +152,7 @@ def find(root: Path, mutant: dict[str, Any]) -> tuple[Path, int, int] | None:
 
 
 def tests_of(data: Any, root: Path, path: Path, line: int) -> list[str]:
-    """Return the tests that carry a line out, those of its own folder first."""
+    """Return the tests that carry a line out: of each file the first, of each the second, and so on."""
     measured = next((name for name in data.measured_files() if name.endswith(str(path.relative_to(root)))), None)
     contexts = data.contexts_by_lineno(measured).get(line, []) if measured else []
     found = []
@@ -162,7 +162,13 @@ def tests_of(data: Any, root: Path, path: Path, line: int) -> list[str]:
         if at and len(parts) > at and parts[1] not in SLOW and parts[at - 1].startswith("test_") and parts[at].startswith("test_"):
             found.append("::".join([str(Path(*parts[:at]).with_suffix(".py")), *parts[at:]]))
     own = path.relative_to(root / "engine").parts[0]
-    return sorted(found, key=lambda test: not test.startswith(f"tests/{own}/"))[:MOST_TESTS]
+    within: Counter[str] = Counter()
+    order = {}
+    for test in found:
+        file = test.split("::")[0]
+        order[test] = (within[file], not test.startswith(f"tests/{own}/"))
+        within[file] += 1
+    return sorted(found, key=order.__getitem__)[:MOST_TESTS]
 
 
 def replace(path: Path, text: str) -> None:
