@@ -284,7 +284,7 @@ def test_a_program_is_never_made_of_what_comes_from_outside(lab: Lab) -> None:
 def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="has the name"):
         lab.store.add_person("ADA", "viewer", by="abe")
-    with pytest.raises(Forbidden, match="^ADA has no account"):  # 'ADA' is not how ada's name is kept, so it is nobody's
+    with pytest.raises(Forbidden, match=r"^ADA has no account"):  # 'ADA' is not how ada's name is kept, so it is nobody's
         lab.store.permit("restore", by="ADA")
     with pytest.raises(ConfigError, match="is kept for a part of Parallab"):
         lab.store.add_person("Runner", "viewer", by="ada")
