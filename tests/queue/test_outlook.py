@@ -88,7 +88,7 @@ def test_each_waiting_run_has_its_reason_and_its_start(home: Home, store: Store,
     assert (found[kept].reason, found[kept].starts_in_s) == ("held by grace", None)
 
 
-def test_a_run_far_enough_on_tells_itself_when_it_ends(home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_expected_end_of_a_run_follows_from_its_progress(home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     on, waiting = add(cores=4), add()
     store.claim(on, WORKER, (), (0, 1, 2, 3))
     store.begin(on, WORKER, {"host": "lab"})
@@ -223,7 +223,7 @@ def test_what_is_left_counts_queued_and_live_runs_from_now(home: Home, store: St
     assert rest(home, sweep_id) == Outlay(0, 0, None, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-def test_a_live_run_with_like_ones_ends_when_they_tell_not_when_the_others_are_taken_to(home: Home, store: Store, finished: Finish) -> None:
+def test_a_live_run_uses_its_own_estimate_not_the_median_of_its_sweep(home: Home, store: Store, finished: Finish) -> None:
     finished(100.0, epochs=1, cores=2)
     finished(300.0, epochs=5, cores=2)
     sweep_id = swept(store, [1], cores=2)
