@@ -1,1 +1,3 @@
-"""The shared part of the web console: the entry, our routes, forms, charts and live components. Never torch, never SQL."""
+"""The shared part of the web console: the entry, our routes, forms, charts and live components. Never
+torch, never SQL.
+"""

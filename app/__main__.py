@@ -1,4 +1,6 @@
-"""`python -m app`: looks whether the console may be served as the environment asks, and becomes the server. The one way in for people and services."""
+"""`python -m app`: looks whether the console may be served as the environment asks, and becomes the server. The one way
+in for people and services.
+"""
 
 import os
 import sys
@@ -15,9 +17,14 @@ from engine.home import ROOT
 
 @click.command("app", help="Serve the console. What no option says, the environment does: see docs/deployment.md.")
 @click.option("--port", type=click.IntRange(1, 65_535), help=f"Where to listen; default: {PORT}, or 8501.")
-@click.option("--address", help=f"What to listen on; default: {ADDRESS}, or 127.0.0.1. Beyond loopback only in a lab with accounts.")
+@click.option(
+    "--address",
+    help=f"What to listen on; default: {ADDRESS}, or 127.0.0.1. Beyond loopback only in a lab with accounts.",
+)
 def serve(port: int | None, address: str | None) -> None:
-    """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port is taken."""
+    """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port
+    is taken.
+    """
     os.environ.update({name: str(value) for name, value in ((PORT, port), (ADDRESS, address)) if value is not None})
     try:
         serving = Serving.of()
@@ -28,7 +35,14 @@ def serve(port: int | None, address: str | None) -> None:
         _end(reason, REFUSED)
     if taken := complaint(serving.port, serving.address):
         _end(taken, 1)
-    options = ["--server.address", serving.address, "--server.port", str(serving.port), "--server.baseUrlPath", serving.base]
+    options = [
+        "--server.address",
+        serving.address,
+        "--server.port",
+        str(serving.port),
+        "--server.baseUrlPath",
+        serving.base,
+    ]
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options])
 

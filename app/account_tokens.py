@@ -12,7 +12,10 @@ from engine.store import Person, Store
 from engine.store.clock import now
 from engine.store.sign_ins import TOKEN_DAYS, Scope, Token
 
-SCOPES: dict[Scope, str] = {"read": "read: look at runs and series", "launch": "launch: that, and launch runs in your name"}
+SCOPES: dict[Scope, str] = {
+    "read": "read: look at runs and series",
+    "launch": "launch: that, and launch runs in your name",
+}
 USUAL_DAYS = 90
 _NAME, _SCOPE, _DAYS, _MADE = "account.token.name", "account.token.scope", "account.token.days", "account.token.made"
 
@@ -37,13 +40,25 @@ def tokens(me: Person, found: Sequence[Token]) -> None:
 
 def _entry(one: Token, name: str) -> None:
     over = "taken back" if one.revoked_at else "ran out" if one.expires_at <= now() else ""
-    said = [f"may {escape(one.scope)}", f"made {when(one.made_at)}", f"used {when(one.used_at)}" if one.used_at else "not used yet", over or _until(one)]
+    said = [
+        f"may {escape(one.scope)}",
+        f"made {when(one.made_at)}",
+        f"used {when(one.used_at)}" if one.used_at else "not used yet",
+        over or _until(one),
+    ]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         parts = "".join(f"<span>{each}</span>" for each in said)
-        st.html(f'<div class="pl-entry"><strong>{escape(one.name)}</strong><div class="pl-row">{parts}</div></div>', width="stretch")
+        st.html(
+            f'<div class="pl-entry"><strong>{escape(one.name)}</strong><div class="pl-row">{parts}</div></div>',
+            width="stretch",
+        )
         if not over:
             st.button(
-                "Take back", key=f"account.revoke.{one.id}", on_click=_revoke, args=(one, name), help="At once and for good: scripts with it are refused."
+                "Take back",
+                key=f"account.revoke.{one.id}",
+                on_click=_revoke,
+                args=(one, name),
+                help="At once and for good: scripts with it are refused.",
             )
 
 

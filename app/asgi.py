@@ -1,6 +1,7 @@
 """The console as one ASGI app: Streamlit's pages, our routes beside them, and a guard and a gate before both.
 
-Start it with `python -m app` (`make run`), which looks before whether it may be served; whoever starts it otherwise is told here.
+Start it with `python -m app` (`make run`), which looks before whether it may be served; whoever starts it otherwise is
+told here.
 """
 
 import os
@@ -31,7 +32,9 @@ from engine.upkeep.private_home import close_home
 
 
 def _settled() -> Serving:
-    """Return where to serve by the environment and by Streamlit's own options, and let each know what the other says; raises ConfigError."""
+    """Return where to serve by the environment and by Streamlit's own options, and let each know what the other says;
+    raises ConfigError.
+    """
     if path := str(st.get_option("server.baseUrlPath")).strip("/"):
         os.environ.setdefault(base.VARIABLE, path)
     asked = Serving.of()

@@ -1,4 +1,6 @@
-"""How a page asks the store: a reader that lives as long as the question; whatever the store can't do stands on the page as its sentence."""
+"""How a page asks the store: a reader that lives as long as the question; whatever the store can't do stands on the
+page as its sentence.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +31,8 @@ def told(error: EngineError) -> str:
 
 @contextmanager
 def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
-    """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or fragment).
+    """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or
+    fragment).
 
     Where what a link names is not there, the page has its title and a link to what is.
     """

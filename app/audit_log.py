@@ -1,4 +1,6 @@
-"""The audit log on the People page: who did what and when, newest first, narrowed by person and command, page by page, and as a file."""
+"""The audit log on the People page: who did what and when, newest first, narrowed by person and command, page by page,
+and as a file.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,15 +47,25 @@ def audit_log(people: Sequence[Person]) -> None:
     st.html(table(HEADERS, [_row(each) for each in found[:PAGE]], caption="The audit log, newest first"))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Newer", key="audit.newer", on_click=_turn_back, args=(pages,), disabled=not pages)
-        st.button("Older", key="audit.older", on_click=pages.append, args=(found[PAGE - 1].id if len(found) > PAGE else 0,), disabled=len(found) <= PAGE)
+        st.button(
+            "Older",
+            key="audit.older",
+            on_click=pages.append,
+            args=(found[PAGE - 1].id if len(found) > PAGE else 0,),
+            disabled=len(found) <= PAGE,
+        )
         download("audit", key="audit", tables={f"All entries of that kind, at most {MOST:,}": lambda: _table(asked)})
         st.caption("Entries are only ever added; nobody can change or delete one here.")
 
 
 def _asked(people: Sequence[Person]) -> Asked:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        who = st.selectbox("Person", [each.name for each in people], index=None, placeholder="anyone", key="audit.who", width=240)
-        command = st.selectbox("Command", ["sign in", "sign out", *COMMANDS], index=None, placeholder="any", key="audit.command", width=240)
+        who = st.selectbox(
+            "Person", [each.name for each in people], index=None, placeholder="anyone", key="audit.who", width=240
+        )
+        command = st.selectbox(
+            "Command", ["sign in", "sign out", *COMMANDS], index=None, placeholder="any", key="audit.command", width=240
+        )
         refused = st.toggle("Only what was refused", key="audit.refused")
     return Asked(who, command, refused)
 
@@ -73,13 +85,22 @@ def _turn_back(pages: list[int]) -> None:
 
 def _row(one: Entry) -> list[str]:
     what = f"<strong>refused</strong> {escape(one.refused)}" if one.refused else escape(one.detail)
-    return [f'<span class="pl-nowrap">{when(one.at)}</span>', escape(one.who), escape(one.role), escape(one.command), _targets(one), wide(what)]
+    return [
+        f'<span class="pl-nowrap">{when(one.at)}</span>',
+        escape(one.who),
+        escape(one.role),
+        escape(one.command),
+        _targets(one),
+        wide(what),
+    ]
 
 
 def _targets(one: Entry) -> str:
     """Return what a command was given to, as HTML; runs and sweeps as links."""
     link = {"run": run_link, "sweep": sweep_link}.get(one.kind)
-    shown = [link(str(each), each) if link and isinstance(each, int) else escape(str(each)) for each in one.targets[:NAMED]]
+    shown = [
+        link(str(each), each) if link and isinstance(each, int) else escape(str(each)) for each in one.targets[:NAMED]
+    ]
     if not shown:
         return "–"
     more = f" and {len(one.targets) - NAMED:,} more" if len(one.targets) > NAMED else ""
@@ -90,5 +111,19 @@ def _table(asked: Asked) -> Table:
     with Reader.open(Home.find()) as reader:
         found = asked.entries(reader, limit=MOST)
     return Table(
-        COLUMNS, [[each.id, each.at, each.who, each.role, each.command, each.kind, list(map(str, each.targets)), each.detail, each.refused] for each in found]
+        COLUMNS,
+        [
+            [
+                each.id,
+                each.at,
+                each.who,
+                each.role,
+                each.command,
+                each.kind,
+                list(map(str, each.targets)),
+                each.detail,
+                each.refused,
+            ]
+            for each in found
+        ],
     )

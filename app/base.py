@@ -1,4 +1,5 @@
-"""The path that the console stands under on its host: none, or one (`/lab`) that a proxy passes on as it is. Imports nothing of ours.
+"""The path that the console stands under on its host: none, or one (`/lab`) that a proxy passes on as it is. Imports
+nothing of ours.
 
 Every address of ours that a browser is given goes through `at`; what a request asks for is told apart by `inside`.
 """

@@ -1,4 +1,6 @@
-"""What the page asks the store about a pipeline's batches: which one to show, and what another run with fewer splits paid."""
+"""What the page asks the store about a pipeline's batches: which one to show, and what another run with fewer splits
+paid.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +27,9 @@ def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -
 
 
 def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> Batch:
-    """Return the newest complete batch of those `recorded` (one or more), the newest at all where none of the last few is."""
+    """Return the newest complete batch of those `recorded` (one or more), the newest at all where none of the last few
+    is.
+    """
     found = [batch(reader, run_id, recorded[-1], config)]
     for number in reversed(recorded[-LOOKED_BACK:-1]):
         if found[-1].complete:
@@ -35,17 +39,29 @@ def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: 
 
 
 def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
-    """Return the seconds of each stage's forwards and backwards in a run's last complete batch; empty where none was recorded."""
+    """Return the seconds of each stage's forwards and backwards in a run's last complete batch; empty where none was
+    recorded.
+    """
     recorded = reader.recorded_batches(run.id, run.config["splits"])
     found = last_complete(reader, run.id, recorded, run.config) if recorded else None
     return stage_work(found) if found and found.complete else []
 
 
 def slower_than_fewer_splits(run: Run, shown: Batch, reader: Reader) -> Slower | None:
-    """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on this machine."""
+    """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on
+    this machine.
+    """
     finished = reader.runs(experiment=run.experiment, statuses=["finished"], limit=COMPARED)
-    alike = [row for row in finished if row.id != run.id and row.config.get("splits", 0) < shown.splits and _same(row.config, run.config)]
-    found = [Slower(row.id, row.config["splits"], work_s(shown) / spent) for row in alike if (spent := _work(row.id, row.config, run, reader))]
+    alike = [
+        row
+        for row in finished
+        if row.id != run.id and row.config.get("splits", 0) < shown.splits and _same(row.config, run.config)
+    ]
+    found = [
+        Slower(row.id, row.config["splits"], work_s(shown) / spent)
+        for row in alike
+        if (spent := _work(row.id, row.config, run, reader))
+    ]
     return max(found, key=lambda each: each.times, default=None)
 
 
@@ -54,7 +70,9 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _work(run_id: int, config: Mapping[str, Any], beside: Run, reader: Reader) -> float:
-    """Return the seconds of work in another run's last complete batch, 0 where it can't be compared; an ended run is asked once a session."""
+    """Return the seconds of work in another run's last complete batch, 0 where it can't be compared; an ended run is
+    asked once a session.
+    """
     key = f"pipeline.work.{beside.id}.{run_id}"
     if key not in st.session_state:
         recorded = reader.recorded_batches(run_id, config["splits"])

@@ -1,4 +1,6 @@
-"""Tokens that scripts show: where they are taken, whom they stand for, and what is said to who shows none, a dead one, or one of too small a scope."""
+"""Tokens that scripts show: where they are taken, whom they stand for, and what is said to who shows none, a dead one,
+or one of too small a scope.
+"""
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -14,11 +16,18 @@ API, METRICS = "/api/v1", "/metrics"
 """A token opens these and nothing else; pages and their routes take a browser's sign-in alone."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 REALM = 'Bearer realm="Parallab"'
-NONE = "Show a token (Authorization: Bearer plab_…), or sign in with a browser. A token is made by: python -m engine tokens make NAME --scope read"
-DEAD = (
-    "That token lets nobody in: it was never made here, was taken back, is too old, or its person is shut out. Another one: python -m engine tokens make NAME"
+NONE = (
+    "Show a token (Authorization: Bearer plab_…), or sign in with a browser. A token is made by: python -m engine "
+    "tokens make NAME --scope read"
 )
-READS = "This token has the scope read, and {method} takes one of the scope launch: python -m engine tokens make NAME --scope launch"
+DEAD = (
+    "That token lets nobody in: it was never made here, was taken back, is too old, or its person is shut out. "
+    "Another one: python -m engine tokens make NAME"
+)
+READS = (
+    "This token has the scope read, and {method} takes one of the scope launch: python -m engine tokens make NAME "
+    "--scope launch"
+)
 BROWSER = "A browser's sign-in reads here and changes nothing; show a token of the scope launch."
 LONGEST = 200
 """Characters of a token that are looked at; ours are shorter."""
@@ -31,7 +40,9 @@ def takes_tokens(scope: Scope) -> bool:
 
 
 def token_of(scope: Scope) -> str | None:
-    """Return the token that a request shows where tokens are taken; None where it shows none, empty for an Authorization of another kind."""
+    """Return the token that a request shows where tokens are taken; None where it shows none, empty for an
+    Authorization of another kind.
+    """
     said = Headers(scope=scope).get("authorization")
     if said is None or not takes_tokens(scope):
         return None
@@ -40,7 +51,9 @@ def token_of(scope: Scope) -> str | None:
 
 
 def visitor(reader: Reader, token: str) -> Visitor:
-    """Return whom a token stands for at this moment; in a lab without accounts everyone is welcome. Raises StoreError where it has lost them."""
+    """Return whom a token stands for at this moment; in a lab without accounts everyone is welcome. Raises StoreError
+    where it has lost them.
+    """
     reader.require_accounts()
     asked = reader.has_people()
     return Visitor(asked, reader.token_holder(token) if asked and token else None, key_of(token))

@@ -49,12 +49,23 @@ class Line:
 
 def run_lines(runs: Iterable[RunRow]) -> list[Line]:
     """Return a row for each run."""
-    return [Line(run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,), _cells(run)) for run in runs]
+    return [
+        Line(run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,), _cells(run)) for run in runs
+    ]
 
 
 def group_lines(groups: Iterable[RunGroup]) -> list[Line]:
     """Return a row for each group of runs that draw by one rule and differ in the seed alone."""
-    return [Line(group.experiment, {"seeding": group.seeding, **group.config}, group.run_ids, group.finished, _group_cells(group)) for group in groups]
+    return [
+        Line(
+            group.experiment,
+            {"seeding": group.seeding, **group.config},
+            group.run_ids,
+            group.finished,
+            _group_cells(group),
+        )
+        for group in groups
+    ]
 
 
 def differing(lines: Sequence[Line]) -> list[str]:
@@ -63,7 +74,10 @@ def differing(lines: Sequence[Line]) -> list[str]:
     for line in lines:
         for name, value in line.config.items():
             seen.setdefault(line.experiment, {}).setdefault(name, set()).add(repr(value))
-    vary = {one: [name for name, values in fields.items() if len(values) > 1 and name != "seed"] for one, fields in seen.items()}
+    vary = {
+        one: [name for name, values in fields.items() if len(values) > 1 and name != "seed"]
+        for one, fields in seen.items()
+    }
     return [_few({name: line.config.get(name) for name in vary.get(line.experiment, ())}) for line in lines]
 
 
@@ -81,17 +95,23 @@ def table(
     spread: bool = False,
     baselines: Mapping[str, Line] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its difference to them beside it.
+    """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its
+    difference to them beside it.
 
     `words` has what is no number; a column that is always there stands where it was chosen to stand.
     """
-    lines = [replace(line, cells=_with_differences(line.cells, said)) for line, said in zip(lines, differing(lines), strict=True)]
+    lines = [
+        replace(line, cells=_with_differences(line.cells, said))
+        for line, said in zip(lines, differing(lines), strict=True)
+    ]
     chosen = {column.written for column in columns}
     fixed = [name for name in _worth_showing(lines) if name not in chosen]
     return pd.DataFrame(
         [
             {name: line.cells.get(name) for name in fixed if name not in _LAST}
-            | _chosen(line, columns, numbers, words, spread, (baselines or {}).get(line.experiment), baselines is not None)
+            | _chosen(
+                line, columns, numbers, words, spread, (baselines or {}).get(line.experiment), baselines is not None
+            )
             | {name: line.cells.get(name) for name in fixed if name in _LAST}
             for line in lines
         ]
@@ -114,17 +134,29 @@ def deviation(values: Sequence[float]) -> float | None:
 def columns_shown(columns: Sequence[Column], *, spread: bool = False) -> dict[str, Any]:
     """Return how each column of the table is shown, which with `spread` has rows that stand for several runs."""
     shown: dict[str, Any] = {
-        "run": st.column_config.LinkColumn("Run", width=64, display_text=r"run=(\d+)$", pinned=True, help="Opens the run."),
-        "n": st.column_config.NumberColumn("n", width=48, help="Runs that finished: their numbers make the means. The sd is the sample's."),
+        "run": st.column_config.LinkColumn(
+            "Run", width=64, display_text=r"run=(\d+)$", pinned=True, help="Opens the run."
+        ),
+        "n": st.column_config.NumberColumn(
+            "n", width=48, help="Runs that finished: their numbers make the means. The sd is the sample's."
+        ),
         "runs": st.column_config.TextColumn("Runs", width=100, help="The numbers of all runs of this config."),
-        "marks": st.column_config.TextColumn("Marks", width=90, help="A baseline is what others of its experiment are compared with."),
+        "marks": st.column_config.TextColumn(
+            "Marks", width=90, help="A baseline is what others of its experiment are compared with."
+        ),
         "title": st.column_config.TextColumn("What", width=200),
-        "differs": st.column_config.TextColumn("Differs in", width=150, help="Settings that the rows of one experiment differ in, apart from the seed."),
+        "differs": st.column_config.TextColumn(
+            "Differs in", width=150, help="Settings that the rows of one experiment differ in, apart from the seed."
+        ),
         "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width="small"),
-        "progress": st.column_config.ProgressColumn("Progress", min_value=0, max_value=1, format="percent", width="small"),
+        "progress": st.column_config.ProgressColumn(
+            "Progress", min_value=0, max_value=1, format="percent", width="small"
+        ),
         "launched": st.column_config.DatetimeColumn("Launched", format="distance", width=120),
-        "sweep": st.column_config.LinkColumn("Sweep", width=70, display_text=r"sweep=(\d+)$", help="The sweep that the run is part of."),
+        "sweep": st.column_config.LinkColumn(
+            "Sweep", width=70, display_text=r"sweep=(\d+)$", help="The sweep that the run is part of."
+        ),
         "tags": st.column_config.ListColumn("Tags"),
     }
     for column in columns:
@@ -132,7 +164,9 @@ def columns_shown(columns: Sequence[Column], *, spread: bool = False) -> dict[st
             shown[column.written] = shown_as(column, of_several=spread)
         elif not column.is_setting:
             shown[column.written] = st.column_config.NumberColumn(column.label, format="%.5g", help=column.help)
-            shown[column.written + SD] = st.column_config.NumberColumn("± sd", format="%.3g", width=70, help="Standard deviation over the runs that finished.")
+            shown[column.written + SD] = st.column_config.NumberColumn(
+                "± sd", format="%.3g", width=70, help="Standard deviation over the runs that finished."
+            )
             shown[column.written + DIFFERENCE] = st.column_config.NumberColumn(
                 "Δ", format="%+.4g", width=80, help=f"{column.label}: this row less the baseline."
             )
@@ -144,12 +178,22 @@ MOST_DIFFERING = 4
 MOST_SPANS = 12
 
 
-def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, words: Words, spread: bool, baseline: Line | None, compared: bool) -> dict[str, Any]:
+def _chosen(
+    line: Line,
+    columns: Sequence[Column],
+    numbers: Numbers,
+    words: Words,
+    spread: bool,
+    baseline: Line | None,
+    compared: bool,
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for column in columns:
         if column.is_words:
             said = words.get(column.written, {})
-            found[column.written] = value_of(column, [said[run_id] for run_id in line.run_ids if run_id in said], of_several=spread)
+            found[column.written] = value_of(
+                column, [said[run_id] for run_id in line.run_ids if run_id in said], of_several=spread
+            )
             continue
         if column.is_setting:
             value = line.config.get(column.field.name)
@@ -169,7 +213,11 @@ def _chosen(line: Line, columns: Sequence[Column], numbers: Numbers, words: Word
 def _worth_showing(lines: Sequence[Line]) -> list[str]:
     """Return the fixed columns, those left out in which no row has anything to say."""
     names = dict.fromkeys(name for line in lines for name in line.cells)
-    return [name for name in names if name not in ("marks", "differs", "sweep", "tags", "progress") or any(line.cells.get(name) for line in lines)]
+    return [
+        name
+        for name in names
+        if name not in ("marks", "differs", "sweep", "tags", "progress") or any(line.cells.get(name) for line in lines)
+    ]
 
 
 def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The columns that a results table can have, written as in the filter language: `trainers`, `test/accuracy.best`, `train/loss@500`."""
+"""The columns that a results table can have, written as in the filter language: `trainers`, `test/accuracy.best`,
+`train/loss@500`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +36,9 @@ class Column:
 
     @property
     def is_words(self) -> bool:
-        """Whether it holds what runs are called and when they were: texts, tags, times, flags and ids, which no mean is made of."""
+        """Whether it holds what runs are called and when they were: texts, tags, times, flags and ids, which no mean is
+        made of.
+        """
         return self.field.source == "run" and self.field.name not in NUMBERS
 
     @property
@@ -61,7 +65,11 @@ def read_column(text: str, names: Names) -> Column:
     if found := _AT_STEP.fullmatch(text):
         field = read_field(found[1], names)
         if field.source != "metric":
-            raise FilterError(f"Only a metric has a value at a step; {field.written} is none. Write it without @{found[2]}.", 0, len(text))
+            raise FilterError(
+                f"Only a metric has a value at a step; {field.written} is none. Write it without @{found[2]}.",
+                0,
+                len(text),
+            )
         return Column(f"{field.name}@{int(found[2])}", field, int(found[2]))
     field = read_field(text, names)
     return Column(field.name if field.source == "run" else text.strip(), field)
@@ -84,20 +92,29 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
 
 
 def choices(metrics: Sequence[str]) -> list[str]:
-    """Return what can be chosen from: of each metric its usual values, then what every run has, its numbers first, then settings."""
-    values = [_written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better]
+    """Return what can be chosen from: of each metric its usual values, then what every run has, its numbers first, then
+    settings.
+    """
+    values = [
+        _written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better
+    ]
     return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
-    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and usual settings.
+    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and
+    usual settings.
 
-    What scatters so much that single values say nothing (rewards of episodes) is there with its mean, anything else with its last value.
+    What scatters so much that single values say nothing (rewards of episodes) is there with its mean, anything else
+    with its last value.
     """
     found = ["duration"]
     for name in in_order(metrics):
         if name.startswith(("test/", "charts/episodic_return")):
-            found += [_written(name, "mean" if metric(name).band else "last"), *([_written(name, "best")] if metric(name).better else [])]
+            found += [
+                _written(name, "mean" if metric(name).band else "last"),
+                *([_written(name, "best")] if metric(name).better else []),
+            ]
         elif name == "train/loss":
             found.append(_written(name, "last"))
         elif name.endswith("_per_second"):
@@ -107,15 +124,24 @@ def usual(metrics: Sequence[str]) -> list[str]:
 
 def in_order(metrics: Sequence[str]) -> list[str]:
     """Return metrics with tests first, then those of which more is better."""
-    return sorted(set(metrics) - set(APART), key=lambda name: (not name.startswith("test/"), metric(name).better != "max", name))
+    return sorted(
+        set(metrics) - set(APART), key=lambda name: (not name.startswith("test/"), metric(name).better != "max", name)
+    )
 
 
 def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, float]]:
-    """Return the number of each run in each column that has numbers, by the column's text: from summaries, at a step from points."""
+    """Return the number of each run in each column that has numbers, by the column's text: from summaries, at a step
+    from points.
+    """
     ids = list(dict.fromkeys(run_ids))
     numbers = [column for column in columns if not column.is_setting and not column.is_words]
     summed = reader.values_of(ids, [column.field for column in numbers if column.step is None])
-    return {column.written: summed[column.field] if column.step is None else reader.values_at(ids, column.field.name, column.step) for column in numbers}
+    return {
+        column.written: summed[column.field]
+        if column.step is None
+        else reader.values_at(ids, column.field.name, column.step)
+        for column in numbers
+    }
 
 
 def told(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:

@@ -1,4 +1,6 @@
-"""Columns of the results table that hold words: texts, tags, times, flags and ids, of one run or of all runs that a row stands for."""
+"""Columns of the results table that hold words: texts, tags, times, flags and ids, of one run or of all runs that a row
+stands for.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +18,9 @@ WIDE = ("cause", "note", "name")
 
 
 def value_of(column: Column, said: Sequence[Text], *, of_several: bool) -> datetime | bool | int | str | None:
-    """Return what stands in a cell: the newest time, a flag where all agree, else each text once; None where no run has any."""
+    """Return what stands in a cell: the newest time, a flag where all agree, else each text once; None where no run has
+    any.
+    """
     if not said:
         return None
     if column.field.kind == "time":
@@ -33,10 +37,16 @@ def shown_as(column: Column, *, of_several: bool) -> Any:
     """Return how the table shows the column."""
     kind, several = column.field.kind, " Of several runs: " if of_several else ""
     if kind == "time":
-        return st.column_config.DatetimeColumn(column.label, format="distance", width=120, help=column.help + (several and f"{several}the newest."))
+        return st.column_config.DatetimeColumn(
+            column.label, format="distance", width=120, help=column.help + (several and f"{several}the newest.")
+        )
     if kind == "flag":
-        return st.column_config.CheckboxColumn(column.label, help=column.help + (several and f"{several}empty where they differ."))
+        return st.column_config.CheckboxColumn(
+            column.label, help=column.help + (several and f"{several}empty where they differ.")
+        )
     if kind == "number" and not of_several:
         return st.column_config.NumberColumn(column.label, format="%d", width=70, help=column.help)
     width = 240 if column.field.name in WIDE else 120
-    return st.column_config.TextColumn(column.label, width=width, help=column.help + (several and f"{several}each once."))
+    return st.column_config.TextColumn(
+        column.label, width=width, help=column.help + (several and f"{several}each once.")
+    )

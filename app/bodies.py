@@ -1,4 +1,6 @@
-"""Answers made once for all who ask the same of the same version of a run: a hundred people who watch it cost little more than one."""
+"""Answers made once for all who ask the same of the same version of a run: a hundred people who watch it cost little
+more than one.
+"""
 
 import asyncio
 import gzip
@@ -32,19 +34,27 @@ class Body:
     def answer(self, request: Request) -> Response:
         """Return the answer in the form that the asker takes."""
         if self.packed and "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(self.packed, media_type="application/json", headers=NEVER_STORE | {"content-encoding": "gzip", "vary": "Accept-Encoding"})
+            return Response(
+                self.packed,
+                media_type="application/json",
+                headers=NEVER_STORE | {"content-encoding": "gzip", "vary": "Accept-Encoding"},
+            )
         return Response(self.plain, media_type="application/json", headers=NEVER_STORE)
 
 
 class Bodies:
-    """The newest bodies, by what was asked; one that is being made is waited for, not made twice. For one event loop at a time."""
+    """The newest bodies, by what was asked; one that is being made is waited for, not made twice. For one event loop at
+    a time.
+    """
 
     def __init__(self) -> None:
         self._done: dict[Hashable, Body] = {}
         self._making: dict[Hashable, asyncio.Future[Body]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Any]) -> Body:
-        """Return the body kept under `key`, else that of the content that `make` returns, which runs off the event loop; what it raises is raised."""
+        """Return the body kept under `key`, else that of the content that `make` returns, which runs off the event
+        loop; what it raises is raised.
+        """
         if key in self._done:
             return self._done[key]
         if (making := self._making.get(key)) is None:

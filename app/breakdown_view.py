@@ -1,4 +1,6 @@
-"""Where the time went: phases of ranks stacked against a count, the share of communication, and from which count a rank costs what it saves."""
+"""Where the time went: phases of ranks stacked against a count, the share of communication, and from which count a rank
+costs what it saves.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -19,14 +21,21 @@ from engine.store import Reader
 HEIGHT_PX = 420
 KINDS, EACH = "Kinds of ranks", "Every rank"
 MOST_BARS = 80
-MEANS = "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a rank's own time."
+MEANS = (
+    "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a "
+    "rank's own time."
+)
 
 
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.phases_of([timing.run_id for timing in found.timings])
     if not phases:
-        st.write("No finished run has recorded phases yet." if found.timings else "The first bars appear when a run has finished.")
+        st.write(
+            "No finished run has recorded phases yet."
+            if found.timings
+            else "The first bars appear when a run has finished."
+        )
         return
     way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
     drawn = bars(found.timings, phases, each_rank=way == EACH)
@@ -34,7 +43,13 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         st.caption(f"{len(drawn)} ranks are too many for bars; the kinds of ranks are shown.")
         drawn = bars(found.timings, phases, each_rank=False)
     figure, colours = stacked(found, drawn)
-    live.figure(f"time-{key}-{way}", figure, alt=f"Seconds of ranks by phase, against {found.field}", height=HEIGHT_PX, colours=colours)
+    live.figure(
+        f"time-{key}-{way}",
+        figure,
+        alt=f"Seconds of ranks by phase, against {found.field}",
+        height=HEIGHT_PX,
+        colours=colours,
+    )
     st.caption(MEANS)
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
@@ -56,12 +71,24 @@ def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:
             x=[outer, inner],
             y=[bar.seconds.get(name, 0.0) for bar in drawn],
             name=name,
-            marker={"pattern": {"shape": PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else "", "fillmode": "replace"}},
+            marker={
+                "pattern": {
+                    "shape": PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else "",
+                    "fillmode": "replace",
+                }
+            },
             customdata=[bar.seconds.get(name, 0.0) / (bar.whole_s or 1.0) * 100 for bar in drawn],
             hovertemplate=f"{name}: %{{y:.3g}} s (%{{customdata:.0f}} %)<extra>%{{x}}</extra>",
         )
     plural, _ = words_of(found.field)
-    figure.update_layout(barmode="stack", bargap=0.2, height=HEIGHT_PX, xaxis_title=plural.capitalize(), yaxis_title="Seconds of a rank", hovermode="closest")
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.2,
+        height=HEIGHT_PX,
+        xaxis_title=plural.capitalize(),
+        yaxis_title="Seconds of a rank",
+        hovermode="closest",
+    )
     return figure, phase_colours(names)
 
 
@@ -80,22 +107,46 @@ def _findings(found: Study, moves: Sequence[Step]) -> list[str]:
         if at is None:
             last = own[-1]
             said.append(
-                f"{start}Up to {largest} {plural} each more saves more than it costs; the step from {last.first} to {last.second} saved "
-                f"{number(last.saved_s, 3)} s of work a rank and cost {number(last.cost_s, 3)} s of communication and waiting."
+                f"{start}Up to {largest} {plural} each more saves more than it costs; the step from "
+                f"{last.first} to {last.second} saved "
+                f"{number(last.saved_s, 3)} s of work a rank and cost {number(last.cost_s, 3)} s of "
+                "communication and waiting."
             )
         elif at <= own[0].first:
             said.append(f"{start}Already one {singular} beyond {own[0].first} costs as much as it saves.")
         else:
-            said.append(f"{start}Break-even at about {at:.2g} {plural}: there one more costs as much in communication and waiting as it saves in work.")
+            said.append(
+                f"{start}Break-even at about {at:.2g} {plural}: there one more costs as much in communication "
+                "and waiting as it saves in work."
+            )
     return said
 
 
 def _table(found: Study, drawn: Sequence[Bar]) -> str:
-    headers = [*(["Line"] if found.lines else []), found.field, "Rank", "Seconds", "Work", "Communication", "Waiting and locks", "Other", "Served (s)"]
+    headers = [
+        *(["Line"] if found.lines else []),
+        found.field,
+        "Rank",
+        "Seconds",
+        "Work",
+        "Communication",
+        "Waiting and locks",
+        "Other",
+        "Served (s)",
+    ]
     rows = []
     for bar in drawn:
         shares = [bar.share(*phases) for phases in SHARES.values()]
         served = number(bar.seconds[SERVE], 3) if bar.seconds.get(SERVE) else "–"
         line = [f'<span class="pl-nowrap">{escape(line_title(found, bar.line))}</span>'] if found.lines else []
-        rows.append([*line, str(bar.count), escape(bar.rank), number(bar.whole_s), *(f"{share:.0%}" for share in shares), served])
+        rows.append(
+            [
+                *line,
+                str(bar.count),
+                escape(bar.rank),
+                number(bar.whole_s),
+                *(f"{share:.0%}" for share in shares),
+                served,
+            ]
+        )
     return table(headers, rows, caption="Where the time went")

@@ -2,7 +2,14 @@
 
 import re
 
-_NAMES = (("Firefox/", "Firefox"), ("Edg/", "Edge"), ("OPR/", "Opera"), ("Chrome/", "Chrome"), ("CriOS/", "Chrome"), ("Safari/", "Safari"))
+_NAMES = (
+    ("Firefox/", "Firefox"),
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Chrome/", "Chrome"),
+    ("CriOS/", "Chrome"),
+    ("Safari/", "Safari"),
+)
 """What each browser says of itself, those first that also say what others do."""
 _SYSTEMS = (
     ("Android", "Android"),

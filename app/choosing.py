@@ -1,4 +1,6 @@
-"""What the launch form is about: the experiment and the preset, chosen by a card, a link or a clone, and what a link brings with them."""
+"""What the launch form is about: the experiment and the preset, chosen by a card, a link or a clone, and what a link
+brings with them.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +37,9 @@ def chosen() -> tuple[Experiment, str | None]:
     link = tuple((name, tuple(st.query_params.get_all(name))) for name in ASKED)
     if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
-        _take(read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set")))
+        _take(
+            read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set"))
+        )
     choice: Choice = st.session_state[_CHOSEN]
     found = experiment(choice.experiment)
     if any(forms.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
@@ -80,7 +84,9 @@ def presets(found: Experiment, current: str | None) -> None:
     """Show the presets to choose from, and what the chosen one is."""
     key = f"preset.{found.name}"
     st.session_state.setdefault(key, current or CUSTOM)
-    st.segmented_control("Preset", [*found.presets, CUSTOM], key=key, required=True, on_change=_preset_changed, args=(found.name,))
+    st.segmented_control(
+        "Preset", [*found.presets, CUSTOM], key=key, required=True, on_change=_preset_changed, args=(found.name,)
+    )
     if current:
         preset = found.presets[current]
         st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))
@@ -91,7 +97,10 @@ def presets(found: Experiment, current: str | None) -> None:
 def reaches(preset: Preset) -> str:
     """Return what a run of the preset reaches at least, as a sentence; empty where nothing was stated."""
     known = {name: metric(name) for name in preset.expects}
-    stated = [f"a {known[name].label.lower()} of at least {value:g} {known[name].unit}".strip() for name, value in preset.expects.items()]
+    stated = [
+        f"a {known[name].label.lower()} of at least {value:g} {known[name].unit}".strip()
+        for name, value in preset.expects.items()
+    ]
     return f"It reaches {' and '.join(stated)}." if stated else ""
 
 
@@ -104,7 +113,13 @@ def _card(one: Experiment, is_current: bool, wide: bool) -> None:
         st.write(as_text(one.sentence))
         st.caption(as_text(one.source))
         label = "Chosen" if is_current else f"Choose {one.title}"
-        st.button(label, key=f"choose-{one.name}", disabled=is_current, on_click=choose, args=(one.name, "quick" if "quick" in one.presets else None))
+        st.button(
+            label,
+            key=f"choose-{one.name}",
+            disabled=is_current,
+            on_click=choose,
+            args=(one.name, "quick" if "quick" in one.presets else None),
+        )
 
 
 def _preset_changed(name: str) -> None:
@@ -123,7 +138,9 @@ def _take(wish: Wish) -> None:
 
 
 def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:
-    """Return the values of a preset; where this lab's ranks may not listen on the network, with shared memory if the experiment can use it."""
+    """Return the values of a preset; where this lab's ranks may not listen on the network, with shared memory if the
+    experiment can use it.
+    """
     config = found.configure(preset)
     values = config.model_dump()
     if not config.listens(gpus=0) or "transport" not in values:

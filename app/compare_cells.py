@@ -1,4 +1,6 @@
-"""Groups of long runs on common cells that the store adds up itself: a million points are summed where they lie, not brought here first."""
+"""Groups of long runs on common cells that the store adds up itself: a million points are summed where they lie, not
+brought here first.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +16,13 @@ LONG = 10_000
 """Points from which on a curve is worth it."""
 
 
-def in_cells(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: Axis, *, log: bool) -> Aligned | None:
+def in_cells(
+    reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: Axis, *, log: bool
+) -> Aligned | None:
     """Return what `aligned` gives for all raw points of the runs, None where it takes these themselves.
 
-    That is where a curve is short, was thinned or goes back along the axis, and where so few positions were recorded that they are drawn one by one.
+    That is where a curve is short, was thinned or goes back along the axis, and where so few positions were recorded
+    that they are drawn one by one.
     """
     every = [each for run in runs for each in who.get(run.id, ())]
     if not every or min(each.total for each in every) < LONG:
@@ -43,7 +48,9 @@ def in_cells(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[
 
 
 def _member(ranks: Sequence[Sequence[Cell]], count: int) -> Floats:
-    """Return a run's value in each cell, over its ranks: the mean of the finite points; where none has a point, the last one before, between its ends."""
+    """Return a run's value in each cell, over its ranks: the mean of the finite points; where none has a point, the
+    last one before, between its ends.
+    """
     found: Floats = np.full(count, np.nan)
     filled = [place for place in range(count) if any(of_rank[place].points for of_rank in ranks)]
     for place in range(filled[0], filled[-1] + 1) if filled else ():

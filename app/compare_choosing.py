@@ -1,4 +1,6 @@
-"""How runs get onto the Compare page: by ids, by a filter, or out of a table of the newest; and what a link names that they lack."""
+"""How runs get onto the Compare page: by ids, by a filter, or out of a table of the newest; and what a link names that
+they lack.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,10 +24,14 @@ ROW_PX = 33
 
 
 def choice(view: View) -> tuple[View, list[str]]:
-    """Show the fields that choose runs; return the view with what they say, and a sentence for each part that is wrong."""
+    """Show the fields that choose runs; return the view with what they say, and a sentence for each part
+    that is wrong.
+    """
     view, wrong = runs_field(view)
     help_text = f"All runs that match are compared, now and whenever the link is opened. {HELP}"
-    text = st.text_input("Filter", key=key_of("filter", view.filter), placeholder=EXAMPLE, max_chars=LONGEST, help=help_text)
+    text = st.text_input(
+        "Filter", key=key_of("filter", view.filter), placeholder=EXAMPLE, max_chars=LONGEST, help=help_text
+    )
     return replace(view, filter=text.strip()), wrong
 
 
@@ -50,11 +56,16 @@ def chooser(reader: Reader, view: View, key: str) -> None:
     }
     height = min(10, len(newest) + 1) * ROW_PX + 2
     ticked = st.dataframe(
-        frame, column_config=columns, hide_index=True, height=height, row_height=ROW_PX, key=key, on_select="rerun", selection_mode="multi-row",
+        frame, column_config=columns, hide_index=True, height=height, row_height=ROW_PX, key=key, on_select="rerun", selection_mode="multi-row",  # noqa: E501
         alt=f"The newest {len(newest)} runs, to choose from",
     ).selection.rows  # fmt: skip
     ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
-    if st.button(f"Compare {len(ticked)} runs" if not view.runs else f"Add {len(ticked)} runs", key=f"{key}.add", disabled=not ticked, type="primary"):
+    if st.button(
+        f"Compare {len(ticked)} runs" if not view.runs else f"Add {len(ticked)} runs",
+        key=f"{key}.add",
+        disabled=not ticked,
+        type="primary",
+    ):
         show(replace(view, runs=tuple(ids[-10 * MOST_RUNS :])))
         st.rerun()
 

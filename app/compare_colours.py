@@ -27,7 +27,9 @@ def look(place: int) -> Look:
 
 
 def looks(run_ids: Iterable[int]) -> dict[int, Look]:
-    """Return the look of each run. Its id gives the colour, so that it has the same on most pages; where that is taken, the next free one."""
+    """Return the look of each run. Its id gives the colour, so that it has the same on most pages; where that is taken,
+    the next free one.
+    """
     taken: set[int] = set()
     found = {}
     for run_id in sorted(run_ids):

@@ -42,7 +42,9 @@ def curves(reader: Reader, found: Compared, view: View) -> View:
         st.info("None of these runs has recorded a curve yet.")
         return view
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = several_of(view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="the first few", width=340)
+        view = several_of(
+            view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="the first few", width=340
+        )
         view = _axes(view, known)
     shown = view.metrics or tuple(known[:FIRST])
     for sentence in shared(found.runs, shown, view):
@@ -66,10 +68,14 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
     said = []
     kinds = sorted({run.experiment for run in runs})
     if len(kinds) > 1 and view.x == "step":
-        said.append(f"These are runs of {', '.join(kinds)}, whose ranks count steps of different work: passes, updates or time compare them better.")
+        said.append(
+            f"These are runs of {', '.join(kinds)}, whose ranks count steps of different work: passes, updates "
+            "or time compare them better."
+        )
     if view.x == "bytes":
         said.append(
-            "Data exchanged: vectors between ranks, both ways. Hogwild! and the reference send none; runs from before it was counted have no place here."
+            "Data exchanged: vectors between ranks, both ways. Hogwild! and the reference send none; runs from "
+            "before it was counted have no place here."
         )
     if len(runs) > 1 and not any(all(name in run.last for run in runs) for name in metrics):
         said.append("No metric here was recorded by all of these runs; each chart shows those that did.")
@@ -79,22 +85,35 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
 def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
     """Show one metric, what is to be said about its lines, and its table."""
     known, along = metric(name), _axis_label(view.x).lower()
-    st.markdown(f"**{as_text(f'{known.label} ({known.unit})' if known.unit else known.label)}**", help=known.help or None)
+    st.markdown(
+        f"**{as_text(f'{known.label} ({known.unit})' if known.unit else known.label)}**", help=known.help or None
+    )
     chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
     if not chart.runs:
         st.info(f"No run shown has {known.label.lower()} against {along}. Choose another axis or metric.")
         return
     figure = compare_curves.dress(chart.picture, name, view.x, view.log, f"{view.x} {view.log}")
-    zoom = compare_zoom.address(replace(view, runs=tuple(run.id for run in found.runs), filter=""), name) if chart.has_more else ""
+    zoom = (
+        compare_zoom.address(replace(view, runs=tuple(run.id for run in found.runs), filter=""), name)
+        if chart.has_more
+        else ""
+    )
     alt = f"{known.label} of {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'} against {along}"
-    live.figure(f"compare-{name}", figure, alt=alt, height=compare_curves.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom)
+    live.figure(
+        f"compare-{name}", figure, alt=alt, height=compare_curves.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom
+    )
     if zoom:
         chart = replace(chart, sentences=[*chart.sentences, "A zoom shows more."])
     said = list(chart.sentences)
     if "y" in view.log:
         said.append("A logarithmic axis shows nothing at 0 or below.")
-    if gaps := sum(each.nonfinite for of_run in compare_points.recorded(reader, found.runs, name).values() for each in of_run):
-        said.append(f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted in no mean.")
+    if gaps := sum(
+        each.nonfinite for of_run in compare_points.recorded(reader, found.runs, name).values() for each in of_run
+    ):
+        said.append(
+            f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted "
+            "in no mean."
+        )
     if said := list(filter(None, said)):
         st.caption(as_text(" ".join(said)))
         noting.words(said)
@@ -108,7 +127,13 @@ def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
     picture = compare_curves.of_runs(drawn, found.names, found.looks, compare_curves.weight(name, view.smooth))
-    return _Chart(picture, {curve.run_id for curve in drawn}, (thinned,), lambda: curves_frame(drawn, found.names, view.x), total > shown)
+    return _Chart(
+        picture,
+        {curve.run_id for curve in drawn},
+        (thinned,),
+        lambda: curves_frame(drawn, found.names, view.x),
+        total > shown,
+    )
 
 
 def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
@@ -119,19 +144,39 @@ def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     picture = compare_curves.of_groups(lines, [of_group for _, of_group in pairs], log="y" in view.log)
     said = (explained(lines, view.stat, view.band, log), lonely(found.groups, view.band)) if lines else ()
     return _Chart(
-        picture, {run_id for line in lines for run_id in line.members}, said, lambda: groups_frame(lines, view.x), any(not line.values.exact for line in lines)
+        picture,
+        {run_id for line in lines for run_id in line.members},
+        said,
+        lambda: groups_frame(lines, view.x),
+        any(not line.values.exact for line in lines),
     )
 
 
 def _axes(view: View, metrics: Sequence[str]) -> View:
     known = ["step", "passes", "updates", "time", "bytes", *metrics]
     view = one_of(view, "x", "Against", known, _axis_label, width=200)
-    view = log_toggle(log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards")
+    view = log_toggle(
+        log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards"
+    )
     if view.group:
         return view
-    help_text = "Exponential moving average of noisy curves with many points; the raw line stays visible behind it. Sums and constants are never smoothed."
-    return replace(view, smooth=st.slider("Smoothing", 0.0, 0.98, key=key_of("smooth", view.smooth), step=0.02, width=180, help=help_text))
+    help_text = (
+        "Exponential moving average of noisy curves with many points; the raw line stays visible behind it. Sums "
+        "and constants are never smoothed."
+    )
+    return replace(
+        view,
+        smooth=st.slider(
+            "Smoothing", 0.0, 0.98, key=key_of("smooth", view.smooth), step=0.02, width=180, help=help_text
+        ),
+    )
 
 
 def _axis_label(name: str) -> str:
-    return {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time", "bytes": "Data exchanged (MB)"}.get(name) or metric(name).label
+    return {
+        "step": "Step",
+        "passes": "Passes",
+        "updates": "Updates",
+        "time": "Time",
+        "bytes": "Data exchanged (MB)",
+    }.get(name) or metric(name).label

@@ -1,4 +1,6 @@
-"""The curves of compared runs as a plotly figure: single runs with their raw line behind the smoothed one, or groups with bands. Pure."""
+"""The curves of compared runs as a plotly figure: single runs with their raw line behind the smoothed one, or groups
+with bands. Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +76,9 @@ def of_runs(curves: Sequence[Curve], names: Mapping[int, str], looks: Mapping[in
 
 
 def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool = False) -> Picture:
-    """Return groups, each as a band, its members behind it, and its line; on a logarithmic axis a band that reaches 0 ends at the least positive value."""
+    """Return groups, each as a band, its members behind it, and its line; on a logarithmic axis a band that reaches 0
+    ends at the least positive value.
+    """
     picture = Picture()
     for group, look in zip(groups, looks, strict=True):
         x, line = group.values.x, group.line
@@ -82,7 +86,16 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
         if edge_x.size:
             band: dict[str, Any] = {"name": escape(group.name), "meta": {"as": "outline of the band"}}
             picture.add(
-                look.colour, x=edge_x, y=edge_y, mode="lines", fill="toself", line={"width": 0}, opacity=BAND, hoverinfo="skip", showlegend=False, **band
+                look.colour,
+                x=edge_x,
+                y=edge_y,
+                mode="lines",
+                fill="toself",
+                line={"width": 0},
+                opacity=BAND,
+                hoverinfo="skip",
+                showlegend=False,
+                **band,
             )
         if len(group.members) > 1:
             _add_members(picture, group, look)
@@ -95,7 +108,10 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
-            hovertemplate=f"%{{y:.5g}} of %{{customdata[0]}}<br>%{{customdata[1]:.5g}} to %{{customdata[2]:.5g}}<extra>{escape(group.name)}</extra>",
+            hovertemplate=(
+                f"%{{y:.5g}} of %{{customdata[0]}}<br>%{{customdata[1]:.5g}} to "
+                f"%{{customdata[2]:.5g}}<extra>{escape(group.name)}</extra>"
+            ),
         )
     return picture
 
@@ -116,11 +132,15 @@ def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> Pl
 
 
 def compact(values: Floats) -> Any:
-    """Return numbers in half the bytes, as exact as a screen can show them: whole ones as integers, the rest with seven digits."""
+    """Return numbers in half the bytes, as exact as a screen can show them: whole ones as integers, the rest with seven
+    digits.
+    """
     finite = values[np.isfinite(values)]
     if not finite.size or np.abs(finite).max() > 2e9:
         return values
-    return values.astype(np.int32) if finite.size == values.size and (finite % 1 == 0).all() else values.astype(np.float32)
+    return (
+        values.astype(np.int32) if finite.size == values.size and (finite % 1 == 0).all() else values.astype(np.float32)
+    )
 
 
 def weight(name: str, asked: float) -> float:
@@ -129,7 +149,9 @@ def weight(name: str, asked: float) -> float:
 
 
 def smoothed(values: Floats, weight: float) -> Floats:
-    """Return the exponential moving average, corrected for its start, as smooth.js has it: within the values so far; a gap stays a gap."""
+    """Return the exponential moving average, corrected for its start, as smooth.js has it: within the values so far; a
+    gap stays a gap.
+    """
     found = np.empty(values.shape)
     mean, norm = np.nan, 0.0
     for place, value in enumerate(values.tolist()):
@@ -143,19 +165,25 @@ def smoothed(values: Floats, weight: float) -> Floats:
 
 
 def is_monotone(values: Floats) -> bool:
-    """Say whether a curve only rises, only falls, or never changes: it has no noise, and an average would lag behind it."""
+    """Say whether a curve only rises, only falls, or never changes: it has no noise, and an average would lag behind
+    it.
+    """
     steps = np.diff(values[np.isfinite(values)])
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def above_zero(low: Floats, values: Floats) -> Floats:
-    """Return the lower end of a band with what a logarithmic axis can't show put at the least positive of the values (where there is one)."""
+    """Return the lower end of a band with what a logarithmic axis can't show put at the least positive of the values
+    (where there is one).
+    """
     positive = values[values > 0]
     return np.where(low > 0, low, positive.min()) if positive.size else low
 
 
 def possible(found: Line, name: str) -> Line:
-    """Return a line with its band cut at the least and the greatest possible value of its metric: no accuracy is above 100 %."""
+    """Return a line with its band cut at the least and the greatest possible value of its metric: no accuracy is above
+    100 %.
+    """
     least, most = metric(name).bounds
     return replace(found, low=np.maximum(found.low, least), high=np.minimum(found.high, most))
 
@@ -180,12 +208,29 @@ def _add(picture: Picture, curve: Curve, name: str, whole: str, look: Look, smoo
     if few or not smooth or is_monotone(curve.y):
         mark = {"symbol": look.symbol, "size": 6}
         line = {"dash": look.dash, "width": 2 if few else 1.4}
-        picture.add(look.colour, **base, **told, y=curve.y, mode="lines+markers" if few else "lines", line=line, marker=mark, showlegend=in_legend)
+        picture.add(
+            look.colour,
+            **base,
+            **told,
+            y=curve.y,
+            mode="lines+markers" if few else "lines",
+            line=line,
+            marker=mark,
+            showlegend=in_legend,
+        )
         return
     raw: dict[str, Any] = base | {"hoverinfo": "skip", "meta": {"as": ", ".join([*of_rank, "recorded"])}}
     base["meta"] = {"as": ", ".join([*of_rank, "smoothed"])}
     picture.add(look.colour, **raw, y=curve.y, mode="lines", line={"width": 1}, opacity=FAINT, showlegend=False)
-    picture.add(look.colour, **base, **told, y=smoothed(curve.y, smooth), mode="lines", line={"dash": look.dash, "width": 2}, showlegend=in_legend)
+    picture.add(
+        look.colour,
+        **base,
+        **told,
+        y=smoothed(curve.y, smooth),
+        mode="lines",
+        line={"dash": look.dash, "width": 2},
+        showlegend=in_legend,
+    )
 
 
 def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:

@@ -36,7 +36,13 @@ def bars(found: Compared, view: View) -> View:
         if (own := {run.id: numbers[run.id] for run in group.runs if run.id in numbers})
     ]
     picture, colours, height = compare_numbers.bars(parts, name, view.stat, view.band, log="x" in view.log)  # type: ignore[arg-type]
-    live.figure("compare-bars", picture, alt=f"{label(name)} of {len(parts)} {'groups' if found.groups else 'runs'}", height=height, colours=colours)
+    live.figure(
+        "compare-bars",
+        picture,
+        alt=f"{label(name)} of {len(parts)} {'groups' if found.groups else 'runs'}",
+        height=height,
+        colours=colours,
+    )
     tell_lacking(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     if found.groups and (sentence := lonely(found.groups, view.band)):
         st.caption(as_text(sentence))
@@ -48,7 +54,11 @@ def bars(found: Compared, view: View) -> View:
 def scatter(found: Compared, view: View) -> View:
     """Show two values of each run against each other."""
     known = number_names(found.runs)
-    apart = [name for name in field_names(found.runs, that_differ=True) if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1]
+    apart = [
+        name
+        for name in field_names(found.runs, that_differ=True)
+        if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1
+    ]
     along = (apart or known)[0]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Upwards", known, label, width=300)
@@ -59,8 +69,16 @@ def scatter(found: Compared, view: View) -> View:
     there = [dot for dot in dots if None not in dot.values]
     if there:
         picture, colours = compare_numbers.scatter(there, *chosen, view.log)
-        live.figure("compare-scatter", picture, alt=f"{label(chosen[1])} against {label(chosen[0])}", height=compare_numbers.SCATTER_PX, colours=colours)
-    tell_lacking(found, [dot.run_id for dot in dots if None in dot.values], " and ".join(label(name) for name in chosen))
+        live.figure(
+            "compare-scatter",
+            picture,
+            alt=f"{label(chosen[1])} against {label(chosen[0])}",
+            height=compare_numbers.SCATTER_PX,
+            colours=colours,
+        )
+    tell_lacking(
+        found, [dot.run_id for dot in dots if None in dot.values], " and ".join(label(name) for name in chosen)
+    )
     table_of("scatter", lambda: _values(found, chosen))
     return view
 
@@ -73,17 +91,27 @@ def parallel(found: Compared, view: View) -> View:
     usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Coloured by", numeric, label, width=300)
-        view = several_of(view, "axes", "Axes", number_names(found.runs), label, placeholder="the fields that differ", width=420)
+        view = several_of(
+            view, "axes", "Axes", number_names(found.runs), label, placeholder="the fields that differ", width=420
+        )
     last = view.number if view.number in numeric else numeric[0]
     chosen = [*(name for name in view.axes or usual if name != last), last]
     if len(chosen) < 2:
         st.info("The config of these runs is the same in all fields: choose axes above, or compare runs that differ.")
         return view
     held = [number(run, last) for run in found.runs]
-    dots = [replace(dot, share=share) for dot, share in zip(_dots(found, chosen), compare_numbers.shares(held), strict=True)]
+    dots = [
+        replace(dot, share=share) for dot, share in zip(_dots(found, chosen), compare_numbers.shares(held), strict=True)
+    ]
     drawn = [dot for dot in dots if dot.share is not None]
     picture, colours = compare_numbers.parallel(drawn, chosen)
-    live.figure("compare-parallel", picture, alt=f"{', '.join(map(label, chosen))} of each run", height=compare_numbers.PARALLEL_PX, colours=colours)
+    live.figure(
+        "compare-parallel",
+        picture,
+        alt=f"{', '.join(map(label, chosen))} of each run",
+        height=compare_numbers.PARALLEL_PX,
+        colours=colours,
+    )
     said = f"A line is a run; the stronger its colour, the higher its {label(last)}."
     st.caption(as_text(said))
     noting.words([said])
@@ -93,9 +121,17 @@ def parallel(found: Compared, view: View) -> View:
 
 
 def _dots(found: Compared, chosen: Sequence[str]) -> list[compare_numbers.Dot]:
-    group_of = {run.id: of_group for group, of_group in zip(found.groups, found.group_looks, strict=True) for run in group.runs}
+    group_of = {
+        run.id: of_group for group, of_group in zip(found.groups, found.group_looks, strict=True) for run in group.runs
+    }
     return [
-        compare_numbers.Dot(run.id, found.names[run.id], [value(run, name) for name in chosen], group_of.get(run.id, found.looks[run.id])) for run in found.runs
+        compare_numbers.Dot(
+            run.id,
+            found.names[run.id],
+            [value(run, name) for name in chosen],
+            group_of.get(run.id, found.looks[run.id]),
+        )
+        for run in found.runs
     ]
 
 

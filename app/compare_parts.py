@@ -1,4 +1,6 @@
-"""What the tabs of the Compare page share: the runs with their names and looks, a toggle for a logarithm, who is left out, a chart's table."""
+"""What the tabs of the Compare page share: the runs with their names and looks, a toggle for a logarithm, who is left
+out, a chart's table.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,14 +52,18 @@ def log_toggle(view: View, letter: str, words: str) -> View:
 def tell_lacking(found: Compared, ids: Sequence[int], what: str) -> None:
     """Say which runs a chart leaves out."""
     if ids:
-        some = ", ".join(map(str, ids[:MOST_NAMED])) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
+        some = ", ".join(map(str, ids[:MOST_NAMED])) + (
+            f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+        )
         said = f"Without {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
         st.caption(as_text(said))
         noting.words([said])
 
 
 def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
-    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its own holds what its chart does."""
+    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its
+    own holds what its chart does.
+    """
     noting.table(title or "Values of the runs", frame, charted=bool(title))
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
@@ -93,7 +99,10 @@ def said_of(view: View) -> list[tuple[str, str]]:
 def legend(found: Compared) -> None:
     """Show once for all charts how each run or group looks."""
     if found.groups:
-        pairs = [(f"{group.name} (n={len(group.runs)})", of_group, "") for group, of_group in zip(found.groups, found.group_looks, strict=True)]
+        pairs = [
+            (f"{group.name} (n={len(group.runs)})", of_group, "")
+            for group, of_group in zip(found.groups, found.group_looks, strict=True)
+        ]
     else:
         pairs = [(found.names[run.id], found.looks[run.id], at(f"/run?run={run.id}")) for run in found.runs]
     live.legend("compare-legend", [{"label": label, **vars(of_one), "href": href} for label, of_one, href in pairs])

@@ -1,4 +1,5 @@
-"""The points behind the Compare page's curves: of single runs what draws the same picture, of groups all there are; kept for the next question.
+"""The points behind the Compare page's curves: of single runs what draws the same picture, of groups all there are;
+kept for the next question.
 
 What is kept goes by a run's change token, so that a run with news is read anew and an ended one never again.
 """
@@ -56,7 +57,9 @@ class Curve:
 
 
 def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, list[Recorded]]:
-    """Return who recorded a metric, by run: the whole run where it did, else its ranks; runs that lack it are absent."""
+    """Return who recorded a metric, by run: the whole run where it did, else its ranks; runs that lack it
+    are absent.
+    """
     found: dict[int, list[Recorded]] = {}
     for each in reader.recorded([run.id for run in runs], [metric]):
         of_run = found.setdefault(each.run_id, [])
@@ -66,7 +69,8 @@ def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, l
 
 
 def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[Curve]:
-    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has room for.
+    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has
+    room for.
 
     A stretch (not of an axis that is another metric) has its neighbours at each side, and is thinned by itself.
     """
@@ -77,11 +81,17 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, withi
     for run in runs:
         if run.id in who:
             drawn = _drawn_of(reader, run, who[run.id], metric, axis, most, within)
-            found += [Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite) for each in who[run.id] if each.rank in drawn]
+            found += [
+                Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite)
+                for each in who[run.id]
+                if each.rank in drawn
+            ]
     return found
 
 
-def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None) -> Aligned:
+def group(
+    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None
+) -> Aligned:
     """Return the runs of a group on common positions, from all raw points; the ranks of a run count as one member."""
     key = (*_key(reader, runs, metric, axis, log), within)
     if (known := _groups.get(key)) is not None:
@@ -91,11 +101,23 @@ def group(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log
         found = in_cells(reader, runs, who, PLAIN[axis], log=log)
         if found is not None:
             return _keep(_groups, key, found)
-    return _keep(_groups, key, aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within))
+    return _keep(
+        _groups,
+        key,
+        aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within),
+    )
 
 
 def group_line(
-    reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, statistic: Statistic, spread: Spread, *, log: bool = False, within: Within = None
+    reader: Reader,
+    runs: Sequence[RunRow],
+    metric: str,
+    axis: str,
+    statistic: Statistic,
+    spread: Spread,
+    *,
+    log: bool = False,
+    within: Within = None,
 ) -> tuple[Aligned, Line]:
     """Return a group's members on common positions, and its line with its band."""
     values = group(reader, runs, metric, axis, log=log, within=within)
@@ -128,7 +150,12 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int 
 def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: str) -> bool:
     """Say whether the points of a group were read lately: then they are not added up by the store."""
     home = str(reader.home.path)
-    wanted = [((home, run.id, run.version, each.metric, each.rank), name) for run in runs for each in who.get(run.id, ()) for name in (PLAIN[axis], "value")]
+    wanted = [
+        ((home, run.id, run.version, each.metric, each.rank), name)
+        for run in runs
+        for each in who.get(run.id, ())
+        for name in (PLAIN[axis], "value")
+    ]
     with _lock:
         return all(key in _columns for key in wanted)
 
@@ -141,7 +168,9 @@ def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log
 
 
 def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats, Floats]:
-    """Return all points of one rank: where they lie along the axis (infinite where that is not known), and their values."""
+    """Return all points of one rank: where they lie along the axis (infinite where that is not known), and their
+    values.
+    """
     if axis in PLAIN:
         x, y = _read(reader, run, each.metric, each.rank, (PLAIN[axis], "value"))
         return x, y
@@ -153,7 +182,9 @@ def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats
 
 
 def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Floats) -> Floats:
-    """Return the last value of another metric at or before some steps: that of the same rank, else of the whole run, else of its first rank."""
+    """Return the last value of another metric at or before some steps: that of the same rank, else of the whole run,
+    else of its first rank.
+    """
     there = {other.rank: other for other in recorded(reader, [run], axis).get(run.id, [])}
     other = there.get(each.rank) or next(iter(there.values()), None)
     if other is None:
@@ -166,27 +197,40 @@ def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Fl
 def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
     """Return what counts a run's updates or MB: times and how many so far, of each rank that counts some."""
     if axis == BYTES:
-        parts = [_read(reader, run, EXCHANGED, each.rank, ("time_s", "value")) for each in recorded(reader, [run], EXCHANGED).get(run.id, [])]
+        parts = [
+            _read(reader, run, EXCHANGED, each.rank, ("time_s", "value"))
+            for each in recorded(reader, [run], EXCHANGED).get(run.id, [])
+        ]
         return [(times, growing(values)) for times, values in parts]
     clock = CLOCKS.get(run.experiment)
     if clock is None:
         return []
     if clock.counts == "points":
-        times = [_read(reader, run, clock.metric, each.rank, ("time_s",))[0] for each in recorded(reader, [run], clock.metric).get(run.id, [])]
+        times = [
+            _read(reader, run, clock.metric, each.rank, ("time_s",))[0]
+            for each in recorded(reader, [run], clock.metric).get(run.id, [])
+        ]
         return [(each, np.arange(1.0, each.size + 1)) for each in times]
     found = reader.series(run.id, [clock.metric], max_points=MOST)
     share = 1 / len(found) if clock.counts == "mean" and found else 1.0
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
-def _drawn_of(reader: Reader, run: RunRow, who: Sequence[Recorded], metric: str, axis: str, most: int, within: Within) -> Drawn:
+def _drawn_of(
+    reader: Reader, run: RunRow, who: Sequence[Recorded], metric: str, axis: str, most: int, within: Within
+) -> Drawn:
     key = (*_key(reader, [run], metric, axis, log=False), most, within)
     with _lock:
         if (known := _drawn.get(key)) is not None:
             _drawn.move_to_end(key)  # else those of a live run, which has another version each time, would push it out
             return known
     plain = axis in PLAIN or axis in CLOCKED
-    return _keep(_drawn, key, _thinned(reader, run, metric, axis, most, within) if plain else _against(reader, run, who, axis, most), KEPT_CURVES)
+    return _keep(
+        _drawn,
+        key,
+        _thinned(reader, run, metric, axis, most, within) if plain else _against(reader, run, who, axis, most),
+        KEPT_CURVES,
+    )
 
 
 def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, within: Within) -> Drawn:
@@ -195,14 +239,20 @@ def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, wit
     part = _stretch(axis, known, *within) if within else None
     found = {}
     for series in reader.series(run.id, [metric], max_points=most, within=part):
-        plain = {"step": series.steps, "time": series.times_s, "passes": [np.nan if at is None else at for at in series.passes]}
+        plain = {
+            "step": series.steps,
+            "time": series.times_s,
+            "passes": [np.nan if at is None else at for at in series.passes],
+        }
         x = updates_at(np.asarray(series.times_s), known) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
         found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
     return found
 
 
 def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high: float) -> Stretch:
-    """Return a stretch as the store knows it; one along updates or bytes by the times between which they were counted."""
+    """Return a stretch as the store knows it; one along updates or bytes by the times between which they
+    were counted.
+    """
     if axis in PLAIN:
         return Stretch(PLAIN[axis], low, high)
     times = np.unique(np.concatenate([[0.0], *(times for times, _ in known)]))

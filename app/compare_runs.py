@@ -1,4 +1,6 @@
-"""Which runs are compared: those named by their ids, then those that a filter finds, and a sentence for each that is not shown."""
+"""Which runs are compared: those named by their ids, then those that a filter finds, and a sentence for each that is
+not shown.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +28,9 @@ class Chosen:
 
 
 def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]:
-    """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all; raises FilterError for a wrong text."""
+    """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all;
+    raises FilterError for a wrong text.
+    """
     found = reader.filter(text)
     return [run.id for run in reader.runs(matching=found, limit=limit)], reader.count(matching=found)
 
@@ -49,12 +53,17 @@ def chosen(reader: Reader, view: View) -> Chosen:
         said.append(f"{subject} not in this lab (any more): never launched, or deleted since. The others are shown.")
     matched = total + len([run_id for run_id in view.runs if run_id in there and run_id not in found])
     if matched > MOST_RUNS:
-        said.append(f"{matched:,} runs were asked for, and at most {MOST_RUNS} can be told apart: the first {MOST_RUNS} are compared. Name fewer, or filter.")
+        said.append(
+            f"{matched:,} runs were asked for, and at most {MOST_RUNS} can be told apart: the first "
+            f"{MOST_RUNS} are compared. Name fewer, or filter."
+        )
     return Chosen(tuple(sorted(runs[:MOST_RUNS], key=lambda run: run.id)), tuple(said))
 
 
 def names(runs: Sequence[RunRow]) -> dict[int, str]:
-    """Return what each run is called beside the others: its id, and its own name, or the fields that set it apart, or its title."""
+    """Return what each run is called beside the others: its id, and its own name, or the fields that set it apart, or
+    its title.
+    """
     apart = sorted(field_names(runs, that_differ=True), key=lambda name: LEAST.index(name) if name in LEAST else -1)
     return {run.id: f"{run.id}: {_short(run.name or _differences(run, apart) or title_of(run))}" for run in runs}
 

@@ -21,13 +21,20 @@ def save_form(view: View) -> None:
         if person.name() is None:
             dialogs.open_soon(person.ask_name, WHY, "Save and keep the view")
         carry_out_waiting()
-    with st.popover("Save view", key=_OPEN, on_change="rerun", **allowed.control("save view")), st.form("compare.saving", border=False):
+    with (
+        st.popover("Save view", key=_OPEN, on_change="rerun", **allowed.control("save view")),
+        st.form("compare.saving", border=False),
+    ):
         st.text_input("Name of the view", key=_NAME, max_chars=NAME_LENGTH, placeholder="Speed by trainers")
-        st.form_submit_button("Save", key="compare.save", on_click=_order, args=(with_query(query_of(view)).partition("?")[2],))
+        st.form_submit_button(
+            "Save", key="compare.save", on_click=_order, args=(with_query(query_of(view)).partition("?")[2],)
+        )
 
 
 def _order(query: str) -> None:
-    """Close the popover, which would lie over a question for the person's name, and have the view saved when the page runs."""
+    """Close the popover, which would lie over a question for the person's name, and have the view saved when the page
+    runs.
+    """
     st.session_state[_OPEN] = False
     st.session_state[_ORDERED] = (st.session_state[_NAME], query)
 
@@ -42,7 +49,9 @@ def carry_out_waiting() -> None:
         return store.save_view(name, PAGE, query, owner=person.whoever())
 
     if command(save) is not None:
-        st.toast("Saved. It stands on the Home page and in the list of saved views on this one, for everyone in the lab.")
+        st.toast(
+            "Saved. It stands on the Home page and in the list of saved views on this one, for everyone in the lab."
+        )
 
 
 def saved_views(reader: Reader, *, expanded: bool) -> None:

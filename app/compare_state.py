@@ -1,4 +1,6 @@
-"""The Compare page's view between its address and its widgets: a link fills the widgets, and what they say goes back into the address."""
+"""The Compare page's view between its address and its widgets: a link fills the widgets, and what they say goes back
+into the address.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -62,13 +64,25 @@ def key_of(field: str, value: Any) -> str:
 
 def runs_field(view: View) -> tuple[View, list[str]]:
     """Show the ids as text; return the view with those written, and the parts that are none."""
-    text = st.text_input("Runs", key=key_of("runs", ids_text(view.runs)), placeholder="1, 2, 5-9", width=260, help="Ids and ranges; the Runs page shows them.")
+    text = st.text_input(
+        "Runs",
+        key=key_of("runs", ids_text(view.runs)),
+        placeholder="1, 2, 5-9",
+        width=260,
+        help="Ids and ranges; the Runs page shows them.",
+    )
     ids, wrong = read_ids(text)
-    return replace(view, runs=ids), [f"Runs are numbers and ranges such as 1,2,5-9; '{each[:40]}' is none." for each in wrong]
+    return replace(view, runs=ids), [
+        f"Runs are numbers and ranges such as 1,2,5-9; '{each[:40]}' is none." for each in wrong
+    ]
 
 
-def one_of(view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any) -> View:
-    """Show a choice of one name, the first where the view's is not among them; the first one is what an empty field means."""
+def one_of(
+    view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
+) -> View:
+    """Show a choice of one name, the first where the view's is not among them; the first one is what an empty field
+    means.
+    """
     start = getattr(view, field)
     key = key_of(field, start if start in known else known[0])
     if st.session_state[key] not in known:
@@ -78,7 +92,9 @@ def one_of(view: View, field: str, label: str, known: Sequence[str], called: Cal
     return replace(view, **change)
 
 
-def several_of(view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any) -> View:
+def several_of(
+    view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
+) -> View:
     """Show a choice of several names; those of the view that are not among them are left out."""
     key = key_of(field, list(getattr(view, field)))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]

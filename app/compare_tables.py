@@ -1,4 +1,6 @@
-"""Tables of the Compare page: which runs are compared, what sets them apart, and what each chart shows, in numbers. HTML and frames."""
+"""Tables of the Compare page: which runs are compared, what sets them apart, and what each chart shows, in numbers.
+HTML and frames.
+"""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -49,7 +51,15 @@ def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
 def curves_frame(curves: Sequence[Curve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
     """Return the points drawn of single runs, one a row."""
     parts = [
-        pd.DataFrame({"run": curve.run_id, "name": names[curve.run_id], "rank": "" if curve.rank is None else str(curve.rank), axis: curve.x, "value": curve.y})
+        pd.DataFrame(
+            {
+                "run": curve.run_id,
+                "name": names[curve.run_id],
+                "rank": "" if curve.rank is None else str(curve.rank),
+                axis: curve.x,
+                "value": curve.y,
+            }
+        )
         for curve in curves
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -74,7 +84,9 @@ def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def values_frame(runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]) -> pd.DataFrame:
+def values_frame(
+    runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]
+) -> pd.DataFrame:
     """Return one row a run with what a chart of single numbers shows."""
     return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
 

@@ -1,4 +1,5 @@
-"""What the Compare page shows, as the query of its address and back. A link holds ids and names, never labels, and says its version.
+"""What the Compare page shows, as the query of its address and back. A link holds ids and names, never labels, and says
+its version.
 
 Whatever stands in a link may be nonsense: it gives a sentence, and the rest is used.
 """
@@ -15,7 +16,13 @@ from engine.analysis.confidence import STATISTICS
 VERSION = "1"
 """Raise it when an address means something else than it did; a link without one is of this version."""
 PATH = "/compare"
-TABS = {"curves": "Curves", "bars": "Bars", "scatter": "Scatter", "parallel": "Parallel coordinates", "differences": "Differences"}
+TABS = {
+    "curves": "Curves",
+    "bars": "Bars",
+    "scatter": "Scatter",
+    "parallel": "Parallel coordinates",
+    "differences": "Differences",
+}
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000
 LONGEST = 300
@@ -26,7 +33,9 @@ _NAMES = ("metrics", "group", "axes")
 
 @dataclass(frozen=True)
 class View:
-    """One state of the page; each field stands in the address under its own name, and not at all where it has its default."""
+    """One state of the page; each field stands in the address under its own name, and not at all where it has its
+    default.
+    """
 
     runs: tuple[int, ...] = ()
     filter: str = ""
@@ -57,7 +66,10 @@ def read_view(query: Mapping[str, str]) -> tuple[View, list[str]]:
     said, values = list[str](), dict[str, Any]()
     version = query.get("v", VERSION)
     if version != VERSION:
-        said.append(f"This link is of version '{version[:20]}' of the Compare page, and this console reads version {VERSION}: what it understands is shown.")
+        said.append(
+            f"This link is of version '{version[:20]}' of the Compare page, and this console reads version "
+            f"{VERSION}: what it understands is shown."
+        )
     for name, text in query.items():
         if name == "v":
             continue
@@ -76,7 +88,11 @@ def read_view(query: Mapping[str, str]) -> tuple[View, list[str]]:
 def query_of(view: View) -> dict[str, str]:
     """Return the query of a view's address; empty for the page as it opens."""
     plain = View()
-    found = {field.name: getattr(view, field.name) for field in fields(View) if getattr(view, field.name) != getattr(plain, field.name)}
+    found = {
+        field.name: getattr(view, field.name)
+        for field in fields(View)
+        if getattr(view, field.name) != getattr(plain, field.name)
+    }
     texts = {name: _text(name, value) for name, value in found.items()}
     return texts | {"v": VERSION} if texts else {}
 
@@ -92,7 +108,9 @@ def with_query(query: Mapping[str, str]) -> str:
 
 
 def read_ids(text: str) -> tuple[tuple[int, ...], list[str]]:
-    """Return the ids of a text such as `1,2,5-9`, each once, in order, and the parts that are none; at most MOST_IDS."""
+    """Return the ids of a text such as `1,2,5-9`, each once, in order, and the parts that are none; at most
+    MOST_IDS.
+    """
     found: dict[int, None] = {}
     wrong = []
     for part in text.replace(",", " ").split():
@@ -121,7 +139,9 @@ def _text(name: str, value: Any) -> str:
         return ids_text(value)
     if name in _NAMES:
         return ",".join(value)
-    return ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    )
 
 
 def _one_of(known: Sequence[str]) -> Callable[[str], str]:

@@ -26,24 +26,34 @@ Stretch = tuple[float, float]
 
 
 def address(view: View, metric: str) -> str:
-    """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is another metric, which may go back."""
-    return f"{at(PATH)}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
+    """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is
+    another metric, which may go back.
+    """
+    return (
+        f"{at(PATH)}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
+    )
 
 
 def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -> dict[str, Any]:
-    """Return a chart's traces as figure.js takes them, finer within a stretch; raises NoSuchRun where none of the view's runs is there."""
+    """Return a chart's traces as figure.js takes them, finer within a stretch; raises NoSuchRun where none of the
+    view's runs is there.
+    """
     view, _ = read_view({name: value for name, value in query.items() if name not in ("metric", "from", "to")})
     with Reader.open(home) as reader, reader.snapshot():
         found = compared(chosen(reader, view).runs, view)
         if not found.runs:
             raise NoSuchRun("None of the runs of this comparison is in this lab (any more).")
-        picture = _groups(reader, found, view, metric, within) if found.groups else _runs(reader, found, view, metric, within)
+        picture = (
+            _groups(reader, found, view, metric, within) if found.groups else _runs(reader, found, view, metric, within)
+        )
     return figures.shown(picture.figure, alt="", height=compare_curves.HEIGHT_PX, colours=picture.colours)
 
 
 def _runs(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
     whole = [curve for curve in compare_points.curves(reader, found.runs, metric, view.x) if curve.x.size]
-    fine = {(curve.run_id, curve.rank): curve for curve in compare_points.curves(reader, found.runs, metric, view.x, within)}
+    fine = {
+        (curve.run_id, curve.rank): curve for curve in compare_points.curves(reader, found.runs, metric, view.x, within)
+    }
     drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
     return compare_curves.of_runs(drawn, found.names, found.looks, compare_curves.weight(metric, view.smooth))
 
@@ -53,7 +63,10 @@ def spliced(whole: Curve, fine: Curve | None) -> Curve:
     if fine is None or not fine.x.size:
         return whole
     before, after = whole.x < fine.x[0], whole.x > fine.x[-1]
-    x, y = (np.concatenate([of_whole[before], of_fine, of_whole[after]]) for of_whole, of_fine in ((whole.x, fine.x), (whole.y, fine.y)))
+    x, y = (
+        np.concatenate([of_whole[before], of_fine, of_whole[after]])
+        for of_whole, of_fine in ((whole.x, fine.x), (whole.y, fine.y))
+    )
     return replace(whole, x=x, y=y)
 
 
@@ -62,7 +75,11 @@ def _groups(reader: Reader, found: Compared, view: View, metric: str, within: St
         statistic, spread = view.stat, view.band
         return lines_of(reader, found.groups, metric, view.x, statistic, spread, log="x" in view.log, within=part)  # type: ignore[arg-type]
 
-    pairs = [(joined(whole, fine), looks) for whole, fine, looks in zip(lines(None), lines(within), found.group_looks, strict=True) if whole]
+    pairs = [
+        (joined(whole, fine), looks)
+        for whole, fine, looks in zip(lines(None), lines(within), found.group_looks, strict=True)
+        if whole
+    ]
     return compare_curves.of_groups([line for line, _ in pairs], [looks for _, looks in pairs], log="y" in view.log)
 
 
@@ -75,7 +92,12 @@ def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
     def put(of_whole: Floats, of_fine: Floats) -> Floats:
         return np.concatenate([of_whole[..., before], of_fine, of_whole[..., after]], axis=-1)
 
-    values = Aligned(put(whole.values.x, fine.values.x), put(whole.values.values, fine.values.values), whole.values.exact, whole.values.cell)
+    values = Aligned(
+        put(whole.values.x, fine.values.x),
+        put(whole.values.values, fine.values.values),
+        whole.values.exact,
+        whole.values.cell,
+    )
     one, other = whole.line, fine.line
     count = np.concatenate([one.count[before], other.count, one.count[after]])
     method = np.concatenate([one.method[before], other.method, one.method[after]])

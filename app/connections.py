@@ -1,6 +1,8 @@
-"""How long the server waits for a request, and for how many at a time: who sends slowly, or nothing, starves nobody else.
+"""How long the server waits for a request, and for how many at a time: who sends slowly, or nothing, starves nobody
+else.
 
-uvicorn waits for headers and bodies without an end. Only the way in is bounded: answers, downloads and open WebSockets take as long as they take.
+uvicorn waits for headers and bodies without an end. Only the way in is bounded: answers, downloads and open WebSockets
+take as long as they take.
 """
 
 import asyncio
@@ -39,7 +41,9 @@ class Room:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection of uvicorn's, which is ended with 408 where its request comes too slowly, and with 503 where there are too many."""
+    """One connection of uvicorn's, which is ended with 408 where its request comes too slowly, and with 503 where there
+    are too many.
+    """
 
     def __init__(self, config: Any, server_state: ServerState, app_state: dict[str, Any], room: Room) -> None:
         super().__init__(config, server_state, app_state)
@@ -80,7 +84,9 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def _watch(self, received: int = 0) -> None:
-        """Look what the connection waits for now: headers (h11.IDLE), a body (h11.SEND_BODY) or nothing of the client's."""
+        """Look what the connection waits for now: headers (h11.IDLE), a body (h11.SEND_BODY) or nothing of the
+        client's.
+        """
         if self.conn.their_state is self._stage:
             self._received += received
             return
@@ -94,7 +100,9 @@ class BoundedProtocol(H11Protocol):
             self._timer = self.loop.call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:
-        """Count a second in which the client could have sent; one in which we did not read, or it waits for our leave to send, is not its fault."""
+        """Count a second in which the client could have sent; one in which we did not read, or it waits for our leave
+        to send, is not its fault.
+        """
         is_body = self._stage is h11.SEND_BODY
         if not (self.flow.read_paused or (is_body and self.cycle.waiting_for_100_continue)):
             self._waited_s += TICK_S
@@ -132,4 +140,6 @@ def bounded_connections() -> Iterator[None]:
 
 def _bounded(made: Any, room: Room) -> Any:
     """Return a connection of the server's own kind as a bounded one; that of any other server as it is."""
-    return BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made
+    return (
+        BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made
+    )

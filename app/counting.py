@@ -1,4 +1,6 @@
-"""How many requests the console answered, which, how, and how fast. Labels come from our own tables, never from what was asked, so that they stay few."""
+"""How many requests the console answered, which, how, and how fast. Labels come from our own tables, never from what
+was asked, so that they stay few.
+"""
 
 from time import perf_counter
 
@@ -20,11 +22,21 @@ class Requests:
     """What is counted of requests, in a registry of its own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.answered = Counter("parallab_http_requests", "HTTP requests answered.", ["method", "route", "status"], registry=registry)
-        self.lasted = Histogram(
-            "parallab_http_request_duration_seconds", "From a request's first byte to its answer's last.", ["route"], buckets=BUCKETS_S, registry=registry
+        self.answered = Counter(
+            "parallab_http_requests", "HTTP requests answered.", ["method", "route", "status"], registry=registry
         )
-        self.sockets = Gauge("parallab_sockets_open", "WebSockets that are open: one for each page that somebody looks at.", registry=registry)
+        self.lasted = Histogram(
+            "parallab_http_request_duration_seconds",
+            "From a request's first byte to its answer's last.",
+            ["route"],
+            buckets=BUCKETS_S,
+            registry=registry,
+        )
+        self.sockets = Gauge(
+            "parallab_sockets_open",
+            "WebSockets that are open: one for each page that somebody looks at.",
+            registry=registry,
+        )
 
 
 class Counted:
@@ -65,7 +77,9 @@ class Counted:
 
 
 def route_of(scope: Scope) -> str:
-    """Return which of our routes answered, by its pattern; of Streamlit's only the kind; none where the request was refused before it."""
+    """Return which of our routes answered, by its pattern; of Streamlit's only the kind; none where the request was
+    refused before it.
+    """
     path = inside(scope["path"])
     found = getattr(scope.get("route"), "path", None)
     if not isinstance(found, str):

@@ -1,4 +1,6 @@
-"""The small diagram on an experiment's card: who writes what to whom, drawn from its flows as inline SVG in the page's own colours."""
+"""The small diagram on an experiment's card: who writes what to whom, drawn from its flows as inline SVG in the page's
+own colours.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -16,7 +18,9 @@ GAP = 20
 
 
 def diagram(flows: Sequence[Flow]) -> str:
-    """Return the SVG of the flows: nodes one below the other in the order they appear, arrows between them with what they carry."""
+    """Return the SVG of the flows: nodes one below the other in the order they appear, arrows between them with what
+    they carry.
+    """
     nodes = list(dict.fromkeys(name for flow in flows for name in (flow.source, flow.target)))
     tops = _tops(nodes, flows)
     height = tops[nodes[-1]] + NODE_HEIGHT + 2
@@ -48,8 +52,10 @@ def _words(flow: Flow) -> list[str]:
 def _node(name: str, top: int) -> str:
     middle = LEFT + NODE_WIDTH / 2
     return (
-        f'<rect x="{LEFT}" y="{top}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="5" fill="currentColor" fill-opacity="0.07" '
-        f'stroke="currentColor" stroke-opacity="0.35"/><text x="{middle}" y="{top + 18.5}" text-anchor="middle" font-weight="600">{escape(name)}</text>'
+        f'<rect x="{LEFT}" y="{top}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="5" fill="currentColor" '
+        'fill-opacity="0.07" '
+        f'stroke="currentColor" stroke-opacity="0.35"/><text x="{middle}" y="{top + 18.5}" '
+        f'text-anchor="middle" font-weight="600">{escape(name)}</text>'
     )
 
 
@@ -62,10 +68,19 @@ def _between(upper: str, lower: str, flows: Sequence[Flow], tops: dict[str, int]
     for flow in here:
         down = flow.source == upper
         x = LEFT + NODE_WIDTH / 2 + (0 if not both else -11 if down else 11)
-        parts.append(_arrow(f"M{x} {start + 2}V{end - 2}" if down else f"M{x} {end - 2}V{start + 2}", x, end - 2 if down else start + 2, down))
+        parts.append(
+            _arrow(
+                f"M{x} {start + 2}V{end - 2}" if down else f"M{x} {end - 2}V{start + 2}",
+                x,
+                end - 2 if down else start + 2,
+                down,
+            )
+        )
         for number, line in enumerate(_words(flow)):
             sign = ("↓ " if down else "↑ ") if both and number == 0 else ""
-            parts.append(f'<text x="{LEFT + NODE_WIDTH / 2 + 24}" y="{y}" fill-opacity="0.8">{sign}{escape(line)}</text>')
+            parts.append(
+                f'<text x="{LEFT + NODE_WIDTH / 2 + 24}" y="{y}" fill-opacity="0.8">{sign}{escape(line)}</text>'
+            )
             y += LINE
     return parts
 
@@ -82,6 +97,8 @@ def _around(flow: Flow, tops: dict[str, int]) -> str:
     """Return an arrow that passes other nodes on the left, its words on hover."""
     start, end = tops[flow.source] + NODE_HEIGHT / 2, tops[flow.target] + NODE_HEIGHT / 2
     return (
-        f'<g><title>{escape(flow.what)}</title><path d="M{LEFT} {start}C-4 {start} -4 {end} {LEFT - 6} {end}" fill="none" stroke="currentColor" '
-        f'stroke-opacity="0.65" stroke-width="1.4"/><path d="M{LEFT - 7} {end - 4}L{LEFT} {end}L{LEFT - 7} {end + 4}Z" fill-opacity="0.8"/></g>'
+        f'<g><title>{escape(flow.what)}</title><path d="M{LEFT} {start}C-4 {start} -4 {end} {LEFT - 6} {end}" '
+        'fill="none" stroke="currentColor" '
+        f'stroke-opacity="0.65" stroke-width="1.4"/><path d="M{LEFT - 7} {end - 4}L{LEFT} {end}L{LEFT - 7} '
+        f'{end + 4}Z" fill-opacity="0.8"/></g>'
     )

@@ -1,7 +1,8 @@
 """How a dialog is opened: by the frame round every page, outside of all fragments.
 
-Streamlit makes a dialog a fragment of its own. Opened inside a live fragment it is that one's child, and a child whose click arrives together with
-news for its parent is not run (1.67 expects the parent to draw it again): the click would be lost, and nobody told. Opened outside it has no parent.
+Streamlit makes a dialog a fragment of its own. Opened inside a live fragment it is that one's child, and a child whose
+click arrives together with news for its parent is not run (1.67 expects the parent to draw it again): the click would
+be lost, and nobody told. Opened outside it has no parent.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Figures of how numbers are spread: a strip of bars for each rank, and heat over time; pure functions, coloured by the theme."""
+"""Figures of how numbers are spread: a strip of bars for each rank, and heat over time; pure functions, coloured by the
+theme.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +18,9 @@ HEAD_PX, STRIP_PX, FOOT_PX, HEAT_PX = 28, 68, 46, 320
 
 
 def strips(known: Histogram, counts: Mapping[str, Counts]) -> go.Figure:
-    """Return one strip of bars a rank, one below the other over one axis; each strip is as high as its own highest bar."""
+    """Return one strip of bars a rank, one below the other over one axis; each strip is as high as its own
+    highest bar.
+    """
     low, high = min(map(min, counts.values())), max(map(max, counts.values()))
     size = 1
     while high // size - low // size >= MOST_BARS:
@@ -26,13 +30,46 @@ def strips(known: Histogram, counts: Mapping[str, Counts]) -> go.Figure:
     figure = go.Figure()
     for place, (role, one) in enumerate(counts.items()):
         top = 1 - place * share
-        _add_strip(figure, known, role, grouped(one, size), size, [top - share, top - head], str(place + 1) if place else "")
-        figure.add_annotation(text=_heading(known, role, one), x=0, y=top - head, xref="paper", yref="paper", xanchor="left", yanchor="bottom", showarrow=False)
-    figure.add_annotation(text=known.counted, x=0, y=0.5, xref="paper", yref="paper", xshift=-60, textangle=-90, font_size=14, showarrow=False)
+        _add_strip(
+            figure, known, role, grouped(one, size), size, [top - share, top - head], str(place + 1) if place else ""
+        )
+        figure.add_annotation(
+            text=_heading(known, role, one),
+            x=0,
+            y=top - head,
+            xref="paper",
+            yref="paper",
+            xanchor="left",
+            yanchor="bottom",
+            showarrow=False,
+        )
+    figure.add_annotation(
+        text=known.counted,
+        x=0,
+        y=0.5,
+        xref="paper",
+        yref="paper",
+        xshift=-60,
+        textangle=-90,
+        font_size=14,
+        showarrow=False,
+    )
     start, end = low // size * size - 0.5, max(high, low + FEWEST_PLACES) + 0.5
     last = f"y{len(counts)}" if len(counts) > 1 else "y"
-    xaxis = {"title": {"text": _axis(known), "standoff": 6}, "range": [start, end], "anchor": last, "tickformat": "d", **_whole(end - start)}
-    figure.update_layout(xaxis=xaxis, height=height, showlegend=False, hovermode="closest", margin={"l": 70, "r": 14, "t": 0, "b": FOOT_PX})
+    xaxis = {
+        "title": {"text": _axis(known), "standoff": 6},
+        "range": [start, end],
+        "anchor": last,
+        "tickformat": "d",
+        **_whole(end - start),
+    }
+    figure.update_layout(
+        xaxis=xaxis,
+        height=height,
+        showlegend=False,
+        hovermode="closest",
+        margin={"l": 70, "r": 14, "t": 0, "b": FOOT_PX},
+    )
     return figure
 
 
@@ -64,15 +101,25 @@ def heat_map(known: Histogram, heat: Heat) -> go.Figure:
         xgap=1,
         ygap=1,
         zmin=0,
-        colorbar={"title": {"text": known.counted, "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6, **ticks},
+        colorbar={
+            "title": {"text": known.counted, "side": "right"},
+            "thickness": 10,
+            "outlinewidth": 0,
+            "xpad": 6,
+            **ticks,
+        },
         hovertemplate=f"%{{z:,}} {known.counted}<br>{where}<extra></extra>",
     )
     yaxis = {"title": {"text": _axis(known)}, "tickformat": "d", **_whole(len(rows) * heat.row)}
-    figure.update_layout(height=HEAT_PX, xaxis_title="Seconds since all ranks were ready", yaxis=yaxis, hovermode="closest")
+    figure.update_layout(
+        height=HEAT_PX, xaxis_title="Seconds since all ranks were ready", yaxis=yaxis, hovermode="closest"
+    )
     return figure
 
 
-def _add_strip(figure: go.Figure, known: Histogram, role: str, bars: Counts, size: int, domain: list[float], axis: str) -> None:
+def _add_strip(
+    figure: go.Figure, known: Histogram, role: str, bars: Counts, size: int, domain: list[float], axis: str
+) -> None:
     highest = max(bars.values())
     figure.add_bar(
         x=[value + (size - 1) / 2 for value in bars],
@@ -83,12 +130,21 @@ def _add_strip(figure: go.Figure, known: Histogram, role: str, bars: Counts, siz
         customdata=[str(value) if size == 1 else f"{value} to {value + size - 1}" for value in bars],
         hovertemplate=f"{known.label.lower()} %{{customdata}}: %{{y:,}} {known.counted}<extra>{role}</extra>",
     )
-    scale: dict[str, Any] = {"domain": domain, "range": [0, highest * 1.04], "tickvals": [0, highest], "tickformat": ",d", "fixedrange": True}
+    scale: dict[str, Any] = {
+        "domain": domain,
+        "range": [0, highest * 1.04],
+        "tickvals": [0, highest],
+        "tickformat": ",d",
+        "fixedrange": True,
+    }
     figure.update_layout({f"yaxis{axis}": scale})
 
 
 def _heading(known: Histogram, role: str, counts: Counts) -> str:
-    return f"<b>{role}</b>  {sum(counts.values()):,} {known.counted}, mean {number(mean(counts), 3)}, p99 {percentile(counts, 99):,}"
+    return (
+        f"<b>{role}</b>  {sum(counts.values()):,} {known.counted}, mean {number(mean(counts), 3)}, p99 "
+        f"{percentile(counts, 99):,}"
+    )
 
 
 def _whole(span: float) -> dict[str, int]:

@@ -1,4 +1,6 @@
-"""Whom a request comes from: what its cookies prove, and whether this console asks for a sign-in at all. Nothing here imports Streamlit."""
+"""Whom a request comes from: what its cookies prove, and whether this console asks for a sign-in at all. Nothing here
+imports Streamlit.
+"""
 
 import os
 from collections.abc import Mapping
@@ -14,8 +16,9 @@ COOKIE = "parallab_session"
 DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
 """What nobody wants to come to once they are in."""
 STRICT_COOKIE = f"__Host-{COOKIE}"
-"""Its name where people come over HTTPS: a browser takes it from no other host, over no other connection and for no part of the
-paths, so that a console that has but a part of its host can't use it."""
+"""Its name where people come over HTTPS: a browser takes it from no other host, over no other connection and for no
+part of the paths, so that a console that has but a part of its host can't use it.
+"""
 HTTPS = "PARALLAB_HTTPS"
 """Set to 1 where a proxy before the console speaks HTTPS, so that cookies are never sent without it."""
 
@@ -59,7 +62,9 @@ def visitor_now(cookies: Mapping[str, str]) -> Visitor:
 
 
 def is_secure(scheme: str) -> bool:
-    """Say whether cookies may be kept from connections that are not encrypted: people come over HTTPS, here or at the proxy."""
+    """Say whether cookies may be kept from connections that are not encrypted: people come over HTTPS, here or at the
+    proxy.
+    """
     return scheme in ("https", "wss") or os.environ.get(HTTPS) == "1"
 
 
@@ -69,7 +74,11 @@ def cookie_name(scheme: str) -> str:
 
 
 def safe_way(wanted: str) -> str:
-    """Return the path on this console that somebody wanted before they had to sign in; the first page for anything else."""
-    plain = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
+    """Return the path on this console that somebody wanted before they had to sign in; the first page for anything
+    else.
+    """
+    plain = (
+        wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
+    )
     ours = wanted.startswith(f"{base()}/") and not inside(wanted).startswith(DOORS)
     return wanted if plain and ours else at("/")

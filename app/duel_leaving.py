@@ -72,11 +72,14 @@ def duel_again(duel: Duel, name: str) -> str:
 
 
 def _written(one: Strategy) -> str:
-    """Return a strategy as the command reads it: the ready one that it shares most settings with, and what it has beside that."""
+    """Return a strategy as the command reads it: the ready one that it shares most settings with, and what it has
+    beside that.
+    """
     alike = {
         name: ready
         for name, ready in READY.items()
-        if ready.experiment == one.experiment and all(one.settings.get(key) == value for key, value in ready.settings.items())
+        if ready.experiment == one.experiment
+        and all(one.settings.get(key) == value for key, value in ready.settings.items())
     }
     name = max(alike, key=lambda each: len(alike[each].settings))
     own = "; ".join(written(key, value) for key, value in one.settings.items() if key not in alike[name].settings)

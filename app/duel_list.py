@@ -17,7 +17,13 @@ def entry(stored: StoredDuel) -> None:
     duel = from_json(stored.plan)
     who = " against ".join(one.name for one in duel.strategies)
     left = sum(count for status, count in stored.statuses.items() if status not in ENDED)
-    stage = f"{stored.stage}, {left} {'run' if left == 1 else 'runs'} left" if left else "tuning has ended" if stored.stage == "tuning" else "ended"
+    stage = (
+        f"{stored.stage}, {left} {'run' if left == 1 else 'runs'} left"
+        if left
+        else "tuning has ended"
+        if stored.stage == "tuning"
+        else "ended"
+    )
     facts = (
         *([escape(who)] if stored.name else []),
         escape(amount_in_words(duel.budget.kind, duel.budget.amount)),

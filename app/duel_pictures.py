@@ -1,4 +1,6 @@
-"""Charts of a duel: curves within the budget with bands, values over the grid of learning rates, paired differences. Pure; the theme gives colours."""
+"""Charts of a duel: curves within the budget with bands, values over the grid of learning rates, paired differences.
+Pure; the theme gives colours.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +33,8 @@ _TITLES = {
 
 
 def lines(found: Evidence, against: str) -> list[GroupLine]:
-    """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against it or against time.
+    """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against
+    it or against time.
 
     The line begins where all of them have been tested: before, it would jump with each one that joins.
     """
@@ -39,7 +42,14 @@ def lines(found: Evidence, against: str) -> list[GroupLine]:
     for place, one in enumerate(found.duel.strategies):
         there = [each for each in found.of("judging", place) if each.run and each.at]
         members = aligned([_member(each, found.duel, against) for each in there])
-        drawn.append(GroupLine(one.name, [each.run.id for each in there if each.run], members, _of_all(line(members.values, "mean", "ci"), len(there))))
+        drawn.append(
+            GroupLine(
+                one.name,
+                [each.run.id for each in there if each.run],
+                members,
+                _of_all(line(members.values, "mean", "ci"), len(there)),
+            )
+        )
     return drawn
 
 
@@ -48,20 +58,38 @@ def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture
     kept = [(place, each) for place, each in enumerate(drawn) if each.members]
     picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
     end = _scaled(found.duel, found.duel.budget.amount) if against == found.duel.budget.kind else None
-    xaxis = {"title": {"text": _TITLES[against], "standoff": 6}, **({"range": [0, end * 1.02]} if end else {"rangemode": "tozero"})}
-    picture.lay_out(height=CURVES_PX, hovermode="closest", showlegend=True, xaxis=xaxis, yaxis={"title": _titled(found.duel.metric)}, uirevision=against)
+    xaxis = {
+        "title": {"text": _TITLES[against], "standoff": 6},
+        **({"range": [0, end * 1.02]} if end else {"rangemode": "tozero"}),
+    }
+    picture.lay_out(
+        height=CURVES_PX,
+        hovermode="closest",
+        showlegend=True,
+        xaxis=xaxis,
+        yaxis={"title": _titled(found.duel.metric)},
+        uirevision=against,
+    )
     if end:
         line = {"width": 1.5, "dash": "dot", "color": _MARK}
-        picture.lay_out(shapes=[{"type": "line", "x0": end, "x1": end, "y0": 0, "y1": 1, "yref": "y domain", "line": line}])
+        picture.lay_out(
+            shapes=[{"type": "line", "x0": end, "x1": end, "y0": 0, "y1": 1, "yref": "y domain", "line": line}]
+        )
     return picture
 
 
 def tuning(found: Outcome) -> tuple[go.Figure, list[int]]:
-    """Return what each strategy reached at each learning rate: means over the tuning seeds, single runs, and a star at the rate that it goes on with."""
+    """Return what each strategy reached at each learning rate: means over the tuning seeds, single runs, and a star at
+    the rate that it goes on with.
+    """
     figure, colours, evidence = go.Figure(), list[int](), found.evidence
     for place, (one, choice) in enumerate(zip(evidence.duel.strategies, found.tuned.choices, strict=True)):
         own = [each for each in evidence.of("tuning", place) if each.value is not None]
-        means = {rate: np.mean([each.value for each in own if each.rate == rate]) for rate in evidence.duel.rates if any(each.rate == rate for each in own)}
+        means = {
+            rate: np.mean([each.value for each in own if each.rate == rate])
+            for rate in evidence.duel.rates
+            if any(each.rate == rate for each in own)
+        }
         shape, name = look(place), escape(one.name)
         figure.add_scatter(
             x=[each.rate for each in own],
@@ -89,13 +117,19 @@ def tuning(found: Outcome) -> tuple[go.Figure, list[int]]:
     rates = list(evidence.duel.rates)
     ticks = {"type": "log", "tickvals": rates, "ticktext": [f"{rate:g}" for rate in rates]}
     figure.update_layout(
-        height=TUNING_PX, hovermode="closest", showlegend=True, xaxis={"title": "Learning rate", **ticks}, yaxis={"title": _titled(evidence.duel.metric)}
+        height=TUNING_PX,
+        hovermode="closest",
+        showlegend=True,
+        xaxis={"title": "Learning rate", **ticks},
+        yaxis={"title": _titled(evidence.duel.metric)},
     )
     return figure, colours
 
 
 def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
-    """Return the paired differences with their intervals, each seed beside them, their colours, and the height that they need."""
+    """Return the paired differences with their intervals, each seed beside them, their colours, and the height that
+    they need.
+    """
     figure, colours = go.Figure(), list[int]()
     shown = [each for each in found.found if each.found]
     names = [f"{escape(each.first)}<br>- {escape(each.second)}" for each in shown]
@@ -130,15 +164,28 @@ def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
     figure.add_vline(x=0, line={"width": 1.5, "color": _MARK})
     if margin:
         figure.add_vrect(x0=-margin, x1=margin, line_width=0, fillcolor="rgba(128,128,128,0.16)", layer="below")
-    title = f"Difference in {metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if (unit := unit_of(found.evidence.duel.metric)) else ''}"
-    figure.update_layout(height=height, hovermode="closest", showlegend=True, xaxis={"title": title}, yaxis={"autorange": "reversed", "type": "category"})
+    title = (
+        "Difference in "
+        f"{metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if (unit := unit_of(found.evidence.duel.metric)) else ''}"  # noqa: E501
+    )
+    figure.update_layout(
+        height=height,
+        hovermode="closest",
+        showlegend=True,
+        xaxis={"title": title},
+        yaxis={"autorange": "reversed", "type": "category"},
+    )
     return figure, colours, height
 
 
 def _member(each: Tried, duel: Duel, against: str) -> Member:
-    """Return a run's tests within the budget; against the budget itself its last value is held to the end, where it is judged."""
+    """Return a run's tests within the budget; against the budget itself its last value is held to the end, where it is
+    judged.
+    """
     amount = duel.budget.amount
-    kept: list[Spent] = sorted((test for test in each.tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent)
+    kept: list[Spent] = sorted(
+        (test for test in each.tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent
+    )
     own = against == duel.budget.kind
     x = [_scaled(duel, test.spent) if own else test.time_s for test in kept]
     y = [test.value for test in kept]

@@ -1,4 +1,6 @@
-"""Tables of a duel: its runs, the grid of learning rates, what each strategy reached, paired differences, what is unlike. HTML and tables to save."""
+"""Tables of a duel: its runs, the grid of learning rates, what each strategy reached, paired differences, what is
+unlike. HTML and tables to save.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -37,9 +39,17 @@ def runs_table(found: Outcome, stage: Stage) -> str:
         own = found.evidence.of(stage, place)
         for rate in dict.fromkeys(each.rate for each in own):
             cells = {each.seed: each for each in own if each.rate == rate}
-            rows.append([f'<span class="pl-nowrap">{escape(one.name)}</span>', _rate(rate), *(_cell(cells[seed], duel) for seed in seeds)])
+            rows.append(
+                [
+                    f'<span class="pl-nowrap">{escape(one.name)}</span>',
+                    _rate(rate),
+                    *(_cell(cells[seed], duel) for seed in seeds),
+                ]
+            )
     return table(
-        ["Strategy", "Learning rate", *(f"seed {seed}" for seed in seeds)], rows, caption=f"Runs that are {'tuned by' if stage == 'tuning' else 'judged'}"
+        ["Strategy", "Learning rate", *(f"seed {seed}" for seed in seeds)],
+        rows,
+        caption=f"Runs that are {'tuned by' if stage == 'tuning' else 'judged'}",
     )
 
 
@@ -49,7 +59,15 @@ def tuning_table(found: Outcome) -> str:
     rows = []
     for place, (one, choice) in enumerate(zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)):
         own = found.evidence.of("tuning", place)
-        rows.append([escape(one.name), *(_mean_at([each for each in own if each.rate == rate], choice is not None and rate == choice.rate) for rate in rates)])
+        rows.append(
+            [
+                escape(one.name),
+                *(
+                    _mean_at([each for each in own if each.rate == rate], choice is not None and rate == choice.rate)
+                    for rate in rates
+                ),
+            ]
+        )
     return table(["Strategy", *(f"{rate:g}" for rate in rates)], rows, caption="The grid of learning rates")
 
 
@@ -60,14 +78,20 @@ def reached_table(found: Outcome) -> str:
     target = f"{found.target:g}{f' {known.unit}' if known.unit else ''}" if found.target is not None else "the target"
     rows = []
     for place, one in enumerate(duel.strategies):
-        values, own, way = list(found.values[one.name].values()), found.evidence.of("judging", place), to_target.get(one.name)
+        values, own, way = (
+            list(found.values[one.name].values()),
+            found.evidence.of("judging", place),
+            to_target.get(one.name),
+        )
         stood = [each.at.spent for each in own if each.value is not None and each.at]
         rows.append(
             [
                 f'<span class="pl-nowrap">{escape(one.name)}</span>',
                 _rate(own[0].rate) if own else "–",
                 f"{len(values)} of {len(own)}",
-                f"{number(fmean(values))} ± {number(stdev(values), 2)}" if len(values) > 1 else number(values[0] if values else None),
+                f"{number(fmean(values))} ± {number(stdev(values), 2)}"
+                if len(values) > 1
+                else number(values[0] if values else None),
                 f"{number(min(values))} to {number(max(values))}" if values else "–",
                 amount_in_words(duel.budget.kind, fmean(stood)) if stood else "–",
                 f"{len(way.spent)} of {way.runs}" if way else "–",
@@ -75,7 +99,17 @@ def reached_table(found: Outcome) -> str:
                 number(fmean(way.time_s.values())) if way and way.time_s else "–",
             ]
         )
-    headers = ["Strategy", "Learning rate", "Runs", f"{known.label}, mean ± sd", "Least to most", "Judged at", f"Reached {target}", "After", "Seconds to it"]
+    headers = [
+        "Strategy",
+        "Learning rate",
+        "Runs",
+        f"{known.label}, mean ± sd",
+        "Least to most",
+        "Judged at",
+        f"Reached {target}",
+        "After",
+        "Seconds to it",
+    ]
     return table(headers, rows, caption="What each strategy reached")
 
 
@@ -83,7 +117,10 @@ def pairs_table(found: Outcome) -> str:
     """Return the paired differences with their intervals, and their p-values after Holm's correction."""
     rows = [
         [
-            f'<span class="pl-nowrap">{escape(each.first)}</span> - <span class="pl-nowrap">{escape(each.second)}</span>',
+            (
+                f'<span class="pl-nowrap">{escape(each.first)}</span> - <span '
+                f'class="pl-nowrap">{escape(each.second)}</span>'
+            ),
             str(len(each.by_seed)),
             f"{each.found.mean:+.3g}" if each.found else "–",
             ends_in_words(each.found),
@@ -94,7 +131,9 @@ def pairs_table(found: Outcome) -> str:
     ]
     unit = found.unit.strip()
     mean = f"Mean ({unit})" if unit else "Mean"
-    return table(["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "Outcome"], rows, caption="Paired differences")
+    return table(
+        ["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "Outcome"], rows, caption="Paired differences"
+    )
 
 
 def p_in_words(p: float | None) -> str:
@@ -109,7 +148,17 @@ def told(each: Difference) -> str:
 
 def facts_table(facts: Sequence[Facts]) -> str:
     """Return what the methods do differently."""
-    headers = ["Strategy", "Processes", "Trains on", "Momentum", "Samples an update", "Updates a pass", "Bytes a pass", "Length of a run", "Tested"]
+    headers = [
+        "Strategy",
+        "Processes",
+        "Trains on",
+        "Momentum",
+        "Samples an update",
+        "Updates a pass",
+        "Bytes a pass",
+        "Length of a run",
+        "Tested",
+    ]
     rows = [
         [
             f'<span class="pl-nowrap">{escape(each.name)}</span>',
@@ -133,7 +182,14 @@ def values_to_save(found: Outcome) -> Table:
     columns = ["stage", "strategy", "learning_rate", "seed", "run", "status", "value", "judged_at", "seconds"]
     rows = [
         (
-            *(each.stage, names[each.strategy], each.rate, each.seed, each.run.id if each.run else None, each.run.status if each.run else "deleted"),
+            *(
+                each.stage,
+                names[each.strategy],
+                each.rate,
+                each.seed,
+                each.run.id if each.run else None,
+                each.run.status if each.run else "deleted",
+            ),
             *(each.value, each.at.spent if each.at else None, each.at.time_s if each.at else None),
         )
         for each in found.evidence.cells
@@ -146,7 +202,13 @@ def pairs_to_save(found: Outcome) -> Table:
     columns = ["first", "second", "seeds", "mean", "low", "high", "interval", "p_holm", "outcome"]
     rows = [
         (
-            *(each.first, each.second, len(each.by_seed), each.found.mean if each.found else None, each.found.low if each.found else None),
+            *(
+                each.first,
+                each.second,
+                len(each.by_seed),
+                each.found.mean if each.found else None,
+                each.found.low if each.found else None,
+            ),
             *(each.found.high if each.found else None, each.found.method if each.found else None, each.p, each.outcome),
         )
         for each in found.found
@@ -179,6 +241,13 @@ def _cell(each: Tried, duel: Duel) -> str:
         says = f"running {min(1.0, each.spent / duel.budget.amount):.0%}"
     else:
         says = run.status
-    end = f" Ended past {amount_in_words(duel.budget.kind, duel.budget.amount)}." if each.complete and run.status != "finished" else f" {run.cause}"
+    end = (
+        f" Ended past {amount_in_words(duel.budget.kind, duel.budget.amount)}."
+        if each.complete and run.status != "finished"
+        else f" {run.cause}"
+    )
     title = escape(f"Run {run.id}: {run.status}.{end}".strip())
-    return f'<a class="pl-cell pl-{status}" href="{at("/run")}?run={run.id}" title="{title}"><span aria-hidden="true">{SIGNS[status]}</span> {escape(says)}</a>'
+    return (
+        f'<a class="pl-cell pl-{status}" href="{at("/run")}?run={run.id}" title="{title}"><span '
+        f'aria-hidden="true">{SIGNS[status]}</span> {escape(says)}</a>'
+    )

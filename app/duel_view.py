@@ -1,4 +1,6 @@
-"""One duel on its page: how far it is, who won and by how much, curves, differences, time to the target, the tuning, and what is unlike."""
+"""One duel on its page: how far it is, who won and by how much, curves, differences, time to the target, the tuning,
+and what is unlike.
+"""
 
 from html import escape
 
@@ -43,7 +45,12 @@ def page(duel_id: int) -> None:
         leave(found, _title(found), shown)
     _unlike(found.evidence.duel)
     _runs(found)
-    live.pulse(found.evidence.token, duel_id=duel_id, active=found.evidence.active or waits_for_the_runner(found), every_ms=EVERY_MS)
+    live.pulse(
+        found.evidence.token,
+        duel_id=duel_id,
+        active=found.evidence.active or waits_for_the_runner(found),
+        every_ms=EVERY_MS,
+    )
 
 
 def waits_for_the_runner(found: Outcome) -> bool:
@@ -74,9 +81,17 @@ def _heading(found: Outcome) -> DeltaGenerator:
         word, colour = _state(found)
         st.badge(word, color=colour)
     allowed.say_whose(f"Duel {stored.id}", stored.owner)
-    done, planned = sum(each.done for each in evidence.cells), len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds)
+    done, planned = (
+        sum(each.done for each in evidence.cells),
+        len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds),
+    )
     if evidence.active:
-        st.html(bar(sum(_share(found, place) for place in range(len(evidence.cells))) / planned, f"Progress of duel {stored.id}"))
+        st.html(
+            bar(
+                sum(_share(found, place) for place in range(len(evidence.cells))) / planned,
+                f"Progress of duel {stored.id}",
+            )
+        )
     shared = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in duel.shared.items() if value is not None)
     parts.show_facts(
         [
@@ -84,7 +99,13 @@ def _heading(found: Outcome) -> DeltaGenerator:
             ("Judged by", escape(f"{metric(duel.metric).label}, last test within the budget")),
             ("Shared", escape(shared or "each method's defaults")),
             ("Learning rates", escape(", ".join(f"{rate:g}" for rate in duel.rates))),
-            ("Seeds", f"{duel.seeds} judged, {duel.tuning_seeds} {'other' if duel.tuning_seeds == 1 else 'others'} for tuning"),
+            (
+                "Seeds",
+                (
+                    f"{duel.seeds} judged, {duel.tuning_seeds} {'other' if duel.tuning_seeds == 1 else 'others'} "
+                    "for tuning"
+                ),
+            ),
             ("Owner", escape(stored.owner)),
             ("Launched", when(stored.created_at)),
             ("Runs ended", f"{done} of {planned}"),
@@ -103,7 +124,11 @@ def _state(found: Outcome) -> tuple[str, parts.Colour]:
     if found.evidence.stored.stage == "tuning":
         if found.tuned.obstacles:
             return "can't go on", "red"
-        return ("tuned, the runner queues what is judged", "blue") if waits_for_the_runner(found) else (f"tuning, {found.tuned.on} runs left", "blue")
+        return (
+            ("tuned, the runner queues what is judged", "blue")
+            if waits_for_the_runner(found)
+            else (f"tuning, {found.tuned.on} runs left", "blue")
+        )
     left = sum(each.on for each in found.evidence.of("judging"))
     return (f"judging, {left} {'run' if left == 1 else 'runs'} left", "blue") if left else ("ended", "green")
 
@@ -112,10 +137,14 @@ def _actions(found: Outcome) -> None:
     evidence = found.evidence
     again = [each for each in evidence.cells if is_missing(each) and each.run]
     owners, named = [evidence.stored.owner], f"Duel {evidence.stored.id}"
-    tries = allowed.control("retry", owners, what=named, help="Runs that were lost or cancelled before they had spent the budget.")
+    tries = allowed.control(
+        "retry", owners, what=named, help="Runs that were lost or cancelled before they had spent the budget."
+    )
     if again and st.button(f"Try {len(again)} again", key="duel-retry", **tries):
         _retry(evidence)
-    if evidence.active and st.button("Cancel", key="duel-cancel", **allowed.control("cancel sweep", owners, what=named)):
+    if evidence.active and st.button(
+        "Cancel", key="duel-cancel", **allowed.control("cancel sweep", owners, what=named)
+    ):
         dialogs.open_soon(ask_cancel, evidence.stored.id)
 
 
@@ -131,7 +160,9 @@ def _retry(evidence: Evidence) -> None:
 @st.dialog("Cancel this duel?")
 def ask_cancel(duel_id: int) -> None:
     """Ask once more, then order the end of all its runs."""
-    st.write(f"All runs of duel {duel_id} that wait or are on are ended, and it goes no further. What was recorded is kept.")
+    st.write(
+        f"All runs of duel {duel_id} that wait or are on are ended, and it goes no further. What was recorded is kept."
+    )
     with st.container(horizontal=True):
         if st.button("Cancel the duel", type="primary"):
             try:
@@ -172,32 +203,68 @@ def _judged(found: Outcome) -> None:
     if kind != duel_pictures.SECONDS:
         choices = (kind, duel_pictures.SECONDS)
         against = (
-            st.segmented_control("Against", choices, key="against", default=kind, required=True, bind="query-params", label_visibility="collapsed") or kind
+            st.segmented_control(
+                "Against",
+                choices,
+                key="against",
+                default=kind,
+                required=True,
+                bind="query-params",
+                label_visibility="collapsed",
+            )
+            or kind
         )
     drawn = duel_pictures.lines(evidence, against)
     picture = duel_pictures.curves(evidence, drawn, against)
     label = metric(evidence.duel.metric).label
-    live.figure(f"duel-curves-{against}", picture.figure, alt=f"{label} against {against}", height=duel_pictures.CURVES_PX, colours=picture.colours)
-    beyond = [each for each in evidence.of("judging") if any(test.spent > evidence.duel.budget.amount * (1 + 1e-9) for test in each.tests)]
+    live.figure(
+        f"duel-curves-{against}",
+        picture.figure,
+        alt=f"{label} against {against}",
+        height=duel_pictures.CURVES_PX,
+        colours=picture.colours,
+    )
+    beyond = [
+        each
+        for each in evidence.of("judging")
+        if any(test.spent > evidence.duel.budget.amount * (1 + 1e-9) for test in each.tests)
+    ]
     st.caption(as_text(_what_was_cut(evidence, len(beyond))))
     with st.expander("Table", key="duel-curves-table", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(
-                groups_frame([each for each in drawn if each.members], against), hide_index=True, height=320, alt=f"The numbers of {label} against {against}"
+                groups_frame([each for each in drawn if each.members], against),
+                hide_index=True,
+                height=320,
+                alt=f"The numbers of {label} against {against}",
             )
     st.html(duel_tables.reached_table(found))
     if any(each.found for each in found.found):
         st.header("Differences, seed by seed", anchor=False)
         figure, colours, height = duel_pictures.pairs(found)
         live.figure("duel-pairs", figure, alt="Paired differences with their intervals", height=height, colours=colours)
-        st.caption(as_text(f"Above 0 the first of a pair has the higher {label.lower()}. The grey stretch counts as no difference."))
+        st.caption(
+            as_text(
+                f"Above 0 the first of a pair has the higher {label.lower()}. The grey stretch counts as no difference."
+            )
+        )
         st.html(duel_tables.pairs_table(found))
 
 
 def _what_was_cut(evidence: Evidence, beyond: int) -> str:
     whole = amount_in_words(evidence.duel.budget.kind, evidence.duel.budget.amount)
-    cut = f"{beyond} {'run was' if beyond == 1 else 'runs were'} tested past {whole} too; that is cut off and counts nowhere. " if beyond else ""
-    band = "Mean over seeds with its 95 % confidence interval (lowest to highest below 3 seeds), from where every run has been tested"
+    cut = (
+        (
+            f"{beyond} {'run was' if beyond == 1 else 'runs were'} tested past {whole} too; that is cut off and "
+            "counts nowhere. "
+        )
+        if beyond
+        else ""
+    )
+    band = (
+        "Mean over seeds with its 95 % confidence interval (lowest to highest below 3 seeds), from where every run "
+        "has been tested"
+    )
     return f"{cut}{band}; a value holds until the next test, and the last one to the budget's end."
 
 
@@ -207,8 +274,17 @@ def _tuning(found: Outcome) -> None:
     st.header("Tuning", anchor=False)
     if any(each.value is not None for each in found.evidence.of("tuning")):
         figure, colours = duel_pictures.tuning(found)
-        live.figure("duel-tuning", figure, alt="What was reached at each learning rate", height=duel_pictures.TUNING_PX, colours=colours)
-        st.caption("A star is the learning rate that a strategy is judged with: the best mean over tuning seeds, none of which is judged.")
+        live.figure(
+            "duel-tuning",
+            figure,
+            alt="What was reached at each learning rate",
+            height=duel_pictures.TUNING_PX,
+            colours=colours,
+        )
+        st.caption(
+            "A star is the learning rate that a strategy is judged with: the best mean over tuning seeds, none "
+            "of which is judged."
+        )
     st.html(duel_tables.tuning_table(found))
 
 

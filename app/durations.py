@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; a dash where there is none."""
+    """Return a length of time such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; a dash where there is
+    none.
+    """
     if seconds is None:
         return "–"
     if seconds < 9.95:
@@ -34,7 +36,9 @@ def ago(text: str | None, at: datetime | None = None) -> str:
     seconds = ((at or now()) - moment(text)).total_seconds()
     if seconds < 2:
         return "just now"
-    size, unit = next(((size, unit) for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")) if seconds >= size), (1, "s"))
+    size, unit = next(
+        ((size, unit) for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")) if seconds >= size), (1, "s")
+    )
     return f"{int(seconds // size)} {unit} ago"
 
 

@@ -1,4 +1,6 @@
-"""Downloads: a table exactly as it is shown, runs as a bundle for another lab, a report. Nothing is made before a person asks for it."""
+"""Downloads: a table exactly as it is shown, runs as a bundle for another lab, a report. Nothing is made before a
+person asks for it.
+"""
 
 import io
 import re
@@ -26,7 +28,8 @@ def download(
     runs: Sequence[int] = (),
     report: Callable[[], bytes] | None = None,
 ) -> None:
-    """Show one button that opens the choices: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a report.
+    """Show one button that opens the choices: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a
+    report.
 
     `name` begins the files' names; the keys of `tables` are what a person reads before each row of buttons.
     """

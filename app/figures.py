@@ -14,7 +14,9 @@ from engine.metrics import PHASES
 from engine.store.records import MachineSample
 
 PlainFigure = Mapping[str, Any]
-"""A figure as {"data": [traces], "layout": {…}} of plotly's names, with numpy arrays: not checked by plotly, and made in a fraction of its time."""
+"""A figure as {"data": [traces], "layout": {…}} of plotly's names, with numpy arrays: not checked by plotly, and made
+in a fraction of its time.
+"""
 BAR_PX, FRAME_PX = 26, 84
 MOST_SAMPLES = 600
 """Samples of one curve of the machine; of more, every second, third, … is drawn."""
@@ -23,10 +25,15 @@ UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": 
 
 
 def plain(picture: go.Figure | PlainFigure) -> PlainFigure:
-    """Return a figure as plotly.js takes it in JSON, without plotly's own theme: arrays as bytes, as plotly's own `to_plotly_json` has them."""
+    """Return a figure as plotly.js takes it in JSON, without plotly's own theme: arrays as bytes, as plotly's own
+    `to_plotly_json` has them.
+    """
     if isinstance(picture, go.Figure):
         found: Mapping[str, Any] = picture.to_plotly_json()
-        return {"data": list(found["data"]), "layout": {name: value for name, value in found["layout"].items() if name != "template"}}
+        return {
+            "data": list(found["data"]),
+            "layout": {name: value for name, value in found["layout"].items() if name != "template"},
+        }
     return {name: _packed(part) for name, part in picture.items()}
 
 
@@ -45,7 +52,14 @@ def _packed(value: Any) -> Any:
     return {"dtype": f"{value.dtype.kind}{value.dtype.itemsize}", "bdata": b64encode(value.tobytes()).decode(), **shape}
 
 
-def shown(picture: go.Figure | PlainFigure, *, alt: str, height: int, colours: Sequence[int | Mapping[str, float]] = (), table: bool = False) -> dict[str, Any]:
+def shown(
+    picture: go.Figure | PlainFigure,
+    *,
+    alt: str,
+    height: int,
+    colours: Sequence[int | Mapping[str, float]] = (),
+    table: bool = False,
+) -> dict[str, Any]:
     """Return a figure as figure.js takes it; `colours` gives each trace its place in the palette, or a shade."""
     return {"figure": plain(picture), "alt": alt, "height": height, "colours": list(colours), "table": table}
 
@@ -72,7 +86,10 @@ def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str])
             }
         )
     layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend": {"traceorder": "normal"}}
-    return {"data": bars, "layout": layout | {"height": phases_height(len(ranks)), "xaxis": {"title": {"text": "Seconds of each rank"}}}}
+    return {
+        "data": bars,
+        "layout": layout | {"height": phases_height(len(ranks)), "xaxis": {"title": {"text": "Seconds of each rank"}}},
+    }
 
 
 def phases_shown(seconds: Mapping[int, Mapping[str, float]]) -> list[str]:
@@ -94,7 +111,9 @@ def phases_height(ranks: int) -> int:
 def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> PlainFigure:
     """Return one line a source (host, gpu0, …) of one number about the machine, against seconds of the run."""
     lines = []
-    chosen = sorted((sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at))
+    chosen = sorted(
+        (sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at)
+    )
     begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
     for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         kept = list(group)

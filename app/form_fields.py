@@ -11,7 +11,9 @@ UNREAD = "That form was too long, or took too long to come. Try again."
 
 
 async def form_fields(request: Request) -> dict[str, str] | None:
-    """Return the fields of a form, the first value of each; nothing of what is no form, and None of one that is too long or slow."""
+    """Return the fields of a form, the first value of each; nothing of what is no form, and None of one that is too
+    long or slow.
+    """
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     if (sent := await body(request, LONGEST_FORM)) is None:

@@ -1,4 +1,5 @@
-"""The form made from an experiment's config: one widget a field, and beside it the sentence of the rule that its value breaks.
+"""The form made from an experiment's config: one widget a field, and beside it the sentence of the rule that its value
+breaks.
 
 Bounds are not enforced by the widgets: a value out of bounds stays to be seen, with the rule beside it.
 """
@@ -40,9 +41,15 @@ def values_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
-    """Return the config and no problems, or None and a sentence for each field that breaks a rule ('' for rules of several)."""
+    """Return the config and no problems, or None and a sentence for each field that breaks a rule ('' for rules of
+    several).
+    """
     fields = experiment.config.model_fields
-    missing = {name: f"{label_of(name, field)} needs a value." for name, field in fields.items() if values[name] is None and not may_be_empty(field)}
+    missing = {
+        name: f"{label_of(name, field)} needs a value."
+        for name, field in fields.items()
+        if values[name] is None and not may_be_empty(field)
+    }
     try:
         config = experiment.config.check({name: value for name, value in values.items() if name not in missing})
     except ConfigError as error:
@@ -58,7 +65,9 @@ def form(experiment: Experiment, problems: Problems) -> None:
     """Draw the fields of an experiment's config, those of experts folded away, each with its problem beneath."""
     fields = experiment.config.model_fields
     plain = [name for name in fields if not is_advanced(fields[name])]
-    own = [name for name in plain if name not in Config.model_fields] + [name for name in plain if name in Config.model_fields]
+    own = [name for name in plain if name not in Config.model_fields] + [
+        name for name in plain if name in Config.model_fields
+    ]
     advanced = [name for name in fields if is_advanced(fields[name])]
     _grid(experiment, own, problems)
     if advanced:
@@ -96,7 +105,9 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     label, kind = label_of(name, field), _kind(field)
     empty = empty_means(field) if may_be_empty(field) else None
     if options := choices_of(field):
-        if st.session_state[key] not in options:  # it was taken off the list: it stays to be seen, with the rule beside it
+        if (
+            st.session_state[key] not in options
+        ):  # it was taken off the list: it stays to be seen, with the rule beside it
             options = (*options, st.session_state[key])
         if len(options) <= FEW:
             st.segmented_control(label, options, key=key, help=help_of(field), required=True)
@@ -107,9 +118,19 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
     elif kind is int:
         st.number_input(label, step=1, key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
     elif kind is float:
-        st.number_input(label, step=_step(field), format="%g", key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
+        st.number_input(
+            label,
+            step=_step(field),
+            format="%g",
+            key=key,
+            help=help_of(field),
+            value=None if empty else "min",
+            placeholder=empty,
+        )
     elif kind is str:
-        st.text_input(label, key=key, help=help_of(field), placeholder=empty_means(field) if field.default == "" else None)
+        st.text_input(
+            label, key=key, help=help_of(field), placeholder=empty_means(field) if field.default == "" else None
+        )
     else:
         raise TypeError(f"The form has no widget for {name}: {field.annotation}.")
 

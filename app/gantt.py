@@ -1,4 +1,6 @@
-"""The Gantt chart of one batch of a pipeline: a row a stage, a bar an action; a pure function, coloured by the theme."""
+"""The Gantt chart of one batch of a pipeline: a row a stage, a bar an action; a pure function, coloured by
+the theme.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,13 +40,21 @@ KINDS = {
 
 
 def gantt(batch: Batch, window_s: float | None = None) -> go.Figure:
-    """Return the chart of a batch in milliseconds from its start, stage1 on top; `window_s` makes the axis longer than the batch."""
+    """Return the chart of a batch in milliseconds from its start, stage1 on top; `window_s` makes the axis longer than
+    the batch.
+    """
     figure = go.Figure()
     for name in kinds(batch):
         spans = [span for span in batch.spans if span.name == name]
         figure.add_bar(**_bars(batch, KINDS[name], spans))
     roles = [f"stage{stage + 1}" for stage in range(batch.stages)]
-    rows = {"range": [batch.stages - 0.5, -0.5], "tickvals": list(range(batch.stages)), "ticktext": roles, "showgrid": False, "zeroline": False}
+    rows = {
+        "range": [batch.stages - 0.5, -0.5],
+        "tickvals": list(range(batch.stages)),
+        "ticktext": roles,
+        "showgrid": False,
+        "zeroline": False,
+    }
     end = max(window_s or 0.0, batch.window_s) * 1e3
     figure.update_layout(
         barmode="overlay",
@@ -76,13 +86,21 @@ def gantt_height(stages: int) -> int:
 
 
 def _bars(batch: Batch, kind: Kind, spans: Sequence[Span]) -> dict[str, Any]:
-    """Return the bars of one kind; those of work are hatched or not, numbered where the number fits, and set apart from each other."""
+    """Return the bars of one kind; those of work are hatched or not, numbered where the number fits, and set apart from
+    each other.
+    """
     marker: dict[str, Any] = {}
     digits, start_ns = len(str(batch.splits - 1)), batch.start_ns
     if kind.width > 0.5:
         marker = {"line": {"width": 1 if batch.splits <= NARROW else 0}}
         if kind.pattern:
-            marker["pattern"] = {"shape": kind.pattern, "size": 8, "solidity": 0.2, "fgopacity": 0.4, "fillmode": "overlay"}
+            marker["pattern"] = {
+                "shape": kind.pattern,
+                "size": 8,
+                "solidity": 0.2,
+                "fgopacity": 0.4,
+                "fillmode": "overlay",
+            }
     return {
         "orientation": "h",
         "name": kind.label,
@@ -111,6 +129,8 @@ def _hover(batch: Batch, span: Span, start_ns: int) -> str:
     what = f"{span.name} of micro-batch {number}" if span.name != "update" else span.name
     if span.name in ("send", "receive"):
         preposition = "to" if span.name == "send" else "from"
-        what += f" {preposition} {span.peer}, {span.bytes / 1e6:,.3g} MB" if span.peer else f", {span.bytes / 1e6:,.3g} MB"
+        what += (
+            f" {preposition} {span.peer}, {span.bytes / 1e6:,.3g} MB" if span.peer else f", {span.bytes / 1e6:,.3g} MB"
+        )
     start, end = ((at - start_ns) / 1e6 for at in (span.t0_ns, span.t1_ns))
     return f"<b>stage{span.stage + 1}</b> {what}<br>{start:,.3f} to {end:,.3f} ms, {end - start:,.3f} ms"

@@ -1,4 +1,6 @@
-"""The door before pages, routes and sockets: nobody comes in who has not signed in, and no other machine where nobody has to."""
+"""The door before pages, routes and sockets: nobody comes in who has not signed in, and no other machine where nobody
+has to.
+"""
 
 import asyncio
 import ipaddress
@@ -30,10 +32,14 @@ PUBLIC = frozenset({HEALTH, "/signin", "/signout", "/signin/provider", "/auth/lo
 VISITOR = "parallab.visitor"
 """Where routes find the visitor in their scope."""
 FAR = (
-    "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m engine users add NAME --role admin)"
+    "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m "
+    "engine users add NAME --role admin)"
     " or an OpenID provider (docs/signing-in.md), or open it from its own machine."
 )
-CLOSED = "The lab's store can't be read at this moment, so nobody is let in. Try again in a moment; the console's log says why."
+CLOSED = (
+    "The lab's store can't be read at this moment, so nobody is let in. Try again in a moment; the console's log "
+    "says why."
+)
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 """What a proxy adds: it stands on this machine, those who come through it need not."""
 AGAIN_S = (0.1, 0.4, 1.5)
@@ -41,7 +47,9 @@ AGAIN_S = (0.1, 0.4, 1.5)
 
 
 class Gate:
-    """ASGI middleware that lets in whoever has signed in; everyone in a lab without accounts, and then from this machine alone."""
+    """ASGI middleware that lets in whoever has signed in; everyone in a lab without accounts, and then from this
+    machine alone.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -59,7 +67,9 @@ class Gate:
         except EngineError as error:
             self._tell(str(error))
             if inside(scope["path"]) != HEALTH:
-                await self._refuse(scope, receive, send, 503, Home.find().unnamed(str(error)) if is_near(scope) else CLOSED)
+                await self._refuse(
+                    scope, receive, send, 503, Home.find().unnamed(str(error)) if is_near(scope) else CLOSED
+                )
                 return
             found = Visitor(True, None)
         else:
@@ -79,9 +89,13 @@ class Gate:
             await self._refuse(scope, receive, send, 401, "")
 
     def _visitor(self, scope: Scope) -> Visitor:
-        """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has gone."""
+        """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has
+        gone.
+        """
         home, token, cookies = Home.find(), bearer.token_of(scope), HTTPConnection(scope).cookies
-        found = self.readers.answer(home, lambda reader: visitor(reader, cookies) if token is None else bearer.visitor(reader, token))
+        found = self.readers.answer(
+            home, lambda reader: visitor(reader, cookies) if token is None else bearer.visitor(reader, token)
+        )
         if found.asked:
             self._had_accounts.add(home.path)
         elif home.path in self._had_accounts:
@@ -97,7 +111,9 @@ class Gate:
         self._told = sentence
 
     def _while_welcome(self, scope: Scope, receive: Receive, send: Send) -> Receive:
-        """Return what hears the browser's messages, each of which asks anew: a socket that is open outlives no sign-out."""
+        """Return what hears the browser's messages, each of which asks anew: a socket that is open outlives no
+        sign-out.
+        """
 
         async def heard() -> Message:
             message = await receive()
@@ -129,7 +145,9 @@ class Gate:
             return JSONResponse({"error": "Sign in first."}, 401, {"cache-control": "no-store"})
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
-        return RedirectResponse(at("/signin") if wanted in ("/", at("/")) else f"{at('/signin')}?next={quote(wanted, safe='/')}", 303)
+        return RedirectResponse(
+            at("/signin") if wanted in ("/", at("/")) else f"{at('/signin')}?next={quote(wanted, safe='/')}", 303
+        )
 
 
 def _never_kept(send: Send) -> Send:
@@ -146,7 +164,9 @@ def _never_kept(send: Send) -> Send:
 
 
 def is_near(scope: Scope) -> bool:
-    """Say whether a request came from and to an address of loopback, and through no proxy; what has no address (a socket file, a test) is near."""
+    """Say whether a request came from and to an address of loopback, and through no proxy; what has no address (a
+    socket file, a test) is near.
+    """
     if any(name in Headers(scope=scope) for name in FORWARDED):
         return False
     ends = (scope.get("server"), scope.get("client"))

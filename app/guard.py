@@ -1,4 +1,6 @@
-"""What stands before every request: the Host is ours, no foreign page asks through a person's browser, and answers carry safe headers."""
+"""What stands before every request: the Host is ours, no foreign page asks through a person's browser, and answers
+carry safe headers.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +21,8 @@ _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 class Guard:
     """ASGI middleware that refuses unknown Hosts, and foreign pages whatever they want but a link to a page.
 
-    Streamlit's own rule would let pages of any port of this machine open its socket, and look up the machine's address elsewhere to decide.
+    Streamlit's own rule would let pages of any port of this machine open its socket, and look up the machine's address
+    elsewhere to decide.
     """
 
     def __init__(self, app: ASGIApp, hosts: Callable[[], Iterable[str]] = lambda: LOOPBACK) -> None:
@@ -42,15 +45,24 @@ class Guard:
 
     def _refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or not _PLAIN_HOST.fullmatch(host) or not _known(_name_of(host), self.hosts()):
-            return 400, "This console does not answer to that host name; open it by the address it printed at its start."
+        if (
+            len(headers.getlist("host")) != 1
+            or not _PLAIN_HOST.fullmatch(host)
+            or not _known(_name_of(host), self.hosts())
+        ):
+            return (
+                400,
+                "This console does not answer to that host name; open it by the address it printed at its start.",
+            )
         if _is_foreign(headers, host) and (path.startswith(OURS) or not _is_link(method, headers)):
             return 403, "This address answers only to the console's own pages."
         return None
 
 
 def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
-    """Say whether another site's page sent the request; one without an Origin comes from no page or from our own. A socket always has an Origin."""
+    """Say whether another site's page sent the request; one without an Origin comes from no page or from our own. A
+    socket always has an Origin.
+    """
     origin = headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
         return True
@@ -58,8 +70,14 @@ def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
 
 
 def _is_link(method: str, headers: Mapping[str, str]) -> bool:
-    """Say whether a person followed a link, which may stand on any page; it changes nothing, and the other page does not see the answer."""
-    return method in ("GET", "HEAD") and "origin" not in headers and headers.get("sec-fetch-mode", "navigate") == "navigate"
+    """Say whether a person followed a link, which may stand on any page; it changes nothing, and the other page does
+    not see the answer.
+    """
+    return (
+        method in ("GET", "HEAD")
+        and "origin" not in headers
+        and headers.get("sec-fetch-mode", "navigate") == "navigate"
+    )
 
 
 def _name_of(host: str) -> str:
@@ -67,7 +85,10 @@ def _name_of(host: str) -> str:
 
 
 def _known(name: str, hosts: Iterable[str]) -> bool:
-    return any(pattern == "*" or name == pattern.lower() or (pattern.startswith("*.") and name.endswith(pattern[1:].lower())) for pattern in hosts)
+    return any(
+        pattern == "*" or name == pattern.lower() or (pattern.startswith("*.") and name.endswith(pattern[1:].lower()))
+        for pattern in hosts
+    )
 
 
 def _with_headers(send: Send, host: str, secure: bool) -> Send:
@@ -77,7 +98,9 @@ def _with_headers(send: Send, host: str, secure: bool) -> Send:
             for name, value in _safe_headers(host).items():
                 headers.setdefault(name, value)
             if secure:
-                message["headers"] = [(name, _over_https(value) if name == b"set-cookie" else value) for name, value in message["headers"]]
+                message["headers"] = [
+                    (name, _over_https(value) if name == b"set-cookie" else value) for name, value in message["headers"]
+                ]
         await send(message)
 
     return wrapped

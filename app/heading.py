@@ -1,4 +1,6 @@
-"""The top of a run's page: what it is, its status and cause, how far it is, its most telling numbers, and what can be done with it."""
+"""The top of a run's page: what it is, its status and cause, how far it is, its most telling numbers, and what can be
+done with it.
+"""
 
 from html import escape
 
@@ -80,5 +82,11 @@ def settings_table(run: Run) -> str:
     for name, value in run.config.items():
         changed = name in fields and value != fields[name].default
         shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else escape(str(value))
-        rows.append([escape(name), f"<strong>{shown}</strong>" if changed else shown, escape((fields[name].description or "") if name in fields else "")])
+        rows.append(
+            [
+                escape(name),
+                f"<strong>{shown}</strong>" if changed else shown,
+                escape((fields[name].description or "") if name in fields else ""),
+            ]
+        )
     return table(["Setting", "Value", "What it means"], rows, caption="The run's settings")

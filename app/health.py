@@ -15,19 +15,30 @@ from engine.store.schema import newest
 
 
 def health(request: Request) -> Response:
-    """Say whether the store can be read, in which schema, whether a runner is alive, and how much of the disk is free; 503 where the store can't.
+    """Say whether the store can be read, in which schema, whether a runner is alive, and how much of the disk is free;
+    503 where the store can't.
 
     The sentence that says why it can't names where the store lies to those alone whom the gate knows.
     """
     home = Home.find()
-    body: dict[str, object] = {"console": "parallab", "version": __version__, "store": "ok", "schema": newest(), "runner": "absent"}
+    body: dict[str, object] = {
+        "console": "parallab",
+        "version": __version__,
+        "store": "ok",
+        "schema": newest(),
+        "runner": "absent",
+    }
     status = 200
     try:
         visitor_now({})
         body["runner"] = "alive" if runner_process(home) else "absent"
     except EngineError as error:
         found: Visitor = request.scope[VISITOR]
-        body |= {"store": str(error) if found.welcome else home.unnamed(str(error)), "schema": None, "runner": "unknown"}
+        body |= {
+            "store": str(error) if found.welcome else home.unnamed(str(error)),
+            "schema": None,
+            "runner": "unknown",
+        }
         status = 503
     body["disk_free_bytes"] = storage(home).disk_free
     return JSONResponse(body, status, NEVER_STORE)

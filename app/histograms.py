@@ -23,7 +23,9 @@ def histograms(run: Run, reader: Reader) -> None:
         by_name.setdefault(name, {})[rank] = counts
     roles = {row.rank: row.role for row in reader.ranks(run.id)}
     for name, by_rank in sorted(by_name.items(), key=lambda item: item[0] not in HISTOGRAMS):
-        _show(run, histogram(name), {roles.get(rank, f"rank {rank}"): counts for rank, counts in by_rank.items()}, reader)
+        _show(
+            run, histogram(name), {roles.get(rank, f"rank {rank}"): counts for rank, counts in by_rank.items()}, reader
+        )
 
 
 def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
@@ -32,7 +34,8 @@ def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
     unit = f" {known.unit}" if known.unit else ""
     whose = f" by {len(counts)} ranks" if len(counts) > 1 else ""
     return (
-        f"Over {sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 {percentile(every, 99):,}{unit} "
+        f"Over {sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 "
+        f"{percentile(every, 99):,}{unit} "
         f"(99 of 100 are at most that), highest {max(every):,}{unit}."
     )
 
@@ -57,7 +60,12 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
     if heat:
         with columns[1]:
             st.markdown("**Over time, all ranks**")
-            live.figure(f"heat-{run.id}-{known.name}", heat_map(known, heat), alt=f"{known.label} over time. {said}", height=HEAT_PX)
+            live.figure(
+                f"heat-{run.id}-{known.name}",
+                heat_map(known, heat),
+                alt=f"{known.label} over time. {said}",
+                height=HEAT_PX,
+            )
     with st.expander("Tables"):
         st.html(_ranks_table(known, counts))
         if heat:
@@ -74,7 +82,14 @@ def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
     unit = f" ({known.unit})" if known.unit else ""
     every = {"all": together(counts.values())} if len(counts) > 1 else {}
     rows = [
-        [escape(role), f"{sum(own.values()):,}", number(mean(own)), f"{percentile(own, 50):,}", f"{percentile(own, 99):,}", f"{max(own):,}"]
+        [
+            escape(role),
+            f"{sum(own.values()):,}",
+            number(mean(own)),
+            f"{percentile(own, 50):,}",
+            f"{percentile(own, 99):,}",
+            f"{max(own):,}",
+        ]
         for role, own in {**counts, **every}.items()
     ]
     headers = ["Rank", known.counted.capitalize(), f"Mean{unit}", f"Median{unit}", f"p99{unit}", f"Highest{unit}"]
@@ -82,7 +97,9 @@ def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
 
 
 def _times_table(known: Histogram, heat: Heat) -> str:
-    """Return a row for each stretch of time; where cells of the heat hold several values, their middle stands for all."""
+    """Return a row for each stretch of time; where cells of the heat hold several values, their middle
+    stands for all.
+    """
     found: dict[int, Counter[float]] = {}
     for (column, row), count in heat.counts.items():
         found.setdefault(column, Counter())[row * heat.row + (heat.row - 1) / 2] += count
@@ -96,7 +113,11 @@ def _times_table(known: Histogram, heat: Heat) -> str:
         for column, cells in sorted(found.items())
     ]
     unit = f" ({known.unit})" if known.unit else ""
-    return table(["Seconds", known.counted.capitalize(), f"Mean{unit}", f"Highest{unit}"], rows, caption=f"{known.label} over time")
+    return table(
+        ["Seconds", known.counted.capitalize(), f"Mean{unit}", f"Highest{unit}"],
+        rows,
+        caption=f"{known.label} over time",
+    )
 
 
 def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:

@@ -17,7 +17,11 @@ def best_html(reader: Reader) -> str:
     found = [(one, best) for one in experiments() for best in reader.bests(one.name, one.result)]
     if not found:
         return '<p class="pl-said">No run has finished with a result yet.</p>'
-    return table(["Experiment", "On", "Best", "Seeds of its config", "Run", "By"], [_row(*each) for each in found], caption="Best result of each experiment")
+    return table(
+        ["Experiment", "On", "Best", "Seeds of its config", "Run", "By"],
+        [_row(*each) for each in found],
+        caption="Best result of each experiment",
+    )
 
 
 def _row(one: Experiment, best: Best) -> list[str]:
@@ -26,9 +30,14 @@ def _row(one: Experiment, best: Best) -> list[str]:
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
     seeds = f"{best.seeds}, mean {number(best.mean)}" if best.seeds > 1 else "1"
     return [
-        wide(f'<a href="{escape(_all_of(one))}" title="All of its finished runs, the best first">{escape(one.title)}</a>'),
+        wide(
+            f'<a href="{escape(_all_of(one))}" title="All of its finished runs, the best first">{escape(one.title)}</a>'
+        ),
         f'<span class="pl-nowrap">{escape(on(one, best.task))}</span>',
-        f'<span class="pl-nowrap"><strong>{number(best.value)}</strong> {escape(known.unit)} <small>{escape(what)}</small></span>',
+        (
+            f'<span class="pl-nowrap"><strong>{number(best.value)}</strong> {escape(known.unit)} '
+            f"<small>{escape(what)}</small></span>"
+        ),
         f'<span class="pl-nowrap">{seeds}</span>',
         f'<span class="pl-nowrap">{run_link(called, best.run_id)}</span>',
         f'<span class="pl-nowrap">{escape(best.owner)}</span>',
@@ -40,10 +49,17 @@ def on(one: Experiment, task: tuple[Any, ...]) -> str:
     if len(task) != len(one.result.task):
         return ", ".join(map(str, task))
     named = zip(one.result.task, task, strict=True)
-    return ", ".join(str(value) if isinstance(value, str) else f"{name} {value}" for name, value in named if value is not None) or "–"
+    return (
+        ", ".join(
+            str(value) if isinstance(value, str) else f"{name} {value}" for name, value in named if value is not None
+        )
+        or "–"
+    )
 
 
 def _all_of(one: Experiment) -> str:
     """Return the address of an experiment's finished runs in the results, the best first."""
     sign = "" if metric(one.result.metric).better == "min" else "-"
-    return at(f"/results?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}")
+    return at(
+        f"/results?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"  # noqa: E501
+    )

@@ -46,8 +46,13 @@ def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str
     for gpu in here.gpus:
         by = [run_link(f"run {run.id}", run.id) for run in holders if gpu.index in run.gpus]
         use = _percent(loads.get((f"gpu{gpu.index}", "gpu_percent")), f"GPU {gpu.index}")
-        memory = _memory(loads.get((f"gpu{gpu.index}", "memory_mb")), round(gpu.memory_mb / 1024, 1), f"Memory of GPU {gpu.index}")
-        found += [(f"GPU {gpu.index}, {', '.join(by) if by else 'held by no run'}", use), (f"Memory of GPU {gpu.index}", memory)]
+        memory = _memory(
+            loads.get((f"gpu{gpu.index}", "memory_mb")), round(gpu.memory_mb / 1024, 1), f"Memory of GPU {gpu.index}"
+        )
+        found += [
+            (f"GPU {gpu.index}, {', '.join(by) if by else 'held by no run'}", use),
+            (f"Memory of GPU {gpu.index}", memory),
+        ]
     return found
 
 
@@ -56,7 +61,11 @@ def _percent(value: float | None, label: str) -> str:
 
 
 def _memory(used_mb: float | None, whole_gb: float, label: str) -> str:
-    return "not sampled" if used_mb is None else f"{used_mb / 1024:.1f} of {whole_gb:g} GB{bar(used_mb / 1024 / whole_gb, label)}"
+    return (
+        "not sampled"
+        if used_mb is None
+        else f"{used_mb / 1024:.1f} of {whole_gb:g} GB{bar(used_mb / 1024 / whole_gb, label)}"
+    )
 
 
 def _disk(home: Home) -> str:

@@ -26,11 +26,20 @@ def news_html(reader: Reader, since: str) -> str:
     found = reader.ended_since(since, limit=MOST)
     runs = {run.id: run for run in reader.some([each.run_id for each in found if each.sweep_id is None])}
     sweeps = {each.sweep_id: reader.sweep(each.sweep_id) for each in found if each.sweep_id is not None}
-    said = "".join(_sweep_entry(each, sweeps[each.sweep_id]) if each.sweep_id is not None else _run_entry(runs[each.run_id]) for each in found)
+    said = "".join(
+        _sweep_entry(each, sweeps[each.sweep_id]) if each.sweep_id is not None else _run_entry(runs[each.run_id])
+        for each in found
+    )
     total = sum(counts.values())
-    head = f"{total:,} {'run has' if total == 1 else 'runs have'} ended in the last {_length(since)}: {_counted(counts)}."
+    head = (
+        f"{total:,} {'run has' if total == 1 else 'runs have'} ended in the last {_length(since)}: {_counted(counts)}."
+    )
     told = sum(sum(each.statuses.values()) for each in found)
-    rest = f'<p class="pl-said"><a href="{escape(_all_since(since))}">All {total:,} in the results</a></p>' if total > told or total > len(found) else ""
+    rest = (
+        f'<p class="pl-said"><a href="{escape(_all_since(since))}">All {total:,} in the results</a></p>'
+        if total > told or total > len(found)
+        else ""
+    )
     return f'<p class="pl-said">{head}</p>{said}{rest}'
 
 
@@ -41,7 +50,9 @@ def _run_entry(run: RunRow) -> str:
         words.append(f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "")
     else:
         words.append(escape(run.cause))
-    return _entry(as_cell(run.status, run.status), run_link(f"{run.id}: {title_of(run)}", run.id), [*words, when(run.ended_at)])
+    return _entry(
+        as_cell(run.status, run.status), run_link(f"{run.id}: {title_of(run)}", run.id), [*words, when(run.ended_at)]
+    )
 
 
 def _sweep_entry(ended: Ended, sweep: Sweep) -> str:

@@ -26,11 +26,18 @@ def now_html(reader: Reader) -> str:
 
 
 def _entry(run: RunRow) -> str:
-    words = [f"by {escape(run.owner)}", *([f"{run.progress:.0%} done"] if run.status == "running" else []), escape(time_left(run))]
+    words = [
+        f"by {escape(run.owner)}",
+        *([f"{run.progress:.0%} done"] if run.status == "running" else []),
+        escape(time_left(run)),
+    ]
     if run.started_at:
         words.append(f"on for {duration(since(run.started_at))}")
     if run.sweep_id:
         words.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
     row = "".join(f"<span>{each}</span>" for each in words)
     link = run_link(f"{run.id}: {title_of(run)}", run.id)
-    return f'<div class="pl-entry">{link}{bar(run.progress, f"Progress of run {run.id}")}<div class="pl-row">{row}</div></div>'
+    return (
+        f'<div class="pl-entry">{link}{bar(run.progress, f"Progress of run {run.id}")}<div '
+        f'class="pl-row">{row}</div></div>'
+    )

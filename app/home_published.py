@@ -27,7 +27,10 @@ _judged: MadeOnce[Judgement | None] = MadeOnce()
 def published_html(reader: Reader) -> str:
     """Return a row for each published figure: what it is, its verdict, and what it was measured by."""
     sweeps = reader.figure_sweeps([figure.key(size) for figure in FIGURES for size in SIZES])
-    rows = [_row(figure, [sweep for sweep in sweeps if sweep.figure.partition("/")[0] == figure.name], reader) for figure in FIGURES]
+    rows = [
+        _row(figure, [sweep for sweep in sweeps if sweep.figure.partition("/")[0] == figure.name], reader)
+        for figure in FIGURES
+    ]
     return table(["Figure", "Verdict", "Measured by"], rows, caption="Published figures and their verdicts")
 
 
@@ -35,16 +38,27 @@ def _row(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> list[str]:
     judged = _judgement(figure, sweeps, reader)
     link = wide(f'<a href="{at("/figures")}?figure={escape(figure.name)}">{escape(figure.title)}</a>')
     if judged and judged.verdict:
-        words = f"{sweep_link(f'sweep {judged.sweep.id}', judged.sweep.id)} of {escape(judged.sweep.owner)}, {judged.size}, {when(judged.sweep.created_at)}"
+        words = (
+            f"{sweep_link(f'sweep {judged.sweep.id}', judged.sweep.id)} of {escape(judged.sweep.owner)}, "
+            f"{judged.size}, {when(judged.sweep.created_at)}"
+        )
         return [link, as_cell(judged.verdict, SHADES[judged.verdict]), wide(", ".join([words, *_under_way(sweeps)]))]
-    return [link, f'<span class="pl-nowrap">{"no verdict yet" if sweeps else "not launched yet"}</span>', ", ".join(_under_way(sweeps)) or "–"]
+    return [
+        link,
+        f'<span class="pl-nowrap">{"no verdict yet" if sweeps else "not launched yet"}</span>',
+        ", ".join(_under_way(sweeps)) or "–",
+    ]
 
 
 def _under_way(sweeps: Sequence[Sweep]) -> list[str]:
     """Return how far the newest sweep is that goes on, if one does."""
     on = [sweep for sweep in sweeps if sweep.active][:1]
     return [
-        f"{sweep_link(f'sweep {sweep.id}', sweep.id)} {'paused' if sweep.paused else 'under way'}, {sweep.ended} of {sweep.total} runs ended" for sweep in on
+        (
+            f"{sweep_link(f'sweep {sweep.id}', sweep.id)} {'paused' if sweep.paused else 'under way'}, "
+            f"{sweep.ended} of {sweep.total} runs ended"
+        )
+        for sweep in on
     ]
 
 

@@ -1,6 +1,7 @@
 """How the lab stands on the Home page: what ticks there, made once a second for all who have it open.
 
-What a person has not seen yet differs from one to the next; it is made anew when a run has ended, not when one has news.
+What a person has not seen yet differs from one to the next; it is made anew when a run has ended, not when one has
+news.
 """
 
 import json
@@ -29,7 +30,9 @@ Mark = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class HomeStanding:
-    """The page at one version: what makes its script run again as the token that pulse.js compares, and the HTML of each slot."""
+    """The page at one version: what makes its script run again as the token that pulse.js compares, and the HTML of
+    each slot.
+    """
 
     version: int
     token: int
@@ -67,7 +70,10 @@ def frame(reader: Reader) -> int:
 
 
 def _made(home: Home, since: str, lab: _Lab) -> HomeStanding:
-    slots: dict[Slot, str] = {"home-news": _news.get((home.database, since), (lab.mark, _minute()), lambda: _news_of(home, since)), **lab.slots}
+    slots: dict[Slot, str] = {
+        "home-news": _news.get((home.database, since), (lab.mark, _minute()), lambda: _news_of(home, since)),
+        **lab.slots,
+    }
     return HomeStanding(zlib.crc32(json.dumps([lab.token, slots]).encode()), lab.token, slots)
 
 

@@ -1,4 +1,6 @@
-"""The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken in then."""
+"""The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken
+in then.
+"""
 
 import re
 import shutil
@@ -21,7 +23,9 @@ _ARRIVED = "import.arrived"
 
 def import_button() -> None:
     """Show the button that opens the dialog."""
-    if st.button("Import", key="import", **allowed.control("import", help="Runs of another lab, of TensorBoard or of MLflow.")):
+    if st.button(
+        "Import", key="import", **allowed.control("import", help="Runs of another lab, of TensorBoard or of MLflow.")
+    ):
         st.session_state.pop(_ARRIVED, None)
         dialogs.open_soon(ask_import)
 
@@ -30,10 +34,13 @@ def import_button() -> None:
 def ask_import() -> None:
     """Ask for a file and take its runs in."""
     st.write(
-        "A bundle from another lab, a TensorBoard event file, or a zip of a folder of event files or of MLflow's `mlruns`. "
+        "A bundle from another lab, a TensorBoard event file, or a zip of a folder of event files or of "
+        "MLflow's `mlruns`. "
         "All of its runs come in, or none; each says where it comes from."
     )
-    file = st.file_uploader("File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE")
+    file = st.file_uploader(
+        "File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE"
+    )
     if st.button("Import its runs", type="primary", disabled=file is None) and file is not None:
         st.session_state[_ARRIVED] = _take_in(file.name, file)
     if (arrived := st.session_state.get(_ARRIVED)) is not None:

@@ -3,11 +3,16 @@
 from app.markup import number
 from engine.analysis.intervals import Interval
 
-EXPLAINED = "Brackets and bars hold the 95 % confidence interval of the mean. Fewer than 3 values have none: their least and greatest are shown."
+EXPLAINED = (
+    "Brackets and bars hold the 95 % confidence interval of the mean. Fewer than 3 values have none: their least "
+    "and greatest are shown."
+)
 
 
 def with_interval(found: Interval | None) -> str:
-    """Return a mean with the ends of its interval, or with the least and the greatest value where there is none; a dash where there is no mean."""
+    """Return a mean with the ends of its interval, or with the least and the greatest value where there is none; a dash
+    where there is no mean.
+    """
     if found is None:
         return "–"
     mean = number(found.mean)
@@ -20,7 +25,9 @@ def with_interval(found: Interval | None) -> str:
 
 
 def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
-    """Return the ends of an interval, or the least and the greatest value where there is none; a dash where there is nothing to tell."""
+    """Return the ends of an interval, or the least and the greatest value where there is none; a dash where there is
+    nothing to tell.
+    """
     if found is None or found.count == 1:
         return "–"
     low, high = f"{found.low:{form}}", f"{found.high:{form}}"

@@ -22,7 +22,9 @@ def mark(home: Home, name: str) -> str:
 
 
 def known(home: Home, cookie: str | None, name: str) -> str:
-    """Return what a browser's failures are counted by, where that person has signed in on it before; empty where not."""
+    """Return what a browser's failures are counted by, where that person has signed in on it before; empty
+    where not.
+    """
     try:
         told = _signer(home).loads(cookie) if cookie else None
     except BadSignature:

@@ -7,7 +7,8 @@ from app.durations import duration
 from engine.terms import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
 
 OVERSUBSCRIBE = (
-    "It need not wait for cores: it starts on those that other runs hold, and is bound to none. It starts sooner, and its times, like those of the runs"
+    "It need not wait for cores: it starts on those that other runs hold, and is bound to none. It starts "
+    "sooner, and its times, like those of the runs"
     " beside it, say nothing about speed. GPUs are never shared."
 )
 
@@ -22,7 +23,9 @@ def launch_options(of_sweep: bool = False) -> Terms:
             del st.session_state[_PRIORITY]
         if of_sweep:
             st.caption("Each run of the sweep gets all of these.")
-        words = "Runs of a higher priority start first, whoever came first." + ("" if offered == PRIORITIES else " High is an admin's to give.")
+        words = "Runs of a higher priority start first, whoever came first." + (
+            "" if offered == PRIORITIES else " High is an admin's to give."
+        )
         priority = st.segmented_control("Priority", offered, default="normal", key=_PRIORITY, required=True, help=words)
         shares = st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
         longest = st.number_input(
@@ -34,7 +37,10 @@ def launch_options(of_sweep: bool = False) -> Terms:
             format="%g",
             placeholder="none",
             key="launch.max_run_time_s",
-            help="Seconds that the run may be on, its start-up included; then it is ended and cancelled, with what it has recorded kept. Empty: no limit.",
+            help=(
+                "Seconds that the run may be on, its start-up included; then it is ended and cancelled, with what "
+                "it has recorded kept. Empty: no limit."
+            ),
             persist_state="session",
         )
         retries = st.number_input(
@@ -44,7 +50,8 @@ def launch_options(of_sweep: bool = False) -> Terms:
             value=0,
             step=1,
             key="launch.max_retries",
-            help="How often the run is queued anew by itself where it is lost: its worker was killed, or the machine went down. "
+            help="How often the run is queued anew by itself where it is lost: its worker was killed, or the "
+            "machine went down. "
             "It goes on from its last checkpoint where it kept one.",
             persist_state="session",
         )
@@ -56,7 +63,14 @@ def launch_options(of_sweep: bool = False) -> Terms:
 
 def in_words(terms: Terms) -> str:
     """Return what is not as usual, in words; empty where all is."""
-    retries = f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} when lost" if terms.max_retries else ""
+    retries = (
+        f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} when lost" if terms.max_retries else ""
+    )
     limit = f"a time limit of {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
-    said = [f"{terms.priority} priority" if terms.priority != "normal" else "", "shared cores" if terms.oversubscribe else "", limit, retries]
+    said = [
+        f"{terms.priority} priority" if terms.priority != "normal" else "",
+        "shared cores" if terms.oversubscribe else "",
+        limit,
+        retries,
+    ]
     return ", ".join(filter(None, said))

@@ -1,4 +1,6 @@
-"""From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page opened."""
+"""From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page
+opened.
+"""
 
 from dataclasses import dataclass
 
@@ -62,8 +64,18 @@ def order(wanted: Wanted) -> None:
     """Carry out a launch, a resumption or a retry, or ask the name first and carry it out in the next script run."""
     if person.name() is None:
         st.session_state[_WAITS] = wanted
-        button = "Save and resume" if isinstance(wanted, Resumption) else "Save and retry" if isinstance(wanted, Repetition) else "Save and launch"
-        dialogs.open_soon(person.ask_name, "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.", button)
+        button = (
+            "Save and resume"
+            if isinstance(wanted, Resumption)
+            else "Save and retry"
+            if isinstance(wanted, Repetition)
+            else "Save and launch"
+        )
+        dialogs.open_soon(
+            person.ask_name,
+            "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.",
+            button,
+        )
     else:
         _launch(wanted)
 
@@ -82,7 +94,15 @@ def _launch(wanted: Wanted) -> None:
         elif isinstance(wanted, DuelOrder):
             found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
         elif isinstance(wanted, Order):
-            found = launch(home, wanted.experiment, wanted.config, owner=owner, preset=wanted.preset, title=wanted.title, terms=wanted.terms)
+            found = launch(
+                home,
+                wanted.experiment,
+                wanted.config,
+                owner=owner,
+                preset=wanted.preset,
+                title=wanted.title,
+                terms=wanted.terms,
+            )
         else:
             found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
     except EngineError as error:

@@ -28,7 +28,12 @@ def first_visit() -> None:
     preset = found.preset(FIRST[1])
     with st.container(border=True):
         st.header("Start here", anchor=False)
-        st.write(as_text(f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: {preset.sentence} {preset.takes} {reaches(preset)}"))
+        st.write(
+            as_text(
+                f"No run has been launched in this lab yet. {found.title}, preset {FIRST[1]}: "
+                f"{preset.sentence} {preset.takes} {reaches(preset)}"
+            )
+        )
         _first_run(found)
 
 
@@ -40,7 +45,8 @@ def newcomer() -> None:
         st.write(
             as_text(
                 "No run has been launched in this lab yet, so there is nothing to watch or to compare. "
-                f"Begin with the smallest one: {FIRST[1]} {found.title} needs no network, ends within half a minute, and draws its curves while it trains."
+                f"Begin with the smallest one: {FIRST[1]} {found.title} needs no network, ends within half a "
+                "minute, and draws its curves while it trains."
             )
         )
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -53,17 +59,27 @@ def _first_run(found: Experiment) -> None:
         order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
-def launchpad(found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]) -> None:
+def launchpad(
+    found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]
+) -> None:
     """Show what the run, or each run of a sweep, will take and the button that launches it."""
     with st.container(border=True):
         st.header("What it takes", anchor=False)
         takes = st.container()
         draft = sweeping.fold(found, values)
         name_of = "run" if draft is None else "sweep"
-        title = st.text_input(f"Name of the {name_of} (optional)", key="launch.title", placeholder="what you want to find out")
+        title = st.text_input(
+            f"Name of the {name_of} (optional)", key="launch.title", placeholder="what you want to find out"
+        )
         asked = launch_options(of_sweep=draft is not None)
         with takes:
-            configs = ([config] if config else []) if draft is None else [cell.config for cell in draft.plan.cells] if draft.plan else []
+            configs = (
+                ([config] if config else [])
+                if draft is None
+                else [cell.config for cell in draft.plan.cells]
+                if draft.plan
+                else []
+            )
             ready = _shows_demand(configs) and shares.allows([demand(each, machine()) for each in configs], asked)
             if ready and draft is None and config:
                 queueing.show_prospect(found.name, config.model_dump(mode="json"), demand(config, machine()), asked)
@@ -71,7 +87,10 @@ def launchpad(found: Experiment, preset: str | None, config: Config | None, valu
                 sweep_takes.before_launch(found.name, draft.plan, draft.exclusive, asked)
             if draft is None and config is None:
                 count = len(problems)
-                st.write(f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence stands beside it.")
+                st.write(
+                    f"{count} {'setting breaks' if count == 1 else 'settings break'} a rule; the sentence "
+                    "stands beside it."
+                )
             if draft is None and "" in problems:
                 st.error(as_text(problems[""]))
         label = f"Launch {sweeping.count_of(draft.plan)}" if draft and draft.plan else "Launch"
@@ -94,7 +113,20 @@ def _launch(
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
-        order(SweepOrder(found.name, began_as, draft.base, draft.grid, draft.seeds, title, draft.draw, draft.exclusive, draft.stop_after, asked))
+        order(
+            SweepOrder(
+                found.name,
+                began_as,
+                draft.base,
+                draft.grid,
+                draft.seeds,
+                title,
+                draft.draw,
+                draft.exclusive,
+                draft.stop_after,
+                asked,
+            )
+        )
     elif config:
         order(Order(found.name, began_as, config, title, asked))
 

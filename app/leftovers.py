@@ -31,8 +31,13 @@ def section(found: Sequence[Leftover]) -> None:
     ours = [one for one in found if one.is_ours]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Left over", anchor=False, width="stretch")
-        st.button("Look again", help="Processes, folders and shared memory are looked through when the page is opened, and by this button.")
-        if ours and st.button("Clean up", key="clean-up", **allowed.control("clean up", help="Asks first, and says what it would do.")):
+        st.button(
+            "Look again",
+            help="Processes, folders and shared memory are looked through when the page is opened, and by this button.",
+        )
+        if ours and st.button(
+            "Clean up", key="clean-up", **allowed.control("clean up", help="Asks first, and says what it would do.")
+        ):
             dialogs.open_soon(ask_clean, ours)
     _say_cleaned()
     if not found:
@@ -40,7 +45,9 @@ def section(found: Sequence[Leftover]) -> None:
         return
     st.html(table(["What", "Which", "Size", "Why it is left over"], list(_rows(found)), caption="What is left over"))
     if len(ours) < len(found):
-        st.caption("What may be another program's is only shown: once you are sure that nobody needs it, delete it with rm.")
+        st.caption(
+            "What may be another program's is only shown: once you are sure that nobody needs it, delete it with rm."
+        )
 
 
 @st.dialog("Clean up what is left over?")
@@ -48,7 +55,10 @@ def ask_clean(ours: Sequence[Leftover]) -> None:
     """Say what will be done, then do it."""
     for line in _plan(ours):
         st.markdown(f"- {line}")
-    st.write("Each is looked at again at that moment; what a live run needs is never touched. Your name stands beside it in the runner's log.")
+    st.write(
+        "Each is looked at again at that moment; what a live run needs is never touched. Your name stands "
+        "beside it in the runner's log."
+    )
     with st.container(horizontal=True):
         if st.button("Clean up", type="primary", key="clean-up-now"):
             try:
@@ -68,7 +78,10 @@ def _plan(ours: Sequence[Leftover]) -> Iterator[str]:
         if count := counts[kind]:
             size_ = sum(one.size_bytes or 0 for one in ours if one.kind == kind)
             held = f" ({size(size_)})" if size_ else ""
-            yield as_text(f"{count:,} {name if count == 1 else names}{held} {'is' if count == 1 else 'are'} {way.format(aside=Home.find().aside)}.")
+            yield as_text(
+                f"{count:,} {name if count == 1 else names}{held} {'is' if count == 1 else 'are'} "
+                f"{way.format(aside=Home.find().aside)}."
+            )
 
 
 def _say_cleaned() -> None:
@@ -95,7 +108,12 @@ def _rows(found: Sequence[Leftover]) -> Iterator[list[str]]:
         for one in of_kind[:SHOWN]:
             yield [_nowrap(escape(one.kind)), _wide(escape(one.name)), _nowrap(_size(one.size_bytes)), _why(one)]
         if rest := of_kind[SHOWN:]:
-            yield [_nowrap(escape(kind)), f"{len(rest):,} more {names}", _nowrap(_size(sum(one.size_bytes or 0 for one in rest))), ""]
+            yield [
+                _nowrap(escape(kind)),
+                f"{len(rest):,} more {names}",
+                _nowrap(_size(sum(one.size_bytes or 0 for one in rest))),
+                "",
+            ]
 
 
 def _why(one: Leftover) -> str:

@@ -1,4 +1,6 @@
-"""Which run a run goes on from or repeats, and which go back to it; and the buttons that let one go on, or begin again."""
+"""Which run a run goes on from or repeats, and which go back to it; and the buttons that let one go on, or
+begin again.
+"""
 
 from html import escape
 
@@ -27,13 +29,18 @@ def lineage(run: Run, reader: Reader) -> None:
     A longer chain is shown whole, from its first run to its last.
     """
     before = _before(run, reader)
-    said = [run_link(before, run.parent_id) if run.parent_id else escape(f"{before}, which was deleted")] if before else []
+    said = (
+        [run_link(before, run.parent_id) if run.parent_id else escape(f"{before}, which was deleted")] if before else []
+    )
     said += [run_link(f"resumed as run {run_id}", run_id) for run_id in reader.resumed_as(run.id)]
     said += [run_link(f"retried as run {run_id}", run_id) for run_id in reader.retried_as(run.id)]
     if not said:
         return
     if len(chain := reader.chain(run.id)) > LONG_CHAIN:
-        links = (escape(f"run {each} (this one)") if each == run.id else run_link(f"run {each} ({status})", each) for each, status in chain)
+        links = (
+            escape(f"run {each} (this one)") if each == run.id else run_link(f"run {each} ({status})", each)
+            for each, status in chain
+        )
         said.append(f"all of them: {', '.join(links)}")
     st.html(f'<div class="pl-row">{"".join(f"<span>{part}</span>" for part in said)}</div>')
 
@@ -60,7 +67,9 @@ def resume_button(run: Run) -> None:
         return
     refusal = why_not_resumable(Home.find(), run)
     why_not = why_not_again(run) or (str(refusal) if refusal else None)
-    if st.button("Resume", key=f"resume-{run.id}", **allowed.off(why_not, help=None if why_not else as_text(_promise(run)))):
+    if st.button(
+        "Resume", key=f"resume-{run.id}", **allowed.off(why_not, help=None if why_not else as_text(_promise(run)))
+    ):
         order(Resumption(run.id))
 
 
@@ -74,19 +83,32 @@ def retry_button(run: Run) -> None:
 
 
 def why_not_again(run: Run) -> str | None:
-    """Return why the person may not queue a run that goes back to this one, whose priority it keeps; None where they may."""
+    """Return why the person may not queue a run that goes back to this one, whose priority it keeps; None where they
+    may.
+    """
     refusal = person.why_not("retry", [run.owner], f"Run {run.id}")
     return refusal or (person.why_not("prefer") if run.terms.priority == PRIORITIES[-1] else None)
 
 
 def what_next(run: Run, reader: Reader) -> None:
-    """Say what the buttons would do about a run that was cancelled, lost or failed; nothing where another run goes back to it already."""
-    if why_not_retriable(run) is not None or why_not_again(run) or reader.resumed_as(run.id) or reader.retried_as(run.id):
+    """Say what the buttons would do about a run that was cancelled, lost or failed; nothing where another run goes back
+    to it already.
+    """
+    if (
+        why_not_retriable(run) is not None
+        or why_not_again(run)
+        or reader.resumed_as(run.id)
+        or reader.retried_as(run.id)
+    ):
         return
     said = ["Retry begins it anew with the same settings."]
     if (found := _goes_on_from(run)) is not None:
         said.insert(0, f"Resume goes on from {found}.")
-    limit = f" Its time limit of {duration(run.terms.max_run_time_s)} goes with it; launch a clone to give it another." if run.stop_kind == "time limit" else ""
+    limit = (
+        f" Its time limit of {duration(run.terms.max_run_time_s)} goes with it; launch a clone to give it another."
+        if run.stop_kind == "time limit"
+        else ""
+    )
     st.caption(as_text(f"{' '.join(said)} Clone lets you change them first.{limit}"))
 
 
@@ -102,4 +124,7 @@ def _goes_on_from(run: Run) -> str | None:
 
 
 def _promise(run: Run) -> str:
-    return f"Queue a new run with these settings that goes on from {_goes_on_from(run) or 'the last checkpoint'}, with the curves up to there."
+    return (
+        f"Queue a new run with these settings that goes on from {_goes_on_from(run) or 'the last checkpoint'}, "
+        "with the curves up to there."
+    )

@@ -33,9 +33,15 @@ class Wish:
 
 
 def read_link(experiment_name: str | None, preset: str | None, settings: Sequence[str]) -> Wish:
-    """Return what a link asks for, as far as it makes sense; a value out of bounds is kept, for the form to point at."""
+    """Return what a link asks for, as far as it makes sense; a value out of bounds is kept, for the form to
+    point at.
+    """
     if not experiment_name:
-        cure = ("A link that fills the form names its experiment, such as ?experiment=hogwild.",) if preset or settings else ()
+        cure = (
+            ("A link that fills the form names its experiment, such as ?experiment=hogwild.",)
+            if preset or settings
+            else ()
+        )
         return Wish(sentences=cure)
     try:
         found = experiment(experiment_name)

@@ -1,6 +1,8 @@
-"""The parts that run in the browser: the pulse that reruns a fragment on news, live curves, figures that keep their zoom, logs, the name.
+"""The parts that run in the browser: the pulse that reruns a fragment on news, live curves, figures that keep their
+zoom, logs, the name.
 
-None of them uses a timer of Streamlit's: each asks a small route of ours, and only while its tab is seen and its run goes on.
+None of them uses a timer of Streamlit's: each asks a small route of ours, and only while its tab is seen and its run
+goes on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,18 @@ _chart = st.components.v2.component(
     "parallab_chart",
     html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
     css=_text("chart.css"),
-    js=_text("plotly.js", "plot.js", "save.js", "table.js", "band.js", "thin.js", "zoom.js", "smooth.js", "cleanup.js", "chart.js"),
+    js=_text(
+        "plotly.js",
+        "plot.js",
+        "save.js",
+        "table.js",
+        "band.js",
+        "thin.js",
+        "zoom.js",
+        "smooth.js",
+        "cleanup.js",
+        "chart.js",
+    ),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
@@ -38,13 +51,25 @@ _figure = st.components.v2.component(
     js=_text("plotly.js", "plot.js", "paint.js", "save.js", "stretch.js", "table.js", "cleanup.js", "figure.js"),
     isolate_styles=False,
 )
-_log = st.components.v2.component("parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("cleanup.js", "log.js"), isolate_styles=False)
-_name = st.components.v2.component("parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False)
+_log = st.components.v2.component(
+    "parallab_log", html=_text("log.html"), css=_text("log.css"), js=_text("cleanup.js", "log.js"), isolate_styles=False
+)
+_name = st.components.v2.component(
+    "parallab_name", html=_text("name.html"), css=_text("name.css"), js=_text("name.js"), isolate_styles=False
+)
 _drawing = st.components.v2.component(
-    "parallab_drawing", html='<div class="pl-drawing"></div>', css=_text("drawing.css"), js=_text("drawing.js"), isolate_styles=False
+    "parallab_drawing",
+    html='<div class="pl-drawing"></div>',
+    css=_text("drawing.css"),
+    js=_text("drawing.js"),
+    isolate_styles=False,
 )
 _legend = st.components.v2.component(
-    "parallab_legend", html='<ul class="pl-legend"></ul>', css=_text("chart.css"), js=_text("plotly.js", "swatch.js", "legend.js"), isolate_styles=False
+    "parallab_legend",
+    html='<ul class="pl-legend"></ul>',
+    css=_text("chart.css"),
+    js=_text("plotly.js", "swatch.js", "legend.js"),
+    isolate_styles=False,
 )
 _preload = st.components.v2.component("parallab_preload", js=_text("plotly.js", "preload.js"), isolate_styles=False)
 
@@ -60,17 +85,27 @@ def pulse(
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
-    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, the sweep, the duel, the machine, or the whole store).
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, the sweep, the duel,
+    the machine, or the whole store).
 
     An inactive pulse asks nothing: give `active=False` once nothing can change any more.
     """
-    of = f"?run={run_id}" if run_id is not None else f"?sweep={sweep_id}" if sweep_id is not None else "?machine=1" if of_machine else ""
+    of = (
+        f"?run={run_id}"
+        if run_id is not None
+        else f"?sweep={sweep_id}"
+        if sweep_id is not None
+        else "?machine=1"
+        if of_machine
+        else ""
+    )
     of = f"?duel={duel_id}" if duel_id is not None else of
     _beat(f"pulse-{of}", at(f"/api/token{of}"), token, active=active, every_ms=every_ms, early_ms=early_ms)
 
 
 def rest_ms(took_s: float) -> int:
-    """Return how long a view that took so many seconds to draw rests before it looks for news: fifty times as long, within 5 and 30 s.
+    """Return how long a view that took so many seconds to draw rests before it looks for news: fifty times as long,
+    within 5 and 30 s.
 
     Of many such views on one live run, all are drawn less often where the machine is slow.
     """
@@ -78,23 +113,70 @@ def rest_ms(took_s: float) -> int:
 
 
 def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
-    """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its frame is no longer `frame`."""
-    _beat(f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version)
+    """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its
+    frame is no longer `frame`.
+    """
+    _beat(
+        f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version
+    )
 
 
 def home_standing(since: str, frame: int, version: int) -> None:
-    """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the fragment when its frame changes."""
-    _beat("standing-home", at(f"/api/home?since={quote(since)}"), frame, active=True, every_ms=HOME_MS, early_ms=HOME_MS, version=version)
+    """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the
+    fragment when its frame changes.
+    """
+    _beat(
+        "standing-home",
+        at(f"/api/home?since={quote(since)}"),
+        frame,
+        active=True,
+        every_ms=HOME_MS,
+        early_ms=HOME_MS,
+        version=version,
+    )
 
 
-def _beat(key: str, url: str, token: int, *, active: bool, every_ms: int = PULSE_MS, early_ms: int = EARLY_MS, version: int | None = None) -> None:
-    data = {"url": url, "token": token, "version": version, "active": active, "every_ms": every_ms, "early_ms": early_ms, "early_s": EARLY_S}
+def _beat(
+    key: str,
+    url: str,
+    token: int,
+    *,
+    active: bool,
+    every_ms: int = PULSE_MS,
+    early_ms: int = EARLY_MS,
+    version: int | None = None,
+) -> None:
+    data = {
+        "url": url,
+        "token": token,
+        "version": version,
+        "active": active,
+        "every_ms": every_ms,
+        "early_ms": early_ms,
+        "early_s": EARLY_S,
+    }
     _pulse(key=key, data=data, height=1, on_beat_change=_nothing)
 
 
-def curves(run_id: int, *, active: bool, x: str = "step", smoothing: float = 0.0, metrics: Sequence[str] = (), height: int = 280) -> None:
+def curves(
+    run_id: int,
+    *,
+    active: bool,
+    x: str = "step",
+    smoothing: float = 0.0,
+    metrics: Sequence[str] = (),
+    height: int = 280,
+) -> None:
     """Draw a run's curves and keep them up to date; `metrics` empty means every live one."""
-    data = {"run": run_id, "active": active, "x": x, "smoothing": smoothing, "metrics": list(metrics), "height": height, "plotly": at(PLOTLY_URL)}
+    data = {
+        "run": run_id,
+        "active": active,
+        "x": x,
+        "smoothing": smoothing,
+        "metrics": list(metrics),
+        "height": height,
+        "plotly": at(PLOTLY_URL),
+    }
     _chart(key=f"curves-{run_id}", data=data)
 
 
@@ -108,10 +190,12 @@ def figure(
     table: bool = False,
     zoom: str = "",
 ) -> None:
-    """Show a figure of plotly's in the page's theme; `colours` gives each trace its place in the palette, or a shade as {"share": 0 to 1}.
+    """Show a figure of plotly's in the page's theme; `colours` gives each trace its place in the palette, or a shade as
+    {"share": 0 to 1}.
 
-    `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's `uirevision` changes; `zoom` is the
-    address of a route of ours that gives the traces finer, from one end of the stretch in sight to the other.
+    `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's
+    `uirevision` changes; `zoom` is the address of a route of ours that gives the traces finer, from one end of the
+    stretch in sight to the other.
     """
     content = figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
     noting.chart(alt, content["figure"], height=height, colours=colours)
@@ -124,7 +208,9 @@ def shown(key: str, content: Mapping[str, Any]) -> None:
 
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
-    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette), dash, symbol and, maybe, an href."""
+    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette),
+    dash, symbol and, maybe, an href.
+    """
     noting.legend(entries)
     _legend(key=key, data=list(entries))
 

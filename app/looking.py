@@ -9,7 +9,10 @@ from engine.home import Home
 from engine.store import Reader, Store
 
 _SINCE = "home.since"
-WHY = "What has ended is then counted from your last visit to this page, and the runs that you start carry the name. You are asked once."
+WHY = (
+    "What has ended is then counted from your last visit to this page, and the runs that you start carry the name. "
+    "You are asked once."
+)
 
 
 def look(reader: Reader) -> None:

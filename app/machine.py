@@ -28,11 +28,20 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     holders = [reader.run(row.id) for row in reader.runs(statuses=ALIVE)]
     latest = {(sample.source, sample.name): sample.value for sample in samples}
     held = sum(run.demand.cores for run in holders)
-    rows = [[f"{here.cores} CPU cores", f"{held} of {here.cores} held", _holders(holders, "cores"), _host(here, latest)]]
+    rows = [
+        [f"{here.cores} CPU cores", f"{held} of {here.cores} held", _holders(holders, "cores"), _host(here, latest)]
+    ]
     for gpu in here.gpus:
         by = [run for run in holders if gpu.index in run.gpus]
         load = {name: latest.get((f"gpu{gpu.index}", name)) for name in ("gpu_percent", "memory_mb")}
-        rows.append([f"GPU {gpu.index}, {escape(gpu.name)}", "held" if by else _free(load), _holders(by, "gpu"), _load(load, gpu.memory_mb)])
+        rows.append(
+            [
+                f"GPU {gpu.index}, {escape(gpu.name)}",
+                "held" if by else _free(load),
+                _holders(by, "gpu"),
+                _load(load, gpu.memory_mb),
+            ]
+        )
     st.html(bar(held / here.cores, "Cores held"))
     st.html(table(["Slot", "State", "Held by", "Now"], rows, caption="Slots of the machine and who holds them"))
     if not here.gpus:
@@ -53,7 +62,14 @@ def hours(samples: Sequence[MachineSample], here: Machine) -> None:
             with column:
                 st.markdown(f"**{SHOWN[kind]}**")
                 picture = hour(samples, kind, now(), most.get(kind))
-                live.figure(f"hour-{kind}", picture, alt=f"{SHOWN[kind]} over the last hour", height=HEIGHT_PX, colours=range(len(picture.data)), table=True)
+                live.figure(
+                    f"hour-{kind}",
+                    picture,
+                    alt=f"{SHOWN[kind]} over the last hour",
+                    height=HEIGHT_PX,
+                    colours=range(len(picture.data)),
+                    table=True,
+                )
 
 
 def runner(reader: Reader) -> None:
@@ -62,7 +78,13 @@ def runner(reader: Reader) -> None:
     if row is None:
         parts.show_facts([("State", "no runner serves this lab")])
         return
-    state = "not there any more" if not lives(reader.home, row.process) else "takes no new runs, ends with its last one" if row.stopping else "serves"
+    state = (
+        "not there any more"
+        if not lives(reader.home, row.process)
+        else "takes no new runs, ends with its last one"
+        if row.stopping
+        else "serves"
+    )
     parts.show_facts(
         [
             ("State", state),
@@ -92,7 +114,13 @@ def room(home: Home) -> None:
 
 def size(bytes_: int) -> str:
     """Return a size in the unit that people would say it in."""
-    return f"{bytes_ / GB:,.1f} GB" if bytes_ >= GB else f"{bytes_ / MB:,.1f} MB" if bytes_ >= MB // 10 else f"{bytes_ / 1024:,.0f} KB"
+    return (
+        f"{bytes_ / GB:,.1f} GB"
+        if bytes_ >= GB
+        else f"{bytes_ / MB:,.1f} MB"
+        if bytes_ >= MB // 10
+        else f"{bytes_ / 1024:,.0f} KB"
+    )
 
 
 def _holders(runs: Sequence[Run], slot: str) -> str:
@@ -107,12 +135,20 @@ def _holders(runs: Sequence[Run], slot: str) -> str:
 
 def _host(here: Machine, latest: Mapping[tuple[str, str], float]) -> str:
     cpu, memory = latest.get(("host", "cpu_percent")), latest.get(("host", "memory_mb"))
-    return "–" if cpu is None or memory is None else f"CPU {cpu:.0f} %, memory {memory / 1024:.1f} of {here.memory_gb:.1f} GB"
+    return (
+        "–"
+        if cpu is None or memory is None
+        else f"CPU {cpu:.0f} %, memory {memory / 1024:.1f} of {here.memory_gb:.1f} GB"
+    )
 
 
 def _load(load: Mapping[str, float | None], memory_mb: int) -> str:
     use, memory = load["gpu_percent"], load["memory_mb"]
-    return "–" if use is None or memory is None else f"{use:.0f} %, memory {memory / 1024:.1f} of {memory_mb / 1024:.1f} GB"
+    return (
+        "–"
+        if use is None or memory is None
+        else f"{use:.0f} %, memory {memory / 1024:.1f} of {memory_mb / 1024:.1f} GB"
+    )
 
 
 def _free(load: Mapping[str, float | None]) -> str:

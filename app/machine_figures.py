@@ -1,4 +1,6 @@
-"""What the machine did over the last hour, as figures; pure functions, without colours of their own (the theme gives them)."""
+"""What the machine did over the last hour, as figures; pure functions, without colours of their own (the theme gives
+them).
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +16,12 @@ HEIGHT_PX = 200
 HOUR_MIN = 60
 GAP_MIN = 0.5
 """Where samples lie further apart than this, no runner was there, and the line breaks."""
-SHOWN = {"cpu_percent": "CPU (%)", "host memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)", "gpu memory_mb": "GPU memory (GB)"}
+SHOWN = {
+    "cpu_percent": "CPU (%)",
+    "host memory_mb": "Memory (GB)",
+    "gpu_percent": "GPU (%)",
+    "gpu memory_mb": "GPU memory (GB)",
+}
 """The charts by the number they show; memory is told apart by whose it is, as the scales differ."""
 
 
@@ -34,7 +41,9 @@ def kinds(samples: Sequence[MachineSample]) -> list[str]:
 def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float | None = None) -> go.Figure:
     """Return one line a source over the last hour; the y axis ends at `most`, where given."""
     figure = go.Figure()
-    chosen = sorted((sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at))
+    chosen = sorted(
+        (sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at)
+    )
     scale = 1 / 1024 if kind.endswith("memory_mb") else 1.0
     for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         xs: list[float | None] = []
@@ -56,7 +65,11 @@ def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float
     ticks = list(range(-HOUR_MIN, 1, 15))
     figure.update_layout(
         height=HEIGHT_PX,
-        xaxis={"range": [-HOUR_MIN, 0], "tickvals": ticks, "ticktext": [f"{-tick} min ago" if tick else "now" for tick in ticks]},
+        xaxis={
+            "range": [-HOUR_MIN, 0],
+            "tickvals": ticks,
+            "ticktext": [f"{-tick} min ago" if tick else "now" for tick in ticks],
+        },
         yaxis={"range": [0, most]} if most else {"rangemode": "tozero"},
         showlegend=len(figure.data) > 1,
     )

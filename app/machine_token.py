@@ -1,4 +1,6 @@
-"""What the Machine page asks whether it has news: one number, for the page and for our route. Nothing here imports Streamlit."""
+"""What the Machine page asks whether it has news: one number, for the page and for our route. Nothing here imports
+Streamlit.
+"""
 
 from app.durations import moment, since
 from engine.store import Reader, RunnerRow
@@ -7,7 +9,9 @@ SILENT_S = 10.0
 
 
 def machine_token(reader: Reader) -> int:
-    """Return a number that grows with each sample and each change of a run, and changes when the runner falls silent."""
+    """Return a number that grows with each sample and each change of a run, and changes when the runner
+    falls silent.
+    """
     newest = reader.newest_machine_sample()
     return reader.token() + (round(moment(newest).timestamp() * 1000) if newest else 0) + is_silent(reader.runner())
 

@@ -16,7 +16,9 @@ class MadeOnce(Generic[Value]):
         self._lock = Lock()
 
     def get(self, name: Hashable, stamp: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a name as long as its stamp is the same, else that which `make` returns; what it raises is raised, and nothing kept."""
+        """Return the value of a name as long as its stamp is the same, else that which `make` returns; what it raises
+        is raised, and nothing kept.
+        """
         with self._lock:
             found = self._kept.get(name)
             if found is None or found[0] != stamp:

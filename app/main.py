@@ -27,8 +27,14 @@ page = st.navigation(
         st.Page(PAGES["museum"], title="Museum"),
         st.Page(PAGES["machine"], title="Machine"),
         st.Page(PAGES["notifications"], title="Notifications"),
-        st.Page(PAGES["sweep"], title="Sweep", visibility="hidden"),  # reached from its runs, a launch and the Runs page
-        st.Page(PAGES["people"], title="People", visibility="visible" if has_account and person.may("add person") else "hidden"),
+        st.Page(
+            PAGES["sweep"], title="Sweep", visibility="hidden"
+        ),  # reached from its runs, a launch and the Runs page
+        st.Page(
+            PAGES["people"],
+            title="People",
+            visibility="visible" if has_account and person.may("add person") else "hidden",
+        ),
         st.Page(PAGES["account"], title="Account", visibility="visible" if has_account else "hidden"),
     ],
     position="top",

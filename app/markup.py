@@ -1,4 +1,6 @@
-"""Small pieces of HTML and Markdown made safe: whatever a person or a run wrote is shown as text, never read as markup."""
+"""Small pieces of HTML and Markdown made safe: whatever a person or a run wrote is shown as text, never
+read as markup.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +10,19 @@ from typing import Literal
 from app.base import at
 from app.durations import absolute, ago
 
-Slot = Literal["cause", "bar", "facts", "tiles", "ranks", "events", "home-now", "home-news", "home-machine", "home-best", "home-published"]
+Slot = Literal[
+    "cause",
+    "bar",
+    "facts",
+    "tiles",
+    "ranks",
+    "events",
+    "home-now",
+    "home-news",
+    "home-machine",
+    "home-best",
+    "home-published",
+]
 """Places on a run's page, and on the Home page, whose HTML pulse.js replaces while something is on."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -24,7 +38,9 @@ def when(text: str | None) -> str:
 
 
 def run_link(words: str, run_id: int) -> str:
-    """Return a link to a run as HTML: one of Streamlit's, followed on the run page itself, leaves the old address in the browser."""
+    """Return a link to a run as HTML: one of Streamlit's, followed on the run page itself, leaves the old address in
+    the browser.
+    """
     return f'<a href="{at("/run")}?run={run_id}">{escape(words)}</a>'
 
 
@@ -64,7 +80,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
     """Return a table that scrolls sideways on a narrow screen; the cells are HTML."""
     head = "".join(f'<th scope="col">{escape(header)}</th>' if header else "<td></td>" for header in headers)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="pl-scroll"><table class="pl-table" aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        '<div class="pl-scroll"><table class="pl-table" '
+        f'aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def wide(cell: str) -> str:
@@ -76,7 +95,10 @@ def bar(share: float, label: str, *, is_over: bool = False) -> str:
     """Return a progress bar of a share from 0 to 1; one that is over moves no more and is grey."""
     percent = max(0.0, min(1.0, share)) * 100
     kind = "pl-bar pl-over" if is_over else "pl-bar"
-    says = f'role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" aria-label="{escape(label)}"'
+    says = (
+        f'role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-label="{escape(label)}"'
+    )
     return f'<div class="{kind}" {says}><div style="width:{percent:.1f}%"></div></div>'
 
 

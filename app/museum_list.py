@@ -34,6 +34,9 @@ def _row(found: Museum, sign: Sign) -> list[str]:
     if visit is None:
         return [link, measured, "–", "–", "–", by]
     if not coming:
-        by = f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, {when(visit.run.created_at)}"
+        by = (
+            f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, "
+            f"{when(visit.run.created_at)}"
+        )
     ways = [number(visit.outcomes[way].numbers.get(first.key)) for way in ("wrong", "right")]
     return [link, measured, *ways, "catches it" if visit.caught else "fault not seen", by]

@@ -17,7 +17,9 @@ MOST_MARKERS = 60
 
 
 def picture(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> tuple[go.Figure, list[int]]:
-    """Return the figure of an exhibit, the way that is switched on drawn strong, and for each trace its place in the palette."""
+    """Return the figure of an exhibit, the way that is switched on drawn strong, and for each trace its place in the
+    palette.
+    """
     drawn = go.Figure()
     for each, name in NAMES.items():
         series = outcomes[each].series
@@ -36,7 +38,10 @@ def picture(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> tuple[go.F
     drawn.update_layout(
         height=HEIGHT_PX,
         xaxis={"title": sign.x, **axis},
-        yaxis={"title": sign.y, "range": _range([value for outcome in outcomes.values() for value in outcome.series.values()])},
+        yaxis={
+            "title": sign.y,
+            "range": _range([value for outcome in outcomes.values() for value in outcome.series.values()]),
+        },
         hovermode="closest",
         showlegend=True,
     )
@@ -57,7 +62,10 @@ def numbers(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> str:
         words = number(outcomes[each].numbers.get(key))
         return f"<strong>{words}</strong>" if each == way else words
 
-    rows = [[f"{found.label}{f' ({found.unit})' if found.unit else ''}", cell("wrong", found.key), cell("right", found.key)] for found in sign.numbers]
+    rows = [
+        [f"{found.label}{f' ({found.unit})' if found.unit else ''}", cell("wrong", found.key), cell("right", found.key)]
+        for found in sign.numbers
+    ]
     return table(["Number", "Published code", "Right way"], rows, caption=f"Numbers of {sign.title}")
 
 

@@ -1,4 +1,6 @@
-"""One exhibit on its page: a switch between the published code and the right way, the picture and numbers of both, and what caught the fault."""
+"""One exhibit on its page: a switch between the published code and the right way, the picture and numbers of both, and
+what caught the fault.
+"""
 
 from html import escape
 
@@ -26,18 +28,28 @@ def section(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         st.header(sign.title, anchor=sign.name.replace("_", "-"), width="content")
         _badges(visit, coming)
-        way: Way = "wrong" if st.toggle("As published", key=key, help="On: the published code. Off: the right way.") else "right"
+        way: Way = (
+            "wrong"
+            if st.toggle("As published", key=key, help="On: the published code. Off: the right way.")
+            else "right"
+        )
     st.html(f'<p class="pl-said"><small>{escape(sign.source)}</small></p>')
     left, right = st.columns([5, 4], gap="large")
     with left:
         if visit:
             _picture(sign, visit, way)
         else:
-            st.caption("Its picture stands here once it has been run." if not coming else "Its picture comes as soon as both ways have been run.")
+            st.caption(
+                "Its picture stands here once it has been run."
+                if not coming
+                else "Its picture comes as soon as both ways have been run."
+            )
     with right:
         _words(sign, visit, way)
     with st.expander("The code that runs"):
-        whole = st.toggle("The whole module", key=f"museum.whole.{sign.name}", help="Off: what the other way does not share.")
+        whole = st.toggle(
+            "The whole module", key=f"museum.whole.{sign.name}", help="Off: what the other way does not share."
+        )
         st.code(module_of(sign) if whole else code_of(sign, way), language="python")
         st.caption(as_text(str(path_of(sign).relative_to(ROOT))))
     _footer(sign, visit, coming)
@@ -57,7 +69,13 @@ def _badges(visit: Visit | None, coming: RunRow | None) -> None:
 
 def _picture(sign: Sign, visit: Visit, way: Way) -> None:
     drawn, colours = picture(sign, visit.outcomes, way)
-    live.figure(f"museum-{sign.name}", drawn, alt=f"{sign.title}: {sign.y}, published code and right way", height=HEIGHT_PX, colours=colours)
+    live.figure(
+        f"museum-{sign.name}",
+        drawn,
+        alt=f"{sign.title}: {sign.y}, published code and right way",
+        height=HEIGHT_PX,
+        colours=colours,
+    )
     st.caption(as_text(sign.seen))
     with st.expander("Numbers of the picture"):
         st.html(points(sign, visit.outcomes))
@@ -84,18 +102,30 @@ def _caught(sign: Sign, visit: Visit, way: Way) -> None:
     else:
         st.html('<p class="pl-said"><small>The invariant</small><br>It holds.</p>')
     path, _, name = sign.guard.partition("::")
-    st.html(f'<p class="pl-said"><small>Our engine is held to it by</small><br>{escape(name)} <span class="pl-quiet">in {escape(path)}</span></p>')
+    st.html(
+        f'<p class="pl-said"><small>Our engine is held to it by</small><br>{escape(name)} <span '
+        f'class="pl-quiet">in {escape(path)}</span></p>'
+    )
 
 
 def _footer(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        if st.button("Run it again" if visit else "Run it", key=f"museum.run.{sign.name}", **allowed.control("launch", disabled=coming is not None)):
+        if st.button(
+            "Run it again" if visit else "Run it",
+            key=f"museum.run.{sign.name}",
+            **allowed.control("launch", disabled=coming is not None),
+        ):
             launch(sign.name)
         if visit:
-            by = f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, {when(visit.run.created_at)}"
+            by = (
+                f"{run_link(f'run {visit.run.id}', visit.run.id)} by {escape(visit.run.owner)}, "
+                f"{when(visit.run.created_at)}"
+            )
             st.html(f'<span class="pl-quiet">As shown by {by}</span>', width="content")
         launches = f'<a href="{at(LAUNCH)}?experiment={sign.system}">Launch {escape(experiment(sign.system).title)}</a>'
-        st.html(f'<span class="pl-quiet">{launches}, described in docs/experiments/{sign.system}.md</span>', width="content")
+        st.html(
+            f'<span class="pl-quiet">{launches}, described in docs/experiments/{sign.system}.md</span>', width="content"
+        )
 
 
 def launch(exhibit: str) -> None:

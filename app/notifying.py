@@ -1,4 +1,6 @@
-"""Where a person is told that something of theirs has ended: their channels, the last messages, and a form for another channel."""
+"""Where a person is told that something of theirs has ended: their channels, the last messages, and a form for another
+channel.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -22,15 +24,22 @@ _TICKS = "notify.ticks"
 
 
 def notifications_section(*, is_page: bool = False) -> None:
-    """Show the person's channels and messages, below a header of a page of several things, or (`is_page`) as all of a page."""
+    """Show the person's channels and messages, below a header of a page of several things, or (`is_page`) as all of a
+    page.
+    """
     who = person.name()
     if who is None:
         with reading():
-            st.write("Messages tell people that runs of theirs have ended. Say who you are, and you can set up where yours go.")
+            st.write(
+                "Messages tell people that runs of theirs have ended. Say who you are, and you can set up "
+                "where yours go."
+            )
         if st.button("Say who you are", key="notify.who"):
             dialogs.open_soon(person.ask_name, "Your runs carry your name; messages tell you of those.", "Go on")
         return
-    st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(who, st.header if is_page else st.subheader)
+    st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(
+        who, st.header if is_page else st.subheader
+    )
 
 
 def _section(who: str, heading: Callable[..., object]) -> None:
@@ -54,7 +63,9 @@ def _section(who: str, heading: Callable[..., object]) -> None:
 
 def _channels(channels: Sequence[Channel]) -> None:
     if not channels:
-        st.write("You have no channel yet, so nobody tells you when your runs end. Add one below, then send a test message.")
+        st.write(
+            "You have no channel yet, so nobody tells you when your runs end. Add one below, then send a test message."
+        )
     for channel in channels:
         with st.container(border=True):
             _channel(channel)
@@ -77,10 +88,25 @@ def _channel(channel: Channel) -> None:
     say_trouble(f"channel {channel.id}")
     with st.container(horizontal=True, gap="small"):
         if channel.paused_at:
-            _button("Resume", channel, lambda store, who: store.go_on_with_channel(channel.id, by=who), "Tell again, beginning with what was on its way.")
+            _button(
+                "Resume",
+                channel,
+                lambda store, who: store.go_on_with_channel(channel.id, by=who),
+                "Tell again, beginning with what was on its way.",
+            )
         else:
-            _button("Send test", channel, lambda store, who: store.test_channel(channel.id, by=who), "The runner sends a message within a second or two.")
-            _button("Pause", channel, lambda store, who: store.pause_channel(channel.id, by=who), "What ends meanwhile is not told later.")
+            _button(
+                "Send test",
+                channel,
+                lambda store, who: store.test_channel(channel.id, by=who),
+                "The runner sends a message within a second or two.",
+            )
+            _button(
+                "Pause",
+                channel,
+                lambda store, who: store.pause_channel(channel.id, by=who),
+                "What ends meanwhile is not told later.",
+            )
         _change(channel)
         if st.button("Delete", key=f"notify.delete.{channel.id}", help="Asks first."):
             dialogs.open_soon(ask_delete, channel)
@@ -98,18 +124,42 @@ def _button(label: str, channel: Channel, order: Callable[[Store, str], object],
 
 def _change(channel: Channel) -> None:
     with st.popover("Change", key=f"notify.change.{channel.id}"):
-        ends = st.selectbox("Which ends", ENDS, ENDS.index(channel.ends), format_func=lambda each: END_WORDS[each], key=f"notify.ends.{channel.id}")
-        reach = st.selectbox("Of what", REACHES, REACHES.index(channel.reach), format_func=lambda each: REACH_WORDS[each], key=f"notify.reach.{channel.id}")
-        _button("Save", channel, lambda store, who: store.set_channel(channel.id, ends=ends, reach=reach, by=who), "It holds for what ends from now on.")
+        ends = st.selectbox(
+            "Which ends",
+            ENDS,
+            ENDS.index(channel.ends),
+            format_func=lambda each: END_WORDS[each],
+            key=f"notify.ends.{channel.id}",
+        )
+        reach = st.selectbox(
+            "Of what",
+            REACHES,
+            REACHES.index(channel.reach),
+            format_func=lambda each: REACH_WORDS[each],
+            key=f"notify.reach.{channel.id}",
+        )
+        _button(
+            "Save",
+            channel,
+            lambda store, who: store.set_channel(channel.id, ends=ends, reach=reach, by=who),
+            "It holds for what ends from now on.",
+        )
 
 
 @st.dialog("Delete this channel?")
 def ask_delete(channel: Channel) -> None:
     """Ask once more, then delete the channel with its address."""
-    st.write(as_text(f"{KIND_WORDS[channel.kind]} {channel.shown}: its address is deleted, and what is still to be sent there with it."))
+    st.write(
+        as_text(
+            f"{KIND_WORDS[channel.kind]} {channel.shown}: its address is deleted, and what is still to be sent "
+            "there with it."
+        )
+    )
     who = person.whoever()
     with st.container(horizontal=True):
-        if st.button("Delete the channel", type="primary") and command(lambda store: store.delete_channel(channel.id, by=who) is None):
+        if st.button("Delete the channel", type="primary") and command(
+            lambda store: store.delete_channel(channel.id, by=who) is None
+        ):
             st.rerun()
         if st.button("Keep it"):
             st.rerun()
@@ -120,7 +170,16 @@ def _name(channel: Channel) -> str:
 
 
 def _messages(sent: Sequence[Sent], channels: Mapping[int, Channel]) -> None:
-    rows = [[_nowrap(when(each.made_at)), _nowrap(escape(_name(channels[each.channel_id]))), _of(each), _state(each), wide(_why(each))] for each in sent]
+    rows = [
+        [
+            _nowrap(when(each.made_at)),
+            _nowrap(escape(_name(channels[each.channel_id]))),
+            _of(each),
+            _state(each),
+            wide(_why(each)),
+        ]
+        for each in sent
+    ]
     st.html(table(["When", "Channel", "Of", "State", "Why"], rows, caption="The last messages"))
 
 
@@ -130,7 +189,11 @@ def _of(sent: Sent) -> str:
     if sent.run_id is not None:
         first = "the first failure: " if sent.kind == "failure" else ""
         return first + run_link(f"run {sent.run_id}", sent.run_id)
-    return sweep_link(f"sweep {sent.sweep_id}", sent.sweep_id) if sent.sweep_id is not None else duel_link(f"duel {sent.duel_id}", sent.duel_id or 0)
+    return (
+        sweep_link(f"sweep {sent.sweep_id}", sent.sweep_id)
+        if sent.sweep_id is not None
+        else duel_link(f"duel {sent.duel_id}", sent.duel_id or 0)
+    )
 
 
 def _why(sent: Sent) -> str:

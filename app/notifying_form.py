@@ -1,4 +1,6 @@
-"""The form for another channel: where it goes, which ends it tells of. What is typed as a webhook's address is kept by the store alone."""
+"""The form for another channel: where it goes, which ends it tells of. What is typed as a webhook's address is kept by
+the store alone.
+"""
 
 import streamlit as st
 
@@ -12,7 +14,9 @@ from engine.notices.mail_server import mail_server
 from engine.store import Reader
 from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach
 
-_KIND, _ADDRESS, _RECIPIENT, _ENDS, _REACH = (f"notify.{name}" for name in ("kind", "address", "recipient", "ends", "reach"))
+_KIND, _ADDRESS, _RECIPIENT, _ENDS, _REACH = (
+    f"notify.{name}" for name in ("kind", "address", "recipient", "ends", "reach")
+)
 FORM = "form"
 _HOW: dict[Kind, str] = {
     "slack": "In Slack: your workspace's apps, Incoming Webhooks, Add New Webhook. It looks like https://hooks.slack.com/services/T…/B…/…",
@@ -24,7 +28,9 @@ _HOW: dict[Kind, str] = {
 
 def show(reader: Reader, who: str) -> None:
     """Show the form; who adds a channel finds it above in the next moment."""
-    kind: Kind = st.segmented_control("Where", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True)
+    kind: Kind = st.segmented_control(
+        "Where", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True
+    )
     with st.container(border=True):
         ready = _email(reader, who) if kind == "email" else _webhook(reader, kind)
         left, right = st.columns(2)
@@ -37,11 +43,20 @@ def show(reader: Reader, who: str) -> None:
 
 def _webhook(reader: Reader, kind: Kind) -> bool:
     """Ask for the address of a webhook; return whether there is one that can be added."""
-    st.text_input("Address of the webhook", key=_ADDRESS, type="password", max_chars=LONGEST, autocomplete="off", help=_HOW[kind])
-    hosts = ", ".join(
-        str(each.receiver) for each in reader.listed_receivers() if each.receiver.kind in (("public", "internal") if kind == "json" else ("public",))
+    st.text_input(
+        "Address of the webhook", key=_ADDRESS, type="password", max_chars=LONGEST, autocomplete="off", help=_HOW[kind]
     )
-    st.caption(as_text(f"The address is a secret: only its host and last characters are shown from then on. Hosts of this lab: {hosts or 'none'}."))
+    hosts = ", ".join(
+        str(each.receiver)
+        for each in reader.listed_receivers()
+        if each.receiver.kind in (("public", "internal") if kind == "json" else ("public",))
+    )
+    st.caption(
+        as_text(
+            "The address is a secret: only its host and last characters are shown from then on. Hosts of this "
+            f"lab: {hosts or 'none'}."
+        )
+    )
     return True
 
 
@@ -61,7 +76,11 @@ def _email(reader: Reader, who: str) -> bool:
         domains = ", ".join(each.host for each in sorted(reader.receivers(), key=str) if each.kind == "mail")
         st.caption(as_text(f"Domains that e-mail may go to: {domains or 'none yet; an admin lists one'}."))
         return True
-    st.write(as_text(f"E-mail goes to {account}, the address of your account.") if account else "Your account has no e-mail address; an admin can give it one.")
+    st.write(
+        as_text(f"E-mail goes to {account}, the address of your account.")
+        if account
+        else "Your account has no e-mail address; an admin can give it one."
+    )
     return bool(account)
 
 

@@ -1,4 +1,5 @@
-"""Commands that buttons of a fragment give before it is drawn again, and what could not be done, said where the button stands.
+"""Commands that buttons of a fragment give before it is drawn again, and what could not be done, said where the button
+stands.
 
 A callback of a fragment must show nothing itself: what it shows would take the place of the page's first elements.
 """

@@ -1,4 +1,5 @@
-"""What a view shows, kept while it is drawn, so that it leaves as files just so: its own figures, numbers and sentences, not others asked for later.
+"""What a view shows, kept while it is drawn, so that it leaves as files just so: its own figures, numbers and
+sentences, not others asked for later.
 
 Whoever draws says what it draws; where nobody keeps it, saying so does nothing.
 """
@@ -53,7 +54,11 @@ class Noted:
 
     def parts(self) -> list[Part]:
         """Return what a report is made of; a table that a chart holds already is left to the chart."""
-        return [Grid(each.title, each.made()) if isinstance(each, _Rows) else each for each in self._held if not (isinstance(each, _Rows) and each.charted)]
+        return [
+            Grid(each.title, each.made()) if isinstance(each, _Rows) else each
+            for each in self._held
+            if not (isinstance(each, _Rows) and each.charted)
+        ]
 
 
 _here: ContextVar[Noted | None] = ContextVar("noting", default=None)

@@ -1,6 +1,8 @@
-"""What every open page asks again and again: answered right behind the gate, past Streamlit's own middleware, which took longer than the answer itself.
+"""What every open page asks again and again: answered right behind the gate, past Streamlit's own middleware, which
+took longer than the answer itself.
 
-Each answer says how much less often to ask while the console does not keep up (app/pace.py); chart.js and pulse.js heed it.
+Each answer says how much less often to ask while the console does not keep up (app/pace.py); chart.js and pulse.js heed
+it.
 """
 
 from collections.abc import Sequence

@@ -22,7 +22,9 @@ class OpenReader:
         self._of: tuple[Path, int, int] | None = None
 
     def answer(self, home: Home, question: Callable[[Reader], T]) -> T:
-        """Return the answer to a question; raises StoreBusy, StoreError, StoreTooNew, and closes the connection then."""
+        """Return the answer to a question; raises StoreBusy, StoreError, StoreTooNew, and closes the
+        connection then.
+        """
         try:
             return question(self._opened(home))
         except EngineError:

@@ -1,7 +1,8 @@
-"""How much less often open pages are asked to ask, so that many of them can't keep the console from anybody: as late as its event loop runs.
+"""How much less often open pages are asked to ask, so that many of them can't keep the console from anybody: as late as
+its event loop runs.
 
-A loop that gets its turns late has more to do than its core takes on, or a core that others took. News then comes a little later, and pages that somebody
-opens come first.
+A loop that gets its turns late has more to do than its core takes on, or a core that others took. News then comes a
+little later, and pages that somebody opens come first.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The HTML of each page: Streamlit's own, which is told at which address its server answers.
 
-By itself Streamlit's script asks beneath the page first (`/run/_stcore/health`), which costs two answers of 404, in the browser's log, at each deep link.
+By itself Streamlit's script asks beneath the page first (`/run/_stcore/health`), which costs two answers of 404, in the
+browser's log, at each deep link.
 """
 
 import json
@@ -29,7 +30,9 @@ class _Page(Convertor[str]):
 
 
 def page_routes() -> list[Route]:
-    """Return the route of every page but the one at the console's own address, where Streamlit asks in the right place."""
+    """Return the route of every page but the one at the console's own address, where Streamlit asks in the
+    right place.
+    """
     register_url_convertor("page", _Page())
     return [Route(at("/{page:page}"), page_html)]
 

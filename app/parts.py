@@ -29,7 +29,20 @@ COLOURS: dict[Status, Colour] = {
     "lost": "violet",
 }
 _NAMES = (
-    *("home", "launch", "runs", "run", "sweep", "results", "compare", "scaling", "duel", "figures", "museum", "machine"),
+    *(
+        "home",
+        "launch",
+        "runs",
+        "run",
+        "sweep",
+        "results",
+        "compare",
+        "scaling",
+        "duel",
+        "figures",
+        "museum",
+        "machine",
+    ),
     *("notifications", "account", "people"),
 )
 PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
@@ -65,10 +78,20 @@ def runner_trouble(reader: Reader) -> str:
     """Return what is wrong with the runner, as Markdown; empty where it serves."""
     row = reader.runner()
     if row is None:
-        return "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or `python -m engine serve` starts one."
+        return (
+            "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or "
+            "`python -m engine serve` starts one."
+        )
     if not lives(reader.home, row.process):
-        return "The runner died, so queued runs wait. The console starts it again within a few seconds; if this stays, its log says why."
-    return "The runner was asked to stop: it takes no new runs and ends once its last run has ended." if row.stopping else ""
+        return (
+            "The runner died, so queued runs wait. The console starts it again within a few seconds; if this "
+            "stays, its log says why."
+        )
+    return (
+        "The runner was asked to stop: it takes no new runs and ends once its last run has ended."
+        if row.stopping
+        else ""
+    )
 
 
 def empty(sentence: str, label: str, page: str) -> None:
@@ -120,7 +143,11 @@ def ask_cancel(run: Run | RunRow) -> None:
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
     st.write(_what_a_cancel_does(run))
     with st.container(horizontal=True):
-        ordered = command(cancel) if st.button("Kill its processes now" if forced else "Cancel the run", type="primary") else None
+        ordered = (
+            command(cancel)
+            if st.button("Kill its processes now" if forced else "Cancel the run", type="primary")
+            else None
+        )
         if ordered is not None:
             st.rerun()
         if st.button("Wait for it" if forced else "Let it go on"):
@@ -131,7 +158,10 @@ def _what_a_cancel_does(run: Run | RunRow) -> str:
     if run.status == "queued":
         return "It leaves the queue."
     if run.status == "stopping":
-        return "Its processes were asked to end, and are killed by themselves about 6 s later. You can have them killed at once."
+        return (
+            "Its processes were asked to end, and are killed by themselves about 6 s later. You can have them "
+            "killed at once."
+        )
     return "Its processes are ended within seconds. What it has recorded so far is kept."
 
 
@@ -145,7 +175,11 @@ def cancel_button(run: Run | RunRow) -> None:
 
 def clone_button(run: Run | RunRow) -> None:
     """Show the button that fills the launch form with a run's settings."""
-    if st.button("Clone", key=f"clone-{run.id}", **allowed.control("launch", help="Fill the launch form with this run's settings.")):
+    if st.button(
+        "Clone",
+        key=f"clone-{run.id}",
+        **allowed.control("launch", help="Fill the launch form with this run's settings."),
+    ):
         try:
             clone(run)
         except EngineError as error:

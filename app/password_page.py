@@ -1,4 +1,6 @@
-"""The page on which somebody who is signed in chooses another password. Plain HTML, like the way in: no password passes through a script run or its state."""
+"""The page on which somebody who is signed in chooses another password. Plain HTML, like the way in: no password passes
+through a script run or its state.
+"""
 
 import re
 from html import escape
@@ -65,7 +67,14 @@ async def change(request: Request) -> Response:
 
 def page(name: str, said: str = "", status: int = 200) -> Response:
     """Return the page with the form; what was typed into it is never sent back."""
-    words = PAGE.substitute(style=STYLE, name=escape(name, quote=True), said=escape(said), hidden="" if said else "hidden", least=str(LEAST), most=str(MOST))
+    words = PAGE.substitute(
+        style=STYLE,
+        name=escape(name, quote=True),
+        said=escape(said),
+        hidden="" if said else "hidden",
+        least=str(LEAST),
+        most=str(MOST),
+    )
     return HTMLResponse(words, status, NEVER_STORE)
 
 

@@ -12,7 +12,9 @@ from engine.errors import ConfigError, Problem
 from engine.store import Store
 from engine.store.people import EMAIL_LENGTH, NAME_LENGTH
 
-_NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (f"people.add.{each}" for each in ("name", "role", "email", "password", "provider", "done"))
+_NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (
+    f"people.add.{each}" for each in ("name", "role", "email", "password", "provider", "done")
+)
 
 
 def adding() -> None:
@@ -20,12 +22,29 @@ def adding() -> None:
     with st.expander("Add somebody"), st.form("people.add", border=False):
         left, right = st.columns(2, gap="medium")
         with left:
-            st.text_input("Name", key=_NAME, max_chars=NAME_LENGTH, help="What they go by, and the owner of what they launch. It is never given twice.")
+            st.text_input(
+                "Name",
+                key=_NAME,
+                max_chars=NAME_LENGTH,
+                help="What they go by, and the owner of what they launch. It is never given twice.",
+            )
             words = "; ".join(f"{role}: {words}" for role, words in ROLE_WORDS.items())
             st.selectbox("Role", ROLES, index=1, key=_ROLE, help=as_text(f"{words}."))
         with right:
-            st.text_input("E-mail", key=_EMAIL, max_chars=EMAIL_LENGTH, placeholder="may be empty", help="Who signs in at the provider with it is this person.")
-            st.text_input("Password", type="password", key=_PASSWORD, autocomplete="new-password", placeholder="empty: one is made, and shown once")
+            st.text_input(
+                "E-mail",
+                key=_EMAIL,
+                max_chars=EMAIL_LENGTH,
+                placeholder="may be empty",
+                help="Who signs in at the provider with it is this person.",
+            )
+            st.text_input(
+                "Password",
+                type="password",
+                key=_PASSWORD,
+                autocomplete="new-password",
+                placeholder="empty: one is made, and shown once",
+            )
         st.toggle("Signs in at the lab's OpenID provider, without a password here", key=_PROVIDER)
         st.form_submit_button("Add", type="primary", on_click=_add)
     if (added := st.session_state.pop(_ADDED, None)) is not None:
@@ -44,7 +63,17 @@ def _add() -> None:
 
     def add(store: Store) -> str:
         if at_provider and not email.strip():
-            raise ConfigError([Problem("email", "Somebody without a password is known by the address that the provider vouches for: give their e-mail.")])
+            raise ConfigError(
+                [
+                    Problem(
+                        "email",
+                        (
+                            "Somebody without a password is known by the address that the provider vouches for: "
+                            "give their e-mail."
+                        ),
+                    )
+                ]
+            )
         return store.add_person(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
 
     if (kept := command(add)) is not None:

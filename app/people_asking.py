@@ -13,7 +13,12 @@ _TYPED = "people.typed"
 
 def shown_once(name: str, password: str) -> None:
     """Show a password that was made, for an admin to hand over."""
-    st.write(as_text(f"{name}'s password, shown this once. Hand it over where nobody else reads it; they can choose another one on their Account page."))
+    st.write(
+        as_text(
+            f"{name}'s password, shown this once. Hand it over where nobody else reads it; they can choose "
+            "another one on their Account page."
+        )
+    )
     st.code(password, language=None)
 
 
@@ -22,7 +27,13 @@ def ask_password(name: str) -> None:
     """Have a password made, or take one that is typed; the person is signed out everywhere."""
     st.write(as_text(f"{name} is signed out of every browser by it."))
     with st.form("people.password", border=False, clear_on_submit=True):
-        typed = st.text_input("Password", type="password", key=_TYPED, autocomplete="new-password", placeholder="empty: one is made, and shown once")
+        typed = st.text_input(
+            "Password",
+            type="password",
+            key=_TYPED,
+            autocomplete="new-password",
+            placeholder="empty: one is made, and shown once",
+        )
         sent = st.form_submit_button("Set it", type="primary")
     if sent:
         _set(name, typed)
@@ -43,7 +54,12 @@ def _set(name: str, typed: str) -> None:
 @st.dialog("Shut somebody out?")
 def ask_shut_out(name: str) -> None:
     """Ask once more, then let somebody in no more."""
-    st.write(as_text(f"{name} is signed out at once and can't come in again, and the tokens of their scripts stop working for good."))
+    st.write(
+        as_text(
+            f"{name} is signed out at once and can't come in again, and the tokens of their scripts stop "
+            "working for good."
+        )
+    )
     st.write("Their runs go on and stay, under their name. An admin can let them in again.")
     who = person.whoever()
 

@@ -1,4 +1,6 @@
-"""Everyone who has an account, as the People page lists them: role, way in, last seen, what they hold, and what an admin can change."""
+"""Everyone who has an account, as the People page lists them: role, way in, last seen, what they hold, and what an
+admin can change.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,13 +59,22 @@ def strangers(people: Sequence[Person], known: Known) -> None:
     found = [f"{owner} ({held.runs:,})" for owner, held in sorted(known.holdings.items()) if owner not in names]
     if found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        st.caption(as_text(f"Owners of runs who have no account, with how many: {', '.join(found[:NAMED])}{more}. Nobody but admins may change these runs."))
+        st.caption(
+            as_text(
+                f"Owners of runs who have no account, with how many: {', '.join(found[:NAMED])}{more}. Nobody "
+                "but admins may change these runs."
+            )
+        )
 
 
 def _facts(one: Person, known: Known) -> list[str]:
     """Return what there is to say, as HTML."""
     seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))
-    runs = [f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}", f"{held.on} on" if held.on else "", f"{held.queued} waiting" if held.queued else ""]
+    runs = [
+        f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}",
+        f"{held.on} on" if held.on else "",
+        f"{held.queued} waiting" if held.queued else "",
+    ]
     bytes_ = known.bytes.get(one.name, 0)
     return [
         f"signs in by {ways(one)}",
@@ -85,14 +96,29 @@ def _change(one: Person) -> None:
         st.caption(as_text(f"{one.name}, {one.role}"))
         for role in ROLES:
             if role != one.role:
-                _button(one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now")
+                _button(
+                    one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now"
+                )
         if one.name == person.name():
             st.caption("This is you: your password and your browsers are on the Account page.")
             return
-        st.button("Set a password", key=f"people.password.{one.id}", width="stretch", on_click=_ask, args=(box, "password", one.name))
-        _button(one, "Sign out everywhere", lambda store, who: store.end_sign_ins(one.name, by=who), "is signed out everywhere")
+        st.button(
+            "Set a password",
+            key=f"people.password.{one.id}",
+            width="stretch",
+            on_click=_ask,
+            args=(box, "password", one.name),
+        )
+        _button(
+            one,
+            "Sign out everywhere",
+            lambda store, who: store.end_sign_ins(one.name, by=who),
+            "is signed out everywhere",
+        )
         if one.active:
-            st.button("Shut out", key=f"people.out.{one.id}", width="stretch", on_click=_ask, args=(box, "shut out", one.name))
+            st.button(
+                "Shut out", key=f"people.out.{one.id}", width="stretch", on_click=_ask, args=(box, "shut out", one.name)
+            )
         else:
             _button(one, "Let in again", lambda store, who: store.let_in(one.name, by=who), "may sign in again")
 

@@ -1,4 +1,6 @@
-"""Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for when first needed."""
+"""Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for
+when first needed.
+"""
 
 from collections.abc import Collection, Mapping
 from time import monotonic
@@ -16,7 +18,9 @@ from engine.home import Home
 
 _HERE, _VISITOR = "person", "person.visitor"
 FRESH_S = 0.5
-"""So long one look serves all that a script run asks. It outlives no sign-out: the gate looks anew at each message, and without one no script runs."""
+"""So long one look serves all that a script run asks. It outlives no sign-out: the gate looks anew at each message, and
+without one no script runs.
+"""
 
 
 def standing() -> Standing:
@@ -43,7 +47,9 @@ def key() -> str:
 
 
 def may(command: str, owners: Collection[str] = ()) -> bool:
-    """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the store holds it."""
+    """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the
+    store holds it.
+    """
     return standing().may(command, owners)
 
 

@@ -1,4 +1,5 @@
-"""`python -m app.port`: says whether a console answers where the environment has it serve, for health checks; and why a port can't be served on.
+"""`python -m app.port`: says whether a console answers where the environment has it serve, for health checks; and why a
+port can't be served on.
 
 Imports nothing of ours.
 """
@@ -36,7 +37,11 @@ def trouble(port: int, address: str = "127.0.0.1") -> str:
     status, body = _health(port, address)
     if b'"parallab"' not in body:
         return f"No console of Parallab answers on port {port} of {address}."
-    return "" if status == http.client.OK else f"The console answers with status {status}: {body.decode(errors='replace')[:500]}"
+    return (
+        ""
+        if status == http.client.OK
+        else f"The console answers with status {status}: {body.decode(errors='replace')[:500]}"
+    )
 
 
 def _is_ours(port: int, address: str) -> bool:
@@ -45,7 +50,9 @@ def _is_ours(port: int, address: str) -> bool:
 
 def _health(port: int, address: str) -> tuple[int, bytes]:
     """Return status and body of the console's health; 0 and nothing where nobody answers in HTTP."""
-    connection = http.client.HTTPConnection({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=WITHIN_S)
+    connection = http.client.HTTPConnection(
+        {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=WITHIN_S
+    )
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", "/healthz", headers={"host": f"127.0.0.1:{port}"})
         answer = connection.getresponse()
@@ -54,4 +61,6 @@ def _health(port: int, address: str) -> tuple[int, bytes]:
 
 
 if __name__ == "__main__":
-    sys.exit(trouble(int(os.environ.get("PARALLAB_PORT") or 8501), os.environ.get("PARALLAB_ADDRESS") or "127.0.0.1") or 0)
+    sys.exit(
+        trouble(int(os.environ.get("PARALLAB_PORT") or 8501), os.environ.get("PARALLAB_ADDRESS") or "127.0.0.1") or 0
+    )

@@ -1,6 +1,8 @@
-"""The lab's numbers for Prometheus, at /metrics: runs, queue, slots, store, runner, people, requests, and the console's own process.
+"""The lab's numbers for Prometheus, at /metrics: runs, queue, slots, store, runner, people, requests, and the console's
+own process.
 
-Nothing in it names a person, a path or a run; experiments that an import brought are told as 'other', so that series stay few.
+Nothing in it names a person, a path or a run; experiments that an import brought are told as 'other', so that series
+stay few.
 """
 
 import threading
@@ -55,10 +57,19 @@ class Lab(Collector):
         home = Home.find()
         room = storage(home)
         yield _gauge("info", "The version that serves.", {(__version__,): 1}, ["version"])
-        yield _gauge("loop_late_seconds", "How late the console's event loop gets its turns, on average of the last seconds.", {(): pace.late_s})
+        yield _gauge(
+            "loop_late_seconds",
+            "How late the console's event loop gets its turns, on average of the last seconds.",
+            {(): pace.late_s},
+        )
         yield _gauge("store_bytes", "Size of the store's file.", {(): room.store})
         yield _gauge("store_log_bytes", "Size of the store's write-ahead log.", {(): room.write_ahead_log})
-        yield _gauge("disk_free_bytes", "Free on the disk of the home, and of the data sets.", {("home",): room.disk_free, ("data",): room.data_free}, ["of"])
+        yield _gauge(
+            "disk_free_bytes",
+            "Free on the disk of the home, and of the data sets.",
+            {("home",): room.disk_free, ("data",): room.data_free},
+            ["of"],
+        )
         try:
             with Reader.open(home) as reader:
                 tally, runner = self._count(home, reader), reader.runner()
@@ -91,7 +102,9 @@ def prometheus_routes() -> list[BaseRoute]:
 
 
 async def exposition(request: Request) -> Response:
-    """Return all numbers in the text format that is asked for; the gate wants a token or a sign-in where the lab has accounts."""
+    """Return all numbers in the text format that is asked for; the gate wants a token or a sign-in where the lab has
+    accounts.
+    """
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(await run_in_threadpool(encode, registry), headers=NEVER_STORE | {"content-type": kind})
 
@@ -103,18 +116,33 @@ def _of_runs(tally: Tally) -> Iterator[Metric]:
     queued = sum(count for (status, _), count in counts.items() if status == "queued")
     yield _gauge("runs", "Runs in the store.", counts, ["status", "experiment"])
     yield _gauge("queue_runs", "Runs that wait.", {("ready",): queued - tally.held, ("held",): tally.held}, ["state"])
-    yield _gauge("queue_oldest_wait_seconds", "How long the oldest run that is not on hold has waited.", {(): tally.oldest_wait_s})
-    yield _counter("points", "Points that runs wrote; those of runs that were deleted count until the console starts anew.", {(): tally.points})
+    yield _gauge(
+        "queue_oldest_wait_seconds",
+        "How long the oldest run that is not on hold has waited.",
+        {(): tally.oldest_wait_s},
+    )
+    yield _counter(
+        "points",
+        "Points that runs wrote; those of runs that were deleted count until the console starts anew.",
+        {(): tally.points},
+    )
 
 
 def _of_machine(home: Home, tally: Tally, runner: RunnerRow | None) -> Iterator[Metric]:
     up = runner is not None and lives(home, runner.process)
     yield _gauge("runner_up", "1 where a runner serves the lab.", {(): up})
     yield _gauge(
-        "slots_held", "Cores and GPUs that runs hold; more cores than there are where runs share them.", _slots(tally.cores_held, tally.gpus_held), ["kind"]
+        "slots_held",
+        "Cores and GPUs that runs hold; more cores than there are where runs share them.",
+        _slots(tally.cores_held, tally.gpus_held),
+        ["kind"],
     )
     if runner is not None:
-        yield _gauge("runner_heartbeat_age_seconds", "Since the runner last said that it lives.", {(): seconds_since(runner.heartbeat_at)})
+        yield _gauge(
+            "runner_heartbeat_age_seconds",
+            "Since the runner last said that it lives.",
+            {(): seconds_since(runner.heartbeat_at)},
+        )
         yield _gauge("slots", "Cores and GPUs that the runner gives out.", _slots(runner.cores, runner.gpus), ["kind"])
 
 
@@ -124,7 +152,9 @@ def _of_people(tally: Tally) -> Iterator[Metric]:
         counts[command if command in GIVEN else OTHER, "refused" if refused else "done"] += count
     yield _gauge("signed_in_browsers", "Browsers that somebody is signed in on.", {(): tally.signed_in})
     yield _counter("sign_ins_failed", "Sign-ins that failed.", {(): counts[SIGN_IN, "refused"]})
-    yield _counter("commands", "Commands of the audit log, signing in and out among them.", counts, ["command", "outcome"])
+    yield _counter(
+        "commands", "Commands of the audit log, signing in and out among them.", counts, ["command", "outcome"]
+    )
 
 
 def _slots(cores: int, gpus: int) -> Samples:

@@ -1,4 +1,6 @@
-"""What of a published figure leaves as files: its picture with the published series, verdict, rules and numbers, and the runs behind it."""
+"""What of a published figure leaves as files: its picture with the published series, verdict, rules and numbers, and
+the runs behind it.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,4 +46,6 @@ def leave(found: Figure, judged: Judgement | None, runs: Sequence[RunRow], shown
         return figure_again(judged.sweep, runs, environments)
 
     address = here("/figures", figure=found.name, sweep=str(judged.sweep.id))
-    view_downloads(f"{found.name}-sweep-{judged.sweep.id}", found.title, address, shown, runs, key=found.name, again=again)
+    view_downloads(
+        f"{found.name}-sweep-{judged.sweep.id}", found.title, address, shown, runs, key=found.name, again=again
+    )

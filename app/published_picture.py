@@ -1,4 +1,6 @@
-"""The picture of a published figure: what was measured here over what was published, and the same as a table. Pure; the theme gives colours."""
+"""The picture of a published figure: what was measured here over what was published, and the same as a table. Pure; the
+theme gives colours.
+"""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -26,7 +28,15 @@ def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str
         own = [group for group in groups if group.key[1] == line]
         if figure.axis == PASSES:
             _ways(drawn, readings, metric(name).unit)
-        measured(drawn, own, str(line) or "measured here", metric(name).unit, SYMBOLS[colour % len(SYMBOLS)], numeric=True, scattered=False)
+        measured(
+            drawn,
+            own,
+            str(line) or "measured here",
+            metric(name).unit,
+            SYMBOLS[colour % len(SYMBOLS)],
+            numeric=True,
+            scattered=False,
+        )
         colours += [colour] * (len(drawn.data) - len(colours))
     for line in published(figure, name):
         drawn.add_scatter(
@@ -69,7 +79,10 @@ def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:
     """Return what the picture shows as a table: a row a point, published beside ours."""
     told = points(figure, readings, name)
     at = 1 if figure.line else 0
-    rows = [[*map(escape, row[:at]), f"{row[at]:g}", *(number(value, 5) for value in row[at + 1 : -1]), str(row[-1])] for row in told.rows]
+    rows = [
+        [*map(escape, row[:at]), f"{row[at]:g}", *(number(value, 5) for value in row[at + 1 : -1]), str(row[-1])]
+        for row in told.rows
+    ]
     return table(told.columns, rows, caption=f"{metric(name).label}: {figure.title}")
 
 
@@ -78,7 +91,15 @@ def points(figure: Figure, readings: Sequence[Reading], name: str) -> Table:
     groups = {(str(group.key[1]), _x(group)): group for group in groups_of(figure, readings)}
     theirs = {x: y for line in published(figure, name) for x, y in line.items()}
     keys = sorted({*groups, *((line, x) for line in ({line for line, _ in groups} or {""}) for x in theirs)})
-    headers = [*([figure.line] if figure.line else []), "passes" if figure.axis == PASSES else figure.axis, "Published", "Mean", "Lowest", "Highest", "Seeds"]
+    headers = [
+        *([figure.line] if figure.line else []),
+        "passes" if figure.axis == PASSES else figure.axis,
+        "Published",
+        "Mean",
+        "Lowest",
+        "Highest",
+        "Seeds",
+    ]
     rows = list[list[object]]()
     for line, x in keys:
         found = groups.get((line, x))
@@ -89,7 +110,10 @@ def points(figure: Figure, readings: Sequence[Reading], name: str) -> Table:
 
 def groups_of(figure: Figure, readings: Sequence[Reading]) -> list[Group]:
     """Return a group a point, its key x and line; on a run's way only the stops that every run has come to."""
-    groups = grouped(((found.x, found.line), found.run_id, found.value) for found in sorted(readings, key=lambda found: (found.line, found.x)))
+    groups = grouped(
+        ((found.x, found.line), found.run_id, found.value)
+        for found in sorted(readings, key=lambda found: (found.line, found.x))
+    )
     if figure.axis != PASSES:
         return groups
     runs = len({found.run_id for found in readings})

@@ -47,7 +47,10 @@ def _shown(judged: Judgement) -> list[Check]:
     """Return the checks as they are listed: those that were not judged as one."""
     unjudged = [check for check in judged.checks if check.outcome == "not judged"]
     rule = f"The {len(unjudged)} published values" if len(unjudged) > 1 else None
-    return [*(check for check in judged.checks if check.outcome != "not judged"), *(replace(check, rule=rule or check.rule) for check in unjudged[:1])]
+    return [
+        *(check for check in judged.checks if check.outcome != "not judged"),
+        *(replace(check, rule=rule or check.rule) for check in unjudged[:1]),
+    ]
 
 
 def _row(check: Check) -> list[str]:

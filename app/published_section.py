@@ -1,4 +1,6 @@
-"""One published figure on its page: verdict, picture over the published numbers, the rules that led to it, what is missing, and its launch."""
+"""One published figure on its page: verdict, picture over the published numbers, the rules that led to it, what is
+missing, and its launch.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -66,13 +68,17 @@ def section(name: str) -> None:
 
 
 def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
-    """Return the sweep to show: the newest, or the one asked for where there are several; a link asks by `sweep` beside `figure`."""
+    """Return the sweep to show: the newest, or the one asked for where there are several; a link asks by `sweep` beside
+    `figure`.
+    """
     if len(sweeps) < 2:
         return sweeps[0] if sweeps else None
     names = {sweep.id: f"{sweep.id}: {size_of(sweep, found)}, by {sweep.owner}" for sweep in sweeps}
     linked = st.query_params.get("sweep", "") if st.query_params.get("figure") == found.name else ""
     start = next((place for place, sweep_id in enumerate(names) if str(sweep_id) == linked), 0)
-    wanted = st.selectbox("Sweep", list(names), start, format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420)
+    wanted = st.selectbox(
+        "Sweep", list(names), start, format_func=names.__getitem__, key=f"sweep-of-{found.name}", width=420
+    )
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 
 
@@ -81,7 +87,13 @@ def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(as_text(found.title), anchor=found.name.replace("_", "-"), width="content")
         if judged and judged.sweep.active:
-            st.badge(f"{'paused' if judged.sweep.paused else 'under way'}, {judged.sweep.ended} of {judged.sweep.total} runs ended", color="blue")
+            st.badge(
+                (
+                    f"{'paused' if judged.sweep.paused else 'under way'}, {judged.sweep.ended} of "
+                    f"{judged.sweep.total} runs ended"
+                ),
+                color="blue",
+            )
         if judged and judged.verdict:
             st.badge(judged.verdict, color=COLOURS[judged.verdict])
         elif not judged:
@@ -89,7 +101,11 @@ def _heading(found: Figure, judged: Judgement | None) -> DeltaGenerator:
         elif not judged.sweep.active:
             st.badge("no run finished", color="gray")
         if found.assumed and not (judged and judged.verdict == "set-up assumed"):
-            st.badge("set-up assumed", color="violet", help=f"The source leaves open and was assumed: {as_text(found.assumed)}.")
+            st.badge(
+                "set-up assumed",
+                color="violet",
+                help=f"The source leaves open and was assumed: {as_text(found.assumed)}.",
+            )
         beside = st.container(width="content")
     st.text(f"Published: {found.claim}")
     return beside
@@ -101,10 +117,18 @@ def _picture(found: Figure, judged: Judgement | None) -> None:
         name = EXECUTION
     readings = judged.evidence.readings.get(name, ()) if judged else ()
     if not readings and not found.published:
-        st.caption("The source shows a picture without numbers. Ours appears here when the first run of a sweep has finished.")
+        st.caption(
+            "The source shows a picture without numbers. Ours appears here when the first run of a sweep has finished."
+        )
         return
     drawn, colours = picture(found, readings, name, _x_title(found))
-    live.figure(f"figure-{found.name}-{name}", drawn, alt=f"{found.title}, measured here and as published", height=HEIGHT_PX, colours=colours)
+    live.figure(
+        f"figure-{found.name}-{name}",
+        drawn,
+        alt=f"{found.title}, measured here and as published",
+        height=HEIGHT_PX,
+        colours=colours,
+    )
     if name == EXECUTION and found.published:
         st.caption(ALONE)
         noting.words([ALONE])
@@ -124,7 +148,15 @@ def _about(found: Figure, judged: Judgement | None) -> None:
     if judged:
         sweep, reduced = judged.sweep, found.versions[judged.size].reduced
         runs = f"{len(judged.evidence.finished)} of {judged.evidence.planned} runs finished"
-        pairs.append(("Measured by", f"{sweep_link(f'sweep {sweep.id}', sweep.id)}, {judged.size}, launched {when(sweep.created_at)}: {runs}."))
+        pairs.append(
+            (
+                "Measured by",
+                (
+                    f"{sweep_link(f'sweep {sweep.id}', sweep.id)}, {judged.size}, launched "
+                    f"{when(sweep.created_at)}: {runs}."
+                ),
+            )
+        )
         if reduced:
             pairs.append(("Reduced", escape(" ".join(reduced))))
     st.html("".join(f'<p class="pl-said"><small>{label}</small><br>{words}</p>' for label, words in pairs))
@@ -143,7 +175,12 @@ def _launches(found: Figure, judged: Judgement | None) -> None:
             continue
         with st.container(gap="xsmall"):
             kind: Literal["primary", "secondary"] = "primary" if size == "reduced" else "secondary"
-            if st.button(f"Launch {size}: {len(planned.cells)} runs", key=f"launch-{found.key(size)}", type=kind, **allowed.control("launch sweep")):
+            if st.button(
+                f"Launch {size}: {len(planned.cells)} runs",
+                key=f"launch-{found.key(size)}",
+                type=kind,
+                **allowed.control("launch sweep"),
+            ):
                 _launch(found, size)
             st.caption(as_text(" ".join([cost, *less])))
 

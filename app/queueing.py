@@ -1,4 +1,6 @@
-"""The queue in words and buttons: what a run would meet before it is launched, why it waits, and what can be done about that."""
+"""The queue in words and buttons: what a run would meet before it is launched, why it waits, and what can be done about
+that.
+"""
 
 from collections.abc import Callable, Mapping
 from html import escape
@@ -40,7 +42,10 @@ def takes(found: Estimate | None) -> str:
         return "not known: no like run has finished here"
     if found.runs == 1:
         return f"about {duration(found.median)}, from 1 like run"
-    return f"about {duration(found.median)} ({duration(found.shortest)} to {duration(found.longest)}), from {found.runs} like runs"
+    return (
+        f"about {duration(found.median)} ({duration(found.shortest)} to {duration(found.longest)}), from "
+        f"{found.runs} like runs"
+    )
 
 
 def waits(reader: Reader) -> dict[int, Wait]:
@@ -54,7 +59,11 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
         before = reader.queue_position(run.id)
         if before is None:
             return "On hold."
-        return "Next in the queue." if before == 0 else f"{before:,} {'run' if before == 1 else 'runs'} before it in the queue."
+        return (
+            "Next in the queue."
+            if before == 0
+            else f"{before:,} {'run' if before == 1 else 'runs'} before it in the queue."
+        )
     starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
     said = [_sentence(wait.reason)]
     if starts:
@@ -79,7 +88,9 @@ def queue_actions(run: Run) -> None:
         _button("Move to the back", run, lambda store, who: store.move(run.id, "back", by=who))
         st.caption(f"Its priority is {run.terms.priority}; front and back are those of that priority.")
         for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
-            _button(f"Make its priority {other}", run, _giving(run.id, other), prefers if other == PRIORITIES[-1] else None)
+            _button(
+                f"Make its priority {other}", run, _giving(run.id, other), prefers if other == PRIORITIES[-1] else None
+            )
 
 
 def _giving(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
@@ -93,7 +104,9 @@ def _button(label: str, run: Run, order: Callable[[Store, str], None], stands: a
         order(store, person.whoever())
         return True
 
-    if st.button(label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or allowed.off(None))) and command(done):
+    if st.button(label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or allowed.off(None))) and command(
+        done
+    ):
         st.rerun()
 
 

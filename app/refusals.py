@@ -15,7 +15,11 @@ NEVER_STORE = {"cache-control": "no-store"}
 
 def wants_page(scope: Scope) -> bool:
     """Say whether a browser asks for a page, not a script for data."""
-    return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "") and not scope["path"].startswith("/api/")
+    return (
+        scope["method"] == "GET"
+        and "text/html" in Headers(scope=scope).get("accept", "")
+        and not scope["path"].startswith("/api/")
+    )
 
 
 def refusal(scope: Scope, status: int, sentence: str) -> Response:

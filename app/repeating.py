@@ -22,7 +22,9 @@ def repeating(run: Run) -> list[str]:
 
 
 def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that launch some runs again, each with the run's number behind it, and the commit where it changes."""
+    """Yield the lines that launch some runs again, each with the run's number behind it, and the commit where it
+    changes.
+    """
     before: list[str] = []
     for run in runs:
         if line := run_line(run):
@@ -34,13 +36,17 @@ def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, A
 
 
 def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that launch a sweep again as it is now; none where nobody here knows its experiment, or it has lost all its runs."""
+    """Yield the lines that launch a sweep again as it is now; none where nobody here knows its experiment, or it has
+    lost all its runs.
+    """
     if not runs or (known := _known(sweep.experiment)) is None:
         return
     yield from checkout(environments.get(runs[-1].id, {}))
     presets = {run.preset for run in runs}
     preset = presets.pop() if len(presets) == 1 else None
-    first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {SEED: sweep.seeds[0] if sweep.seeds else 0}
+    first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {
+        SEED: sweep.seeds[0] if sweep.seeds else 0
+    }
     over = sweep.draw["over"] if sweep.draw else {field: _values(sweep.grid[field]) for field in sweep.fields}
     more = [
         *(f"--over {shlex.quote(f'{field}={text}')}" for field, text in over.items()),
@@ -77,8 +83,14 @@ def _known(name: str) -> Experiment | None:
 def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) -> list[str]:
     """Return the experiment, its preset, and what differs from that."""
     named = known.presets.get(preset or "")
-    usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(named.settings if named else {})
-    changed = [f"--set {shlex.quote(written(name, value))}" for name, value in config.items() if name in usual and value != usual[name]]
+    usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(
+        named.settings if named else {}
+    )
+    changed = [
+        f"--set {shlex.quote(written(name, value))}"
+        for name, value in config.items()
+        if name in usual and value != usual[name]
+    ]
     return [known.name, *([f"--preset {preset}"] if named else []), *changed]
 
 
@@ -91,7 +103,9 @@ def checkout(environment: Mapping[str, Any]) -> list[str]:
 def _values(values: Sequence[Any]) -> str:
     """Return values as `--over` reads them; a `;` parts those that hold commas."""
     words = [_setting(value) if isinstance(value, float) else value_in_words(value) for value in values]
-    return (";" if any("," in word for word in words) else ",").join(words) + (";" if len(words) == 1 and "," in words[0] else "")
+    return (";" if any("," in word for word in words) else ",").join(words) + (
+        ";" if len(words) == 1 and "," in words[0] else ""
+    )
 
 
 def written(name: str, value: object) -> str:

@@ -1,4 +1,6 @@
-"""The results table as a report: what was asked for, the table as it is shown, and of its runs settings, environments and commands."""
+"""The results table as a report: what was asked for, the table as it is shown, and of its runs settings, environments
+and commands.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +15,9 @@ from engine.store import Reader
 
 
 def report_of(view: View, frame: pd.DataFrame, run_ids: Sequence[int]) -> Callable[[], bytes]:
-    """Return what makes the report of the rows shown, of the runs with these ids; it reads them only when it is called."""
+    """Return what makes the report of the rows shown, of the runs with these ids; it reads them only when
+    it is called.
+    """
     title = "Results, one row for all seeds" if view.grouped else "Results"
     address, by, ids = parts.page_address(here("/results")), person.whoever(), list(run_ids)
     with noting.keeping() as shown:
@@ -37,5 +41,10 @@ def asked(view: View) -> list[tuple[str, str]]:
         ("Owners", ", ".join(view.owners)),
         ("Status", ", ".join(view.statuses or ())),
         ("Archived runs", "shown too" if view.archived is None else ""),
-        ("Sorted by", f"{view.order.field.written}, {'greatest' if view.order.descending else 'least'} first" if view.order else "newest first"),
+        (
+            "Sorted by",
+            f"{view.order.field.written}, {'greatest' if view.order.descending else 'least'} first"
+            if view.order
+            else "newest first",
+        ),
     ]

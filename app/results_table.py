@@ -49,17 +49,28 @@ def find(reader: Reader, view: View) -> Found:
 
 
 def baselines(reader: Reader, view: View, lines: Sequence[Line]) -> tuple[Mapping[str, Line], str]:
-    """Return the row that each experiment's rows are compared with, and a sentence where the one asked for is not there."""
+    """Return the row that each experiment's rows are compared with, and a sentence where the one asked for is not
+    there.
+    """
     there = dict.fromkeys(line.experiment for line in lines)
     if view.baseline is not None:
         runs = reader.some([view.baseline])
         if not runs:
-            return {}, f"No run has the id {view.baseline}, so there is nothing to compare with. Give the number of another one under View."
+            return (
+                {},
+                (
+                    f"No run has the id {view.baseline}, so there is nothing to compare with. Give the number of "
+                    "another one under View."
+                ),
+            )
         pinned = dict.fromkeys(there, runs[0])
     else:
         pinned = {name: run for name, run in reader.pinned().items() if name in there}
     rows = {run.id: run for run in pinned.values()}
-    made = {run.id: board.group_lines([reader.group_of(run.id)])[0] if view.grouped else board.run_lines([run])[0] for run in rows.values()}
+    made = {
+        run.id: board.group_lines([reader.group_of(run.id)])[0] if view.grouped else board.run_lines([run])[0]
+        for run in rows.values()
+    }
     return {name: _marked(made[run.id]) for name, run in pinned.items()}, ""
 
 
@@ -78,7 +89,14 @@ def show(reader: Reader, view: View, found: Found) -> None:
     lines = on_top(tops, found.lines)
     numbers = measured(reader, [run_id for line in lines for run_id in line.counted], view.columns)
     words = told(reader, [run_id for line in lines for run_id in line.run_ids], view.columns)
-    frame = board.table(lines, view.columns, numbers, words=words, spread=view.grouped, baselines=tops if view.compared and tops else None)
+    frame = board.table(
+        lines,
+        view.columns,
+        numbers,
+        words=words,
+        spread=view.grouped,
+        baselines=tops if view.compared and tops else None,
+    )
     # One row high whatever is ticked (console.css): a table that moved would take the next tick for another row's.
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="results-actions")
     st.caption(_counted(view, found, bool(tops)))
@@ -104,16 +122,26 @@ def show(reader: Reader, view: View, found: Found) -> None:
             st.caption("Tick rows to open, compare or mark them.")
     with st.container(horizontal=True):
         statuses = reader.run_statuses()
-        ended = [run_id for run_id in ids or [run_id for line in lines for run_id in line.run_ids] if statuses.get(run_id) in ENDED]
+        ended = [
+            run_id
+            for run_id in ids or [run_id for line in lines for run_id in line.run_ids]
+            if statuses.get(run_id) in ENDED
+        ]
         shown = [run_id for line in lines for run_id in line.run_ids]
-        download("results", key="results", tables={"The table": frame}, runs=ended, report=report_of(view, frame, shown))
+        download(
+            "results", key="results", tables={"The table": frame}, runs=ended, report=report_of(view, frame, shown)
+        )
         import_button()
 
 
 def _marked(line: Line) -> Line:
     """Return a row that says that it is a baseline."""
     words = str(line.cells["marks"])
-    return line if "baseline" in words else replace(line, cells={**line.cells, "marks": ", ".join(filter(None, ("baseline", words)))})
+    return (
+        line
+        if "baseline" in words
+        else replace(line, cells={**line.cells, "marks": ", ".join(filter(None, ("baseline", words)))})
+    )
 
 
 def nothing(reader: Reader, view: View) -> None:
@@ -124,7 +152,10 @@ def nothing(reader: Reader, view: View) -> None:
     with st.container(border=True):
         away = reader.count(**view.asked | {"archived": True}) if view.archived is False else 0
         if away:
-            st.write(f"{away:,} {'run that matches is' if away == 1 else 'runs that match are'} archived: switch on Archived runs too, under View.")
+            st.write(
+                f"{away:,} {'run that matches is' if away == 1 else 'runs that match are'} archived: switch on "
+                "Archived runs too, under View."
+            )
         elif results_view.is_narrowed():
             st.write("No run matches. Take a condition away, or look at all runs.")
         else:
@@ -134,7 +165,9 @@ def nothing(reader: Reader, view: View) -> None:
 
 
 def compared(ticked: Sequence[Line], *, grouped: bool) -> dict[str, str]:
-    """Return the query of the Compare page for ticked rows: a row that stands for a group is the same group there, of the runs that its numbers are of."""
+    """Return the query of the Compare page for ticked rows: a row that stands for a group is the same group there, of
+    the runs that its numbers are of.
+    """
     if not grouped:
         return query_of(compare_view.View(runs=tuple(run_id for line in ticked for run_id in line.run_ids)))
     names = dict.fromkeys(name for line in ticked for name in line.config)
@@ -148,7 +181,9 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None
     runs = reader.some(ids)
     st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} ticked.", width="content")
     if len(runs) == 1:
-        st.page_link(parts.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content")
+        st.page_link(
+            parts.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content"
+        )
     if "compare" in parts.PAGES:
         st.page_link(parts.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
@@ -157,7 +192,10 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None
 def _counted(view: View, found: Found, has_baseline: bool) -> str:
     counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
     if view.grouped:
-        counted += f" of {found.rows:,} {'config' if found.rows == 1 else 'configs'}; means and sd are those of the runs that finished"
+        counted += (
+            f" of {found.rows:,} {'config' if found.rows == 1 else 'configs'}; means and sd are those of the runs "
+            "that finished"
+        )
     if found.rows > len(found.lines):
         counted += f", {len(found.lines):,} rows on this page"
     difference = " Δ is the difference to the baseline on top." if has_baseline and view.compared else ""

@@ -1,4 +1,6 @@
-"""What the Results page is asked to show: every choice has its place in the address, in the words of the filter language."""
+"""What the Results page is asked to show: every choice has its place in the address, in the words of the filter
+language.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +26,11 @@ CHOICE_PX = 165
 EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
 HELP = (
     "Conditions over settings, metrics and what every run has, such as `status`, `owner`, `tags`, `created`:\n\n"
-    '`experiment == "hogwild" and trainers in (2, 4)`\n\n`test/accuracy.best > 98 or "thesis" in tags`\n\n`created > "7d ago" and not starred`\n\n'
-    "Every run has: " + ", ".join(f"`{name}`" for name in RUN_FIELDS) + ". Metrics have `.last`, `.best`, `.mean`, `.min`, `.max`, `.count`."
+    '`experiment == "hogwild" and trainers in (2, 4)`\n\n`test/accuracy.best > 98 or "thesis" in tags`\n\n'
+    '`created > "7d ago" and not starred`\n\n'
+    "Every run has: "
+    + ", ".join(f"`{name}`" for name in RUN_FIELDS)
+    + ". Metrics have `.last`, `.best`, `.mean`, `.min`, `.max`, `.count`."
 )
 
 
@@ -63,10 +68,18 @@ def choose(reader: Reader) -> View:
     for note in matching.notes if matching else ():
         st.caption(as_text(note))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        search = st.text_input("Search", key="search", placeholder="name, tag, note", bind="query-params", width=CHOICE_PX)
-        of = st.multiselect("Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all", width=CHOICE_PX)
-        by = st.multiselect("Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX)
-        status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX)
+        search = st.text_input(
+            "Search", key="search", placeholder="name, tag, note", bind="query-params", width=CHOICE_PX
+        )
+        of = st.multiselect(
+            "Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all", width=CHOICE_PX
+        )
+        by = st.multiselect(
+            "Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX
+        )
+        status = st.multiselect(
+            "Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX
+        )
         columns, sentences = _columns(reader)
         order, wrong = _order(reader, columns)
         grouped, compared, baseline, archived, unread = _more()
@@ -75,7 +88,19 @@ def choose(reader: Reader) -> View:
     if matching:
         matching = _joined(matching, of, by)
         archived = archived or matching.mentions("archived")
-    return View(search, matching, status or None, None if archived else False, order, tuple(columns), grouped, compared, baseline, of, by)
+    return View(
+        search,
+        matching,
+        status or None,
+        None if archived else False,
+        order,
+        tuple(columns),
+        grouped,
+        compared,
+        baseline,
+        of,
+        by,
+    )
 
 
 def is_narrowed() -> bool:
@@ -113,13 +138,21 @@ def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
             bind="query-params",
             accept_new_options=True,
             width=420,
-            help="Settings, what every run has, and metrics: .last, .best, .mean, .min, .max, or at a step: write train/loss@500.",
+            help=(
+                "Settings, what every run has, and metrics: .last, .best, .mean, .min, .max, or at a step: write "
+                "train/loss@500."
+            ),
         )
     return board_columns.read_columns(written, reader)
 
 
 def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, list[str]]:
-    names = dict.fromkeys(["created", *(column.field.written for column in columns if column.step is None and column.field.kind != "tags")])
+    names = dict.fromkeys(
+        [
+            "created",
+            *(column.field.written for column in columns if column.step is None and column.field.kind != "tags"),
+        ]
+    )
     options = [sign + name for name in names for sign in ("-", "")]
     text = st.selectbox(
         "Sort by",
@@ -141,20 +174,38 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, lis
 def _more() -> tuple[bool, bool, int | None, bool, list[str]]:
     with st.popover("View", key="more"):
         grouped = st.toggle(
-            "One row for all seeds", key="group", bind="query-params", help="Runs that differ in their seed alone: mean and sd of those that finished."
+            "One row for all seeds",
+            key="group",
+            bind="query-params",
+            help="Runs that differ in their seed alone: mean and sd of those that finished.",
         )
         compared = st.toggle("Differences to the baseline", value=True, key="differences", bind="query-params")
-        baseline = st.text_input(  # Streamlit's number_input ends the script where the address gives it an endless number, such as inf
+        # Streamlit's number_input ends the script where the address gives it an endless number, such as inf
+        baseline = st.text_input(
             "Compare with run",
             max_chars=15,
             key="baseline",
             bind="query-params",
             placeholder="each experiment's baseline",
-            help="Pin a run and it is its experiment's baseline; a number here is the baseline of all, in this view alone.",
+            help=(
+                "Pin a run and it is its experiment's baseline; a number here is the baseline of all, in this view "
+                "alone."
+            ),
         )
         archived = st.toggle("Archived runs too", key="archived", bind="query-params")
     if baseline and not is_run_id(baseline):
-        return grouped, compared, None, archived, [f"A baseline is the number of a run, such as 12, got '{baseline}'. Give one under View, or leave it empty."]
+        return (
+            grouped,
+            compared,
+            None,
+            archived,
+            [
+                (
+                    f"A baseline is the number of a run, such as 12, got '{baseline}'. Give one under View, or "
+                    "leave it empty."
+                )
+            ],
+        )
     return grouped, compared, int(baseline) if baseline else None, archived, []
 
 

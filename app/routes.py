@@ -1,4 +1,5 @@
-"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, plotly's script, the way in, the API and its numbers.
+"""Our routes beside Streamlit's pages: health, change tokens, series, logs, the name, plotly's script, the way in, the
+API and its numbers.
 
 Each opens the store for itself, reads little, and answers an error of ours as a sentence with its status.
 """
@@ -92,17 +93,23 @@ async def token(request: Request) -> Response:
 
 
 async def run_standing(request: Request) -> Response:
-    """Return how a run stands for whoever has `section` of its page open; where its version still is `version`, only that."""
+    """Return how a run stands for whoever has `section` of its page open; where its version still is `version`, only
+    that.
+    """
     home, run_id, section = Home.find(), _whole(request, "run"), request.query_params.get("section", "")
     version = _latest.token(home, run_id)
     if version and version == _whole(request, "version", 0):
         return _unchanged(version)
-    found = await _bodies.get((home.path, "standing", run_id, section, version), lambda: vars(standing.standing(home, run_id, section)))
+    found = await _bodies.get(
+        (home.path, "standing", run_id, section, version), lambda: vars(standing.standing(home, run_id, section))
+    )
     return found.answer(request)
 
 
 async def home(request: Request) -> Response:
-    """Return how the lab stands for a person to whom what ended later than `since` is new; where its version still is `version`, only that."""
+    """Return how the lab stands for a person to whom what ended later than `since` is new; where its version still is
+    `version`, only that.
+    """
     where, since, version = Home.find(), _moment(request, "since"), _whole(request, "version", 0)
     found = await run_in_threadpool(home_standing.shared, where, since)
     if found.version == version:
@@ -111,18 +118,25 @@ async def home(request: Request) -> Response:
 
 
 async def run_series(request: Request) -> Response:
-    """Return a run's curves after a point id, or a stretch of them from `from` to `to` along `axis` (step, passes or time)."""
+    """Return a run's curves after a point id, or a stretch of them from `from` to `to` along `axis` (step, passes or
+    time).
+    """
     home, run_id, after, within = Home.find(), _whole(request, "run"), _whole(request, "after", 0), _stretch(request)
     names = [name for name in request.query_params.get("metrics", "").split(",") if name]
     version = _latest.token(home, run_id)
     if version and version == _whole(request, "version", 0):
         return _unchanged(version)
-    found = await _bodies.get((home.path, "series", run_id, *names, after, within, version), lambda: series.answer(home, run_id, names, after, within))
+    found = await _bodies.get(
+        (home.path, "series", run_id, *names, after, within, version),
+        lambda: series.answer(home, run_id, names, after, within),
+    )
     return found.answer(request)
 
 
 async def comparison(request: Request) -> Response:
-    """Return one `metric`'s chart of the Compare page's view that the rest of the query holds, finer from `from` to `to` along its axis."""
+    """Return one `metric`'s chart of the Compare page's view that the rest of the query holds, finer from `from` to
+    `to` along its axis.
+    """
     home, query = Home.find(), dict(request.query_params)
     within = _number(request, "from", -math.inf), _number(request, "to", math.inf)
 
@@ -137,7 +151,10 @@ async def comparison(request: Request) -> Response:
 
 def log(request: Request) -> Response:
     """Return one log of a run, or (without one) of the lab after a byte offset, or the whole file as a download."""
-    run_id, source = _whole(request, "run") if "run" in request.query_params else None, request.query_params.get("source", "")
+    run_id, source = (
+        _whole(request, "run") if "run" in request.query_params else None,
+        request.query_params.get("source", ""),
+    )
     path = tail.lab_log_path(Home.find(), source) if run_id is None else tail.log_path(Home.find(), run_id, source)
     if "download" in request.query_params:
         if not path.is_file():
@@ -146,7 +163,11 @@ def log(request: Request) -> Response:
         filename = path.name if run_id is None else f"run-{run_id}-{source}.log"
         if log_files.has_hole(path):
             as_file = {"Content-Disposition": f'attachment; filename="{filename}"'}
-            return StreamingResponse((each.text for each in log_files.pieces(path)), media_type="text/plain; charset=utf-8", headers=NEVER_STORE | as_file)
+            return StreamingResponse(
+                (each.text for each in log_files.pieces(path)),
+                media_type="text/plain; charset=utf-8",
+                headers=NEVER_STORE | as_file,
+            )
         return FileResponse(path, media_type="text/plain; charset=utf-8", filename=filename, headers=NEVER_STORE)
     offset = _whole(request, "offset") if "offset" in request.query_params else None
     return JSONResponse(vars(tail.tail(path, offset)), headers=NEVER_STORE)
@@ -164,19 +185,26 @@ async def name(request: Request) -> Response:
     answer = JSONResponse({"name": said, "proof": identity.hand_over(home, said)}, headers=NEVER_STORE)
     kept = identity.sign(home, said)
     secure = is_secure(request.url.scheme)
-    answer.set_cookie(identity.COOKIE, kept, identity.COOKIE_AGE_S, path=cookie_path(), httponly=True, samesite="lax", secure=secure)
+    answer.set_cookie(
+        identity.COOKIE, kept, identity.COOKIE_AGE_S, path=cookie_path(), httponly=True, samesite="lax", secure=secure
+    )
     return answer
 
 
 async def plotly_script(request: Request) -> Response:
     """Return plotly.js as its wheel ships it; the address names the version, so a browser may keep it for ever."""
-    return FileResponse(PLOTLY, media_type="text/javascript", headers={"cache-control": "public, max-age=31536000, immutable"})
+    return FileResponse(
+        PLOTLY, media_type="text/javascript", headers={"cache-control": "public, max-age=31536000, immutable"}
+    )
 
 
 async def _body(request: Request) -> object:
     """Return the `name` of a JSON body; other kinds of body are what a foreign form could send."""
     wrong = ConfigError([Problem("name", 'A name is sent as JSON, such as {"name": "Ada"}, in at most 2,000 bytes.')])
-    if request.headers.get("content-type", "").partition(";")[0] != "application/json" or (sent := await body(request, LONGEST_BODY)) is None:
+    if (
+        request.headers.get("content-type", "").partition(";")[0] != "application/json"
+        or (sent := await body(request, LONGEST_BODY)) is None
+    ):
         raise wrong
     try:
         return json.loads(sent)["name"]
@@ -251,7 +279,9 @@ def _moment(request: Request, field: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError):
-        raise ConfigError([Problem(field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'.")]) from None
+        raise ConfigError(
+            [Problem(field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'.")]
+        ) from None
 
 
 def _whole(request: Request, field: str, default: int | None = None) -> int:

@@ -19,13 +19,23 @@ from engine.store.records import ALIVE, ENDED, RunRow
 
 
 def row(run: RunRow, reader: Reader, waits: Mapping[int, Wait]) -> None:
-    """Show one run; `waits` says why queued ones wait, and `reader` is asked for the place of those that it leaves out."""
+    """Show one run; `waits` says why queued ones wait, and `reader` is asked for the place of those that it
+    leaves out.
+    """
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             parts.status_badge(run.status)
-            st.page_link(parts.PAGES["run"], label=as_text(f"{run.id}: {parts.title_of(run)}"), query_params={"run": str(run.id)}, width="stretch")
+            st.page_link(
+                parts.PAGES["run"],
+                label=as_text(f"{run.id}: {parts.title_of(run)}"),
+                query_params={"run": str(run.id)},
+                width="stretch",
+            )
             parts.cancel_button(run)
-        st.html(f'{_progress(run)}<div class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader, waits.get(run.id)))}</div>')
+        st.html(
+            f"{_progress(run)}<div "
+            f'class="pl-row">{"".join(f"<span>{part}</span>" for part in _words(run, reader, waits.get(run.id)))}</div>'
+        )
 
 
 def _progress(run: RunRow) -> str:
@@ -40,9 +50,16 @@ def _words(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     if run.status == "queued":
         said += [*_waiting(run, reader, wait), f"queued {when(run.created_at)}"]
     elif run.status in ALIVE:
-        said += [f"{run.progress:.0%} done", time_left(run), f"on for {duration(since(run.started_at or run.created_at))}"]
+        said += [
+            f"{run.progress:.0%} done",
+            time_left(run),
+            f"on for {duration(since(run.started_at or run.created_at))}",
+        ]
     else:
-        said += [f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "", f"ended {when(run.ended_at)}"]
+        said += [
+            f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "",
+            f"ended {when(run.ended_at)}",
+        ]
         if run.status != "finished":
             said += [f"{run.progress:.0%} done", escape(run.cause)]
     if run.sweep_id:
@@ -63,14 +80,18 @@ def _clone_link(run: RunRow) -> str:
         query = launch_query(experiment(run.experiment), run.preset, run.config)
     except EngineError:
         return ""
-    return f'<a href="{escape(as_path(LAUNCH, query))}" title="Fill the launch form with this run\'s settings.">Clone</a>'
+    return (
+        f'<a href="{escape(as_path(LAUNCH, query))}" title="Fill the launch form with this run\'s settings.">Clone</a>'
+    )
 
 
 def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     """Return why a run waits and when it should start."""
     if wait is None:
         before = reader.queue_position(run.id)
-        return ["on hold" if before is None else f"{before:,} before it in the queue" if before else "next in the queue"]
+        return [
+            "on hold" if before is None else f"{before:,} before it in the queue" if before else "next in the queue"
+        ]
     starts = start_in_words(wait.starts_in_s)
     return [escape(wait.reason), f"should start {escape(starts)}" if starts and wait.reason != "starts next" else ""]
 

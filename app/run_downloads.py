@@ -1,4 +1,6 @@
-"""What the page of a run offers as files: a report, its curves and settings as tables, and itself as a bundle once it has ended."""
+"""What the page of a run offers as files: a report, its curves and settings as tables, and itself as a bundle once it
+has ended.
+"""
 
 from app import person
 from app.exporting import download

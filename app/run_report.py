@@ -1,4 +1,6 @@
-"""One run as a report: what it is, its curves, where its time went, its settings, its environment, and the commands that repeat it."""
+"""One run as a report: what it is, its curves, where its time went, its settings, its environment, and the commands
+that repeat it.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -45,10 +47,24 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     seconds = reader.phases(run.id)
     if names := figures.phases_shown(seconds):
         picture = figures.phases(seconds, roles)
-        yield Chart("Where each rank's time went", picture, colours=figures.phase_colours(names), height=figures.phases_height(len(seconds)))
+        yield Chart(
+            "Where each rank's time went",
+            picture,
+            colours=figures.phase_colours(names),
+            height=figures.phases_height(len(seconds)),
+        )
     yield Grid("Settings", settings_of(run))
-    yield Facts("Environment", [(name.replace("_", " "), _words(value)) for name, value in run.environment.items() if name != "boot_id"])
-    yield Grid("Events", Table(("when", "what", "who", "detail"), [(event.at, event.kind, event.who, event.detail) for event in reader.events(run.id)]))
+    yield Facts(
+        "Environment",
+        [(name.replace("_", " "), _words(value)) for name, value in run.environment.items() if name != "boot_id"],
+    )
+    yield Grid(
+        "Events",
+        Table(
+            ("when", "what", "who", "detail"),
+            [(event.at, event.kind, event.who, event.detail) for event in reader.events(run.id)],
+        ),
+    )
     if lines := repeating(run):
         yield Commands("The same again", lines)
 
@@ -57,7 +73,12 @@ def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     """Yield a chart a metric, with a line a rank."""
     roles = {row.rank: row.role for row in reader.ranks(run.id)}
     names = live_metrics([summary.metric for summary in reader.summaries(run.id)])
-    found = {name: list(group) for name, group in groupby(reader.series(run.id, names, max_points=MOST_POINTS), key=lambda series: series.metric)}
+    found = {
+        name: list(group)
+        for name, group in groupby(
+            reader.series(run.id, names, max_points=MOST_POINTS), key=lambda series: series.metric
+        )
+    }
     for name in names:
         if series := [each for each in found.get(name, []) if each.ids]:
             yield _curve_chart(name, series, roles)
@@ -69,13 +90,30 @@ def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> C
     for number, series in enumerate(found):
         role = "run" if series.rank is None else roles.get(series.rank, f"rank {series.rank}")
         mode = "lines+markers" if len(series.ids) <= 60 else "lines"
-        figure.add_scatter(x=series.steps, y=series.values, name=role, mode=mode, line={"width": 1.6, "dash": DASHES[number % len(DASHES)]})
+        figure.add_scatter(
+            x=series.steps,
+            y=series.values,
+            name=role,
+            mode=mode,
+            line={"width": 1.6, "dash": DASHES[number % len(DASHES)]},
+        )
     whole = all(series.rank is None for series in found)
-    figure.update_layout(showlegend=len(found) > 1, hovermode="closest", xaxis_title="Step" if whole else "Step of each rank")
+    figure.update_layout(
+        showlegend=len(found) > 1, hovermode="closest", xaxis_title="Step" if whole else "Step of each rank"
+    )
     shown, total = sum(len(series.ids) for series in found), sum(series.total for series in found)
     said = [known.help] if known.help else []
-    said += [f"Showing {shown:,} of {total:,} points: first, last, least and greatest of each stretch."] if total > shown else []
-    return Chart(f"{known.label} ({known.unit})" if known.unit else known.label, figure, " ".join(said), colours=range(len(found)))
+    said += (
+        [f"Showing {shown:,} of {total:,} points: first, last, least and greatest of each stretch."]
+        if total > shown
+        else []
+    )
+    return Chart(
+        f"{known.label} ({known.unit})" if known.unit else known.label,
+        figure,
+        " ".join(said),
+        colours=range(len(found)),
+    )
 
 
 def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
@@ -98,7 +136,10 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
 
 
 def _summaries(run: Run, reader: Reader) -> Table:
-    rows = [(each.metric, each.rank, each.count, each.last, each.best, each.low, each.high, each.mean, each.nonfinite) for each in reader.summaries(run.id)]
+    rows = [
+        (each.metric, each.rank, each.count, each.last, each.best, each.low, each.high, each.mean, each.nonfinite)
+        for each in reader.summaries(run.id)
+    ]
     return Table(("metric", "rank", "values", "last", "best", "least", "greatest", "mean", "not finite"), rows)
 
 
@@ -109,7 +150,9 @@ def settings_of(run: Run) -> Table:
     except EngineError:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}
-    return Table(("setting", "value", "what it means"), [(name, value, said.get(name, "")) for name, value in run.config.items()])
+    return Table(
+        ("setting", "value", "what it means"), [(name, value, said.get(name, "")) for name, value in run.config.items()]
+    )
 
 
 def _words(value: object) -> str:

@@ -18,7 +18,13 @@ def entry(view: SavedView, *, with_page: bool = False) -> None:
     link = f'<a href="{escape(at(f"/{view.page}?{view.query}"))}">{escape(view.name)}</a>'
     page = f"{escape(view.page.capitalize())}, " if with_page else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, {when(view.saved_at)}</span></div>', width="stretch")
+        st.html(
+            (
+                f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, '
+                f"{when(view.saved_at)}</span></div>"
+            ),
+            width="stretch",
+        )
         if is_to_change(view):
             _change(view)
 
@@ -38,7 +44,13 @@ def _change(view: SavedView) -> None:
         st.text_input("Name of the view", key=field, max_chars=NAME_LENGTH)
         with st.container(horizontal=True):
             st.button("Rename", key=f"view.rename.{view.id}", type="primary", on_click=_rename, args=(view, field))
-            st.button("Delete", key=f"view.delete.{view.id}", on_click=_delete, args=(view,), help="Its link stops standing here; the runs stay as they are.")
+            st.button(
+                "Delete",
+                key=f"view.delete.{view.id}",
+                on_click=_delete,
+                args=(view,),
+                help="Its link stops standing here; the runs stay as they are.",
+            )
 
 
 def _rename(view: SavedView, field: str) -> None:

@@ -1,4 +1,6 @@
-"""Charts of scaling: time, throughput, speed-up and efficiency against a count, with fitted laws; time to a target. Pure; the theme gives colours."""
+"""Charts of scaling: time, throughput, speed-up and efficiency against a count, with fitted laws; time to a target.
+Pure; the theme gives colours.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,22 +25,37 @@ _TAKEN: Mapping[str, Callable[[Size], Interval | None]] = {
 
 def title_of(measure: str, unit: str) -> str:
     """Return the title of the axis of a measure; `unit` is what work is counted in, empty where it is whole runs."""
-    units = {"Throughput": f"{unit or 'runs'}/s", "Execution time": "s", "Efficiency": "1 is ideal", "Speed-up": "times as fast as 1"}
+    units = {
+        "Throughput": f"{unit or 'runs'}/s",
+        "Execution time": "s",
+        "Efficiency": "1 is ideal",
+        "Speed-up": "times as fast as 1",
+    }
     return f"{measure} ({units[measure]})"
 
 
 def picture(
-    measure: str, lines: Mapping[str, Sequence[Size]], laws: Mapping[str, Sequence[Fit]], x_title: str, unit: str, most: float | None
+    measure: str,
+    lines: Mapping[str, Sequence[Size]],
+    laws: Mapping[str, Sequence[Fit]],
+    x_title: str,
+    unit: str,
+    most: float | None,
 ) -> tuple[go.Figure, list[int]]:
     """Return the figure of one measure, and for each trace its place in the palette.
 
-    Lines are by name; fitted laws are drawn over speed-up. `most` is the speed-up that cannot be passed, such as the stages of a pipeline; None for
-    the count itself.
+    Lines are by name; fitted laws are drawn over speed-up. `most` is the speed-up that cannot be passed, such as the
+    stages of a pipeline; None for the count itself.
     """
     drawn, colours = go.Figure(), list[int]()
     counts = sorted({size.count for sizes in lines.values() for size in sizes})
     for colour, (name, sizes) in enumerate(lines.items()):
-        _line(drawn, name or "measured", [(size, found) for size in sizes if (found := _TAKEN[measure](size))], SYMBOLS[colour % len(SYMBOLS)])
+        _line(
+            drawn,
+            name or "measured",
+            [(size, found) for size in sizes if (found := _TAKEN[measure](size))],
+            SYMBOLS[colour % len(SYMBOLS)],
+        )
         for law in laws.get(name, ()) if measure == "Speed-up" else ():
             label = f"{name}, {law.law.name}" if name else law.law.name
             drawn.add_scatter(
@@ -51,8 +68,13 @@ def picture(
             )
         colours += [colour] * (len(drawn.data) - len(colours))
     if measure in ("Speed-up", "Efficiency") and counts:
-        ideal = [1.0 if measure == "Efficiency" else float(count) if most is None else min(float(count), most) for count in counts]
-        drawn.add_scatter(x=counts, y=ideal, name="ideal", mode="lines", line={"dash": "longdash", "width": 1.2}, hoverinfo="skip")
+        ideal = [
+            1.0 if measure == "Efficiency" else float(count) if most is None else min(float(count), most)
+            for count in counts
+        ]
+        drawn.add_scatter(
+            x=counts, y=ideal, name="ideal", mode="lines", line={"dash": "longdash", "width": 1.2}, hoverinfo="skip"
+        )
         colours.append(_GREY)
     drawn.update_layout(
         height=HEIGHT_PX,

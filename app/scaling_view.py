@@ -25,19 +25,38 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
     if not found.timings:
         st.write("The first point appears when a run has finished.")
         return
-    stages = next((int(run.config["stages"]) for run in runs if found.field == "splits" and run.config.get("stages")), None)
+    stages = next(
+        (int(run.config["stages"]) for run in runs if found.field == "splits" and run.config.get("stages")), None
+    )
     lines = {line_title(found, line): sizes(found.of(line), stages) for line in found.line_keys()}
     laws, refused = _laws(found)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
-    measure = st.segmented_control("Measure", MEASURES, key="measure", default=usual, required=True, bind="query-params", wrap=True) or usual
+    measure = (
+        st.segmented_control(
+            "Measure", MEASURES, key="measure", default=usual, required=True, bind="query-params", wrap=True
+        )
+        or usual
+    )
     if measure in MEASURES[:2] and not has_reference:
-        st.caption(as_text(f"There is no {measure.lower()} without a run at {found.field} 1; throughput and execution time are there."))
+        st.caption(
+            as_text(
+                f"There is no {measure.lower()} without a run at {found.field} 1; throughput and execution "
+                "time are there."
+            )
+        )
     else:
-        few = {name: fits if len(lines) == 1 else [each for each in fits if each.law is SCALABILITY] for name, fits in laws.items()}
+        few = {
+            name: fits if len(lines) == 1 else [each for each in fits if each.law is SCALABILITY]
+            for name, fits in laws.items()
+        }
         plural, _ = words_of(found.field)
-        drawn, colours = picture(measure, lines, few, plural.capitalize(), found.unit, float(stages) if stages else None)
-        live.figure(f"scaling-{key}-{measure}", drawn, alt=f"{measure} against {plural}", height=HEIGHT_PX, colours=colours)
+        drawn, colours = picture(
+            measure, lines, few, plural.capitalize(), found.unit, float(stages) if stages else None
+        )
+        live.figure(
+            f"scaling-{key}-{measure}", drawn, alt=f"{measure} against {plural}", height=HEIGHT_PX, colours=colours
+        )
     sentences = (*_findings(found, laws), *refused, *_cautions(found, lines))
     for sentence in sentences:
         st.markdown(as_text(sentence))
@@ -87,12 +106,16 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[Size]]) -> list[str]:
     said = []
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
-        said.append(f"Hollow points are oversubscribed, {found.field} {which}: they tell of this machine more than of the method.")
+        said.append(
+            f"Hollow points are oversubscribed, {found.field} {which}: they tell of this machine more than of "
+            "the method."
+        )
     if all(size.runs == 1 for each in lines.values() for size in each):
         said.append("Every point is one run, so none has an interval. More seeds give them one.")
     elif found.unit:
         said.append(
-            f"{EXPLAINED} Speed-up compares {found.unit} a second, seed by seed; where the reference lacks a seed it is a ratio of two means, whose interval "
+            f"{EXPLAINED} Speed-up compares {found.unit} a second, seed by seed; where the reference lacks a "
+            "seed it is a ratio of two means, whose interval "
             "holds the error of both."
         )
     return said
@@ -103,7 +126,9 @@ def _laws_table(laws: Fitted) -> str:
     rows = []
     for title, fits in laws.items():
         for known in fits:
-            parameters = "<br>".join(f"{each.name} {each.value:.3g} ({each.low:.2g} to {each.high:.2g})" for each in known.parameters)
+            parameters = "<br>".join(
+                f"{each.name} {each.value:.3g} ({each.low:.2g} to {each.high:.2g})" for each in known.parameters
+            )
             best = best_count(known) if known.law is SCALABILITY else None
             told = "–" if best is None else f"{best:.0f}" if isfinite(best) else "none seen"
             rows.append([escape(title or "measured"), escape(known.law.name), parameters, told, f"{known.error:.1%}"])
@@ -111,7 +136,16 @@ def _laws_table(laws: Fitted) -> str:
 
 
 def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
-    headers = [*(["Line"] if len(lines) > 1 else []), found.field, "Runs", "Time (s)", f"{(found.unit or 'runs').capitalize()}/s", "Speed-up", "Efficiency", ""]
+    headers = [
+        *(["Line"] if len(lines) > 1 else []),
+        found.field,
+        "Runs",
+        "Time (s)",
+        f"{(found.unit or 'runs').capitalize()}/s",
+        "Speed-up",
+        "Efficiency",
+        "",
+    ]
     rows = [
         [
             *([f'<span class="pl-nowrap">{escape(title)}</span>'] if len(lines) > 1 else []),

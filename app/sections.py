@@ -33,13 +33,19 @@ def machine(run: Run, reader: Reader) -> None:
     """Show what the machine did while the run was on."""
     samples = reader.machine(run.id)
     if not samples:
-        st.write("Nothing was sampled yet; samples come once a second while the run is on." if run.active else "The run was too short to be sampled.")
+        st.write(
+            "Nothing was sampled yet; samples come once a second while the run is on."
+            if run.active
+            else "The run was too short to be sampled."
+        )
         return
     if not any(sample.source.startswith("gpu") for sample in samples):
         st.caption("The run's machine showed no GPU, so there is none to chart.")
     drawn = standing.machine(run, samples)
     for start in range(0, len(names := figures.machine_names(samples)), 2):
-        for column, name, key in zip(st.columns(2, gap="large"), names[start : start + 2], list(drawn)[start : start + 2], strict=False):
+        for column, name, key in zip(
+            st.columns(2, gap="large"), names[start : start + 2], list(drawn)[start : start + 2], strict=False
+        ):
             with column:
                 st.markdown(f"**{figures.machine_label(name)}**")
                 live.shown(key, drawn[key])
@@ -72,7 +78,9 @@ def environment(run: Run, reader: Reader) -> None:
     if not run.environment:
         st.write("The worker writes this down when it takes the run.")
         return
-    rows = [[escape(name.replace("_", " ")), _value(value)] for name, value in run.environment.items() if name != "boot_id"]
+    rows = [
+        [escape(name.replace("_", " ")), _value(value)] for name, value in run.environment.items() if name != "boot_id"
+    ]
     st.html(table(["What", "Value"], rows, caption="The run's environment"))
 
 
@@ -81,9 +89,22 @@ def notes(run: Run, reader: Reader) -> None:
     if not person.may("note", [run.owner]):
         _noted(run)
         return
-    name = st.text_input("Name", value=run.name, key=f"name-{run.id}", placeholder="What lists call it beside its experiment.")
-    tags = st.text_input("Tags, apart by commas", value=", ".join(run.tags), key=f"tags-{run.id}", help="Words that the search on Runs and Results finds.")
-    text = st.text_area("Note", value=run.note, key=f"note-{run.id}", max_chars=4_000, placeholder="What this run showed, for whoever finds it later.")
+    name = st.text_input(
+        "Name", value=run.name, key=f"name-{run.id}", placeholder="What lists call it beside its experiment."
+    )
+    tags = st.text_input(
+        "Tags, apart by commas",
+        value=", ".join(run.tags),
+        key=f"tags-{run.id}",
+        help="Words that the search on Runs and Results finds.",
+    )
+    text = st.text_area(
+        "Note",
+        value=run.note,
+        key=f"note-{run.id}",
+        max_chars=4_000,
+        placeholder="What this run showed, for whoever finds it later.",
+    )
     if st.button("Save", key=f"save-{run.id}"):
         _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text, name.strip())
 
@@ -100,7 +121,9 @@ def episode(run: Run, reader: Reader) -> None:
     path = Home.find().run_folder(run.id) / PICTURE
     st.image(path.read_bytes())
     at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
-    st.html(f'<p class="pl-caption">One episode, in which the policy always does what it thinks best; drawn {when(at)}.</p>')
+    st.html(
+        f'<p class="pl-caption">One episode, in which the policy always does what it thinks best; drawn {when(at)}.</p>'
+    )
 
 
 def _save(run: Run, tags: list[str], text: str, name: str) -> None:
@@ -146,7 +169,9 @@ SECTIONS = {
 
 
 def section(run: Run, reader: Reader, picture: bool) -> str:
-    """Show the section chosen and return its name; the choice stands in the address. `picture`: whether Episode is offered."""
+    """Show the section chosen and return its name; the choice stands in the address. `picture`: whether Episode is
+    offered.
+    """
     there = {
         "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
         "Histograms": lambda: reader.has_histograms(run.id),
@@ -154,7 +179,14 @@ def section(run: Run, reader: Reader, picture: bool) -> str:
     }
     names = [name for name in SECTIONS if name not in there or there[name]()]
     chosen = st.segmented_control(
-        "Section", names, key="section", default=names[0], required=True, bind="query-params", label_visibility="collapsed", wrap=True
+        "Section",
+        names,
+        key="section",
+        default=names[0],
+        required=True,
+        bind="query-params",
+        label_visibility="collapsed",
+        wrap=True,
     )
     name = chosen or names[0]
     SECTIONS[name](run, reader)

@@ -1,4 +1,6 @@
-"""What the live chart is told: a run's curves and bands as plain lists, of curves only what is new, and never a number JSON can't carry."""
+"""What the live chart is told: a run's curves and bands as plain lists, of curves only what is new, and never a number
+JSON can't carry.
+"""
 
 import math
 from collections.abc import Sequence
@@ -20,8 +22,11 @@ _bands: dict[tuple[str, int, str], Band] = {}
 """Answers given lately, by home, run and metric."""
 
 
-def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, within: Stretch | None = None) -> dict[str, Any]:
-    """Return the points after id `after` of the metrics asked for (none named: every live one), of a stretch alone where one is given.
+def answer(
+    home: Home, run_id: int, metrics: Sequence[str], after: int, within: Stretch | None = None
+) -> dict[str, Any]:
+    """Return the points after id `after` of the metrics asked for (none named: every live one), of a stretch alone
+    where one is given.
 
     A long stretch is down-sampled by itself. Raises NoSuchRun.
     """
@@ -29,7 +34,13 @@ def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, within: 
         run = reader.run(run_id)
         names = list(metrics) or live_metrics([summary.metric for summary in reader.summaries(run_id)])
         lines = [name for name in names if not metric(name).band]
-        found = reader.series(run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS, within=within) if lines else []
+        found = (
+            reader.series(
+                run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS, within=within
+            )
+            if lines
+            else []
+        )
         bands = [band for name in names if metric(name).band and (band := _counted(home, reader, run_id, name))]
         roles = {row.rank: row.role for row in reader.ranks(run_id)} if found else {}
     return {
@@ -45,7 +56,9 @@ def answer(home: Home, run_id: int, metrics: Sequence[str], after: int, within: 
 
 
 def live_metrics(names: Sequence[str]) -> list[str]:
-    """Return the metrics that are curves, once each: rewards and tests of what plays, else training before tests; speed last."""
+    """Return the metrics that are curves, once each: rewards and tests of what plays, else training before tests; speed
+    last.
+    """
     found = {name for name in names if metric(name).live}
     played = any(name.startswith("charts/") for name in found)
     order = {"charts": 0, "test": 1, "train": 2, "perf": 3} if played else {"train": 0, "test": 1, "perf": 2}
@@ -55,7 +68,14 @@ def live_metrics(names: Sequence[str]) -> list[str]:
 
 def _label(name: str) -> dict[str, str | bool]:
     known = metric(name)
-    return {"name": name, "label": known.label, "unit": known.unit, "better": known.better or "", "help": known.help, "smooth": known.smooth}
+    return {
+        "name": name,
+        "label": known.label,
+        "unit": known.unit,
+        "better": known.better or "",
+        "help": known.help,
+        "smooth": known.smooth,
+    }
 
 
 def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:
@@ -97,7 +117,9 @@ def _band(band: Band) -> dict[str, Any]:
         "metric": band.metric,
         "width": band.width,
         "total": band.total,
-        "steps": list(accumulate((round(each.step, 1) for each in bins), max)),  # one rank may be ahead of another: a line never goes back
+        "steps": list(
+            accumulate((round(each.step, 1) for each in bins), max)
+        ),  # one rank may be ahead of another: a line never goes back
         "times": list(accumulate((round(each.time_s, 3) for each in bins), max)),
         "counts": [each.count for each in bins],
         "means": [_finite(each.mean) for each in bins],

@@ -1,4 +1,5 @@
-"""Where the console is served: address, port, host names and base path, as an admin gives them in the environment, and whether it may be.
+"""Where the console is served: address, port, host names and base path, as an admin gives them in the environment, and
+whether it may be.
 
 Without accounts it may be served to this machine alone: whoever reaches it could start processes here.
 """
@@ -22,7 +23,9 @@ from engine.umask import private
 
 ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
 REFUSED = 2
-"""The exit code of a console that may not be served as it was asked: what is not possible as it was asked, as on the command line."""
+"""The exit code of a console that may not be served as it was asked: what is not possible as it was asked, as on the
+command line.
+"""
 _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
 _BASE = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
@@ -40,7 +43,13 @@ class Serving:
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "Serving":
         """Return what the environment asks for; raises ConfigError with a sentence for each value that can't be."""
-        problems = [*_wrong_address(environment), *_wrong_port(environment), *_wrong_hosts(environment), *_wrong_base(environment), *_wrong_url(environment)]
+        problems = [
+            *_wrong_address(environment),
+            *_wrong_port(environment),
+            *_wrong_hosts(environment),
+            *_wrong_base(environment),
+            *_wrong_url(environment),
+        ]
         if problems:
             raise ConfigError(problems)
         found = environment.get(ADDRESS) or cls.address, int(environment.get(PORT) or cls.port)
@@ -58,7 +67,8 @@ def answering(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def refusal(serving: Serving) -> str:
-    """Return why the console may not be served like this; empty where it may. Makes the home's store where there is none, or is an older one.
+    """Return why the console may not be served like this; empty where it may. Makes the home's store where there is
+    none, or is an older one.
 
     Raises StoreError, StoreBusy, StoreTooNew.
     """
@@ -88,7 +98,10 @@ def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
             return [
                 Problem(
                     ADDRESS,
-                    f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into {HOSTS}, the URL of links into {PUBLIC_URL}.",
+                    (
+                        f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into "
+                        f"{HOSTS}, the URL of links into {PUBLIC_URL}."
+                    ),
                 )
             ]
     return []
@@ -110,7 +123,10 @@ def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:
 
 def _wrong_hosts(environment: Mapping[str, str]) -> list[Problem]:
     wrong = [name for name in _names(environment) if not _HOST.fullmatch(name)]
-    rule = f"{HOSTS} must be host names without scheme, port or path, parted by commas, such as lab.example.org or *.example.org"
+    rule = (
+        f"{HOSTS} must be host names without scheme, port or path, parted by commas, such as lab.example.org or "
+        "*.example.org"
+    )
     return [Problem(HOSTS, f"{rule}, got '{name}'.") for name in wrong]
 
 
@@ -118,4 +134,9 @@ def _wrong_base(environment: Mapping[str, str]) -> list[Problem]:
     path = _path(environment)
     if _BASE.fullmatch(path):
         return []
-    return [Problem(base.VARIABLE, f"{base.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, got '{path}'.")]
+    return [
+        Problem(
+            base.VARIABLE,
+            f"{base.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, got '{path}'.",
+        )
+    ]

@@ -19,7 +19,9 @@ from engine.terms import Terms
 
 
 def allows(demands: Sequence[Demand], asked: Terms) -> bool:
-    """Say what the person holds of what they may, and return whether so many runs more may be launched; the store decides when it comes to that."""
+    """Say what the person holds of what they may, and return whether so many runs more may be launched; the store
+    decides when it comes to that.
+    """
     try:
         found = limits(Home.find())
     except ConfigError as error:
@@ -43,7 +45,9 @@ def allows(demands: Sequence[Demand], asked: Terms) -> bool:
 
 
 def in_words(mine: Limits, held: Held) -> str:
-    """Return what somebody holds, as it is told to them, and what a run of theirs gets; empty where nothing is limited."""
+    """Return what somebody holds, as it is told to them, and what a run of theirs gets; empty where nothing
+    is limited.
+    """
     parts = [
         _of(held.queued, mine.max_queued_per_person, "queued runs"),
         _of(held.running, mine.max_running_per_person, "runs on at a time"),
@@ -68,7 +72,13 @@ def everyone(reader: Reader) -> None:
         st.write("Nobody holds anything yet.")
     else:
         rows = [_row(each, found.of(each.person)) for each in held]
-        st.html(table(["Person", "Runs on", "Queued", "Cores", "GPUs", "Longest run", "Disk"], rows, caption="What each person holds"))
+        st.html(
+            table(
+                ["Person", "Runs on", "Queued", "Cores", "GPUs", "Longest run", "Disk"],
+                rows,
+                caption="What each person holds",
+            )
+        )
     if not found.any:
         st.caption("Nothing is limited. An admin can limit it: python -m engine limits set --queued 50 --cores 8")
 

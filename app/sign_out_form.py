@@ -6,7 +6,10 @@ import streamlit as st
 
 FOLDER = Path(__file__).parent / "browser"
 _form = st.components.v2.component(
-    "parallab_sign_out", html=(FOLDER / "signout.html").read_text(), css=(FOLDER / "signout.css").read_text(), isolate_styles=False
+    "parallab_sign_out",
+    html=(FOLDER / "signout.html").read_text(),
+    css=(FOLDER / "signout.css").read_text(),
+    isolate_styles=False,
 )
 
 

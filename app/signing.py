@@ -1,4 +1,6 @@
-"""The way in and out: a page with a form, the cookie that it sets, and its end. Plain HTML, so that nothing of the console runs before."""
+"""The way in and out: a page with a form, the cookie that it sets, and its end. Plain HTML, so that nothing of the
+console runs before.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +33,9 @@ MOST_WAITING = 24
 BUSY = "Very many sign in at this moment. Try again in a few seconds."
 PAGE = Template((ROOT / "app" / "browser" / "signin.html").read_text())
 ONWARD = (ROOT / "app" / "browser" / "signingout.html").read_text()
-"""Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our policy)."""
+"""Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our
+policy).
+"""
 LOOK_S = 0.2
 NEVER_STORE = {"cache-control": "no-store"}
 NOTHING: Mapping[str, str] = {}
@@ -88,18 +92,28 @@ async def leave(request: Request) -> Response:
         way = await run_in_threadpool(end, request)
     except EngineError as error:
         return page(at("/"), said=f"You are still signed in: {error}", status=503)
-    answer: Response = HTMLResponse(ONWARD, headers=NEVER_STORE) if way == "provider" else RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
+    answer: Response = (
+        HTMLResponse(ONWARD, headers=NEVER_STORE)
+        if way == "provider"
+        else RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
+    )
     scheme = request.url.scheme
     answer.delete_cookie(cookie_name(scheme), cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme))
     return answer
 
 
 def welcome(request: Request, secret: str, wanted: str, mark: str = "") -> Response:
-    """Return the answer that lets a browser in: the cookie of its new sign-in, what marks it as known where that is given, and the way on."""
+    """Return the answer that lets a browser in: the cookie of its new sign-in, what marks it as known where that is
+    given, and the way on.
+    """
     answer, scheme = RedirectResponse(wanted, 303, NEVER_STORE), request.url.scheme
-    kept = {cookie_name(scheme): (secret, int(LASTS_S))} | ({known_browser.COOKIE: (mark, known_browser.AGE_S)} if mark else {})
+    kept = {cookie_name(scheme): (secret, int(LASTS_S))} | (
+        {known_browser.COOKIE: (mark, known_browser.AGE_S)} if mark else {}
+    )
     for name, (value, age_s) in kept.items():
-        answer.set_cookie(name, value, age_s, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme))
+        answer.set_cookie(
+            name, value, age_s, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme)
+        )
     return answer
 
 
@@ -112,7 +126,9 @@ def end(request: Request) -> Way | None:
         return store.sign_out(found.key)
 
 
-def page(wanted: str, name: str = "", said: str = "", status: int = 200, headers: Mapping[str, str] = NOTHING) -> Response:
+def page(
+    wanted: str, name: str = "", said: str = "", status: int = 200, headers: Mapping[str, str] = NOTHING
+) -> Response:
     """Return the page with the ways in: a button for each provider, and the form where somebody has a password."""
     ways = "".join(_button(each.key, each.label, wanted) for each in configured().found)
     no_form = bool(ways) and not _has_passwords()
@@ -145,12 +161,22 @@ def _has_passwords() -> bool:
 
 
 async def _checked(request: Request, name: str, password: str) -> str | None:
-    """Return the secret of a new sign-in, None where too many others wait for theirs; raises SignInRefused, StoreError."""
+    """Return the secret of a new sign-in, None where too many others wait for theirs; raises SignInRefused,
+    StoreError.
+    """
     if len(_waiting) >= MOST_WAITING:
         return None
     home, mine = Home.find(), object()
     known = known_browser.known(home, request.cookies.get(known_browser.COOKIE), name)
-    check = partial(sign_in, home, name, password, browser=request.headers.get("user-agent", ""), address=place(request), known=known)
+    check = partial(
+        sign_in,
+        home,
+        name,
+        password,
+        browser=request.headers.get("user-agent", ""),
+        address=place(request),
+        known=known,
+    )
     _waiting.add(mine)
     try:
         return await asyncio.get_running_loop().run_in_executor(_checks, check)

@@ -10,7 +10,9 @@ import psutil
 
 
 def send_at_once() -> int:
-    """Turn that waiting off on every TCP socket this process listens on; connections inherit it. Return how many there were."""
+    """Turn that waiting off on every TCP socket this process listens on; connections inherit it. Return how many there
+    were.
+    """
     found = list(_listening())
     for family, descriptor, _ in found:
         with socket.fromfd(descriptor, family, socket.SOCK_STREAM) as twin:

@@ -1,4 +1,6 @@
-"""Charts of staleness: its mean against what the number of trainers lets expect, how it is spread, and a result along it. Pure; the theme gives colours."""
+"""Charts of staleness: its mean against what the number of trainers lets expect, how it is spread, and a result along
+it. Pure; the theme gives colours.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +13,16 @@ from engine.analysis.staleness import Price, Size, Stale
 HEIGHT_PX = 360
 GREY = 7
 MOST_ROWS = 24
-"""Values of staleness that have a row of their own, up to what 99 of 100 gradients do not exceed; the last row holds what is above."""
+"""Values of staleness that have a row of their own, up to what 99 of 100 gradients do not exceed; the last row holds
+what is above.
+"""
 Drawn = tuple[go.Figure, list[int]]
 
 
 def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Sequence[Stale]]) -> Drawn:
-    """Return mean staleness along the expected one, a line and its runs by name, and the line on which both are equal."""
+    """Return mean staleness along the expected one, a line and its runs by name, and the line on which both
+    are equal.
+    """
     figure, colours = go.Figure(), list[int]()
     for colour, (name, of_line) in enumerate(sizes.items()):
         symbol = SYMBOLS[colour % len(SYMBOLS)]
@@ -28,7 +34,10 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
             name=name or "measured",
             mode="lines+markers",
             marker={"symbol": symbol, "size": 9},
-            hovertemplate=f"%{{y:.3f}} where %{{x:.3g}} is expected<br>%{{customdata[1]}} trainers, %{{customdata[0]}} runs<extra>{name}</extra>",
+            hovertemplate=(
+                f"%{{y:.3f}} where %{{x:.3g}} is expected<br>%{{customdata[1]}} trainers, %{{customdata[0]}} "
+                f"runs<extra>{name}</extra>"
+            ),
         )
         own = runs[name]
         figure.add_scatter(
@@ -43,7 +52,14 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
         )
         colours += [colour] * 2
     highest = max((max(size.expected, size.mean.mean) for each in sizes.values() for size in each), default=1.0) or 1.0
-    figure.add_scatter(x=[0, highest], y=[0, highest], name="N - 1", mode="lines", line={"dash": "dash", "width": 1.4}, hoverinfo="skip")
+    figure.add_scatter(
+        x=[0, highest],
+        y=[0, highest],
+        name="N - 1",
+        mode="lines",
+        line={"dash": "dash", "width": 1.4},
+        hoverinfo="skip",
+    )
     ticks = sorted({size.expected for each in sizes.values() for size in each})
     axis = {"title": {"text": "Expected mean (updates)", "standoff": 6}, "range": [-0.06 * highest, 1.06 * highest]}
     if len(ticks) <= 12:
@@ -54,7 +70,9 @@ def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Seq
 
 
 def spread(columns: Mapping[str, Counts]) -> go.Figure:
-    """Return the share of gradients of each staleness (upwards) in each size (along), whose counts are given by its title."""
+    """Return the share of gradients of each staleness (upwards) in each size (along), whose counts are given by its
+    title.
+    """
     top = min(MOST_ROWS, max(percentile(counts, 99) for counts in columns.values()))
     last = f"{top} or more" if any(max(counts) > top for counts in columns.values()) else str(top)
     figure = go.Figure()
@@ -74,7 +92,9 @@ def spread(columns: Mapping[str, Counts]) -> go.Figure:
 
 
 def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price], label: str, unit: str) -> Drawn:
-    """Return a mark for each run, by line, at its mean staleness and its result, and the lines of least squares, of which one without a name is of all."""
+    """Return a mark for each run, by line, at its mean staleness and its result, and the lines of least squares, of
+    which one without a name is of all.
+    """
     figure, colours = go.Figure(), list[int]()
     for colour, (name, own) in enumerate(runs.items()):
         there = [run for run in own if run.result is not None]
@@ -85,18 +105,35 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
             name=name or "a run",
             mode="markers",
             marker={"symbol": SYMBOLS[colour % len(SYMBOLS)], "size": 9},
-            hovertemplate=f"run %{{customdata[0]}}, %{{customdata[1]}} trainers: %{{y:.5g}} at %{{x:.2f}} updates<extra>{name}</extra>",
+            hovertemplate=(
+                f"run %{{customdata[0]}}, %{{customdata[1]}} trainers: %{{y:.5g}} at %{{x:.2f}} "
+                f"updates<extra>{name}</extra>"
+            ),
         )
         colours.append(colour)
     for name, price in prices.items():
-        own = [run for each in (runs.values() if name not in runs else [runs[name]]) for run in each if run.result is not None]
+        own = [
+            run
+            for each in (runs.values() if name not in runs else [runs[name]])
+            for run in each
+            if run.result is not None
+        ]
         ends = [min(run.mean for run in own), max(run.mean for run in own)]
         line = {"dash": "dash" if price.direction else "dot", "width": 1.6}
-        figure.add_scatter(x=ends, y=[price.at(end) for end in ends], name=f"{name}, least squares" if name else "least squares", mode="lines", line=line)
+        figure.add_scatter(
+            x=ends,
+            y=[price.at(end) for end in ends],
+            name=f"{name}, least squares" if name else "least squares",
+            mode="lines",
+            line=line,
+        )
         figure.data[-1].hoverinfo = "skip"
         colours.append(list(runs).index(name) if name in runs and len(runs) > 1 else GREY)
     highest = max((run.mean for own in runs.values() for run in own), default=0.0) or 1.0
-    xaxis = {"title": {"text": "Mean staleness of a run (updates)", "standoff": 6}, "range": [-0.03 * highest, 1.04 * highest]}
+    xaxis = {
+        "title": {"text": "Mean staleness of a run (updates)", "standoff": 6},
+        "range": [-0.03 * highest, 1.04 * highest],
+    }
     yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}}
     figure.update_layout(height=HEIGHT_PX, xaxis=xaxis, yaxis=yaxis, hovermode="closest", showlegend=True)
     return figure, colours

@@ -9,8 +9,19 @@ from engine.transfer.tables import Table
 
 
 def sizes_frame(by_line: Mapping[str, Sequence[Size]], result: str) -> Table:
-    """Return a row for each line and number of trainers; low and high are the ends of the 95 % interval, `result` the metric beside it."""
-    columns = (LINE, "trainers", "runs", "expected", *named("mean_staleness"), "p99", "highest", *(named(result) if result else ()))
+    """Return a row for each line and number of trainers; low and high are the ends of the 95 % interval, `result` the
+    metric beside it.
+    """
+    columns = (
+        LINE,
+        "trainers",
+        "runs",
+        "expected",
+        *named("mean_staleness"),
+        "p99",
+        "highest",
+        *(named(result) if result else ()),
+    )
     rows = [
         (
             *(name, size.trainers, size.runs, size.expected),
@@ -25,9 +36,29 @@ def sizes_frame(by_line: Mapping[str, Sequence[Size]], result: str) -> Table:
 
 def runs_frame(lines: Mapping[str, Sequence[Stale]], counts: Mapping[int, Mapping[str, Counts]], result: str) -> Table:
     """Return a row for each run and trainer, by the trainer's `counts`."""
-    columns = (LINE, "run", "trainers", "trainer", "gradients", "mean_staleness", "p99", "highest", *([result] if result else []))
+    columns = (
+        LINE,
+        "run",
+        "trainers",
+        "trainer",
+        "gradients",
+        "mean_staleness",
+        "p99",
+        "highest",
+        *([result] if result else []),
+    )
     rows = [
-        (name, run.run_id, run.trainers, role, sum(own.values()), mean(own), percentile(own, 99), max(own), *([run.result] if result else []))
+        (
+            name,
+            run.run_id,
+            run.trainers,
+            role,
+            sum(own.values()),
+            mean(own),
+            percentile(own, 99),
+            max(own),
+            *([run.result] if result else []),
+        )
         for name, runs in lines.items()
         for run in runs
         for role, own in counts[run.run_id].items()

@@ -1,4 +1,6 @@
-"""Staleness over a sweep, or over runs chosen by hand: its mean against N - 1, how it is spread, and what accuracy pays for it."""
+"""Staleness over a sweep, or over runs chosen by hand: its mean against N - 1, how it is spread, and what accuracy pays
+for it.
+"""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -11,7 +13,19 @@ from app.markup import as_text, number, run_link, table
 from app.staleness_pictures import HEIGHT_PX, against_expected, result_along, spread
 from app.staleness_tables import runs_frame, sizes_frame
 from engine.analysis.counts import Counts, mean, percentile, together
-from engine.analysis.staleness import HISTOGRAM, SIZES, Price, Size, Stale, cautions, mean_in_words, price, price_in_words, sizes, stale_runs
+from engine.analysis.staleness import (
+    HISTOGRAM,
+    SIZES,
+    Price,
+    Size,
+    Stale,
+    cautions,
+    mean_in_words,
+    price,
+    price_in_words,
+    sizes,
+    stale_runs,
+)
 from engine.analysis.targets import choices
 from engine.metrics import metric
 from engine.store import Reader
@@ -23,7 +37,9 @@ Lines = dict[str, list[Stale]]
 
 
 def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence[str] = ()) -> None:
-    """Show how stale the gradients of finished runs were; `fields` tell lines apart, `key` tells the charts from others."""
+    """Show how stale the gradients of finished runs were; `fields` tell lines apart, `key` tells the charts from
+    others.
+    """
     finished = [run for run in runs if run.status == "finished"]
     if not finished:
         st.write("The first point appears when a run has finished.")
@@ -35,7 +51,8 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     found = stale_runs(finished, counts, result, told)
     if not found:
         st.write(
-            "None of these runs recorded staleness. It is recorded where a gradient can be older than the weights it changes: by asynchronous SGD, by a "
+            "None of these runs recorded staleness. It is recorded where a gradient can be older than the "
+            "weights it changes: by asynchronous SGD, by a "
             "parameter server whose batch_update_size is below its trainers, and by Hogwild!."
         )
         return
@@ -52,32 +69,63 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     st.html(_sizes_table(by_line, result))
     noting.table("Staleness by size", sizes_frame(by_line, result))
     noting.table("Staleness of each run", runs_frame(lines, counts, result))
-    with st.expander(f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"):
+    with st.expander(
+        f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"
+    ):
         st.html(_runs_table(lines, counts, result))
 
 
 def _result(names: Sequence[str]) -> str:
     usual = next((place for place, name in enumerate(names) if name == "test/accuracy"), 0)
-    return st.selectbox("Result", names, index=usual, key="result", format_func=lambda name: metric(name).label, bind="query-params", width=260) or names[0]
+    return (
+        st.selectbox(
+            "Result",
+            names,
+            index=usual,
+            key="result",
+            format_func=lambda name: metric(name).label,
+            bind="query-params",
+            width=260,
+        )
+        or names[0]
+    )
 
 
 def _title(fields: Sequence[str], line: Sequence[object]) -> str:
-    return ", ".join(value if isinstance(value, str) else f"{name} {value_in_words(value)}" for name, value in zip(fields, line, strict=True))
+    return ", ".join(
+        value if isinstance(value, str) else f"{name} {value_in_words(value)}"
+        for name, value in zip(fields, line, strict=True)
+    )
 
 
 def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], key: str) -> None:
     """Show the means against what was expected, and how staleness is spread in each size."""
-    said = {(name, size): mean_in_words(size.trainers, size.expected, size.mean.mean) for name, own in by_line.items() for size in own}
+    said = {
+        (name, size): mean_in_words(size.trainers, size.expected, size.mean.mean)
+        for name, own in by_line.items()
+        for size in own
+    }
     sentences = [f"{name}: {sentence}" if name else sentence for (name, _), sentence in said.items()]
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Mean against N - 1**")
         figure, colours = against_expected(by_line, lines)
-        live.figure(f"staleness-mean-{key}", figure, alt=f"Mean staleness against N - 1. {' '.join(sentences[:4])}", height=HEIGHT_PX, colours=colours)
+        live.figure(
+            f"staleness-mean-{key}",
+            figure,
+            alt=f"Mean staleness against N - 1. {' '.join(sentences[:4])}",
+            height=HEIGHT_PX,
+            colours=colours,
+        )
     columns = _columns(lines, by_line)
     with right:
         st.markdown("**How it is spread**")
-        live.figure(f"staleness-spread-{key}", spread(columns), alt="Share of gradients by staleness, in each size", height=HEIGHT_PX)
+        live.figure(
+            f"staleness-spread-{key}",
+            spread(columns),
+            alt="Share of gradients by staleness, in each size",
+            height=HEIGHT_PX,
+        )
     for sentence in sentences[:MOST_COLUMNS]:
         st.markdown(as_text(sentence))
     noting.words(sentences[:MOST_COLUMNS])
@@ -104,7 +152,11 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: s
     known = metric(name)
     st.markdown(f"**{as_text(known.label)} against staleness**")
     # Where each line is one size, it is the lines together that differ in staleness.
-    apart = lines if len(lines) > 1 and any(len(own) > 1 for own in by_line.values()) else {"": [run for own in lines.values() for run in own]}
+    apart = (
+        lines
+        if len(lines) > 1 and any(len(own) > 1 for own in by_line.values())
+        else {"": [run for own in lines.values() for run in own]}
+    )
     found = {line: price(own) for line, own in apart.items()}
     prices = {line: each for line, each in found.items() if isinstance(each, Price)}
     if any(run.result is not None for own in lines.values() for run in own):
@@ -112,14 +164,26 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: s
         alt = f"{known.label} of each run against its mean staleness"
         live.figure(f"staleness-{key}-{name}", figure, alt=alt, height=HEIGHT_PX, colours=colours)
     for line, each in found.items():
-        words = price_in_words(each, name) if isinstance(each, Price) else f"What {known.label.lower()} pays for staleness is not told. {each}"
+        words = (
+            price_in_words(each, name)
+            if isinstance(each, Price)
+            else f"What {known.label.lower()} pays for staleness is not told. {each}"
+        )
         said = f"{line}: {words}" if line else words
         st.markdown(as_text(said))
         noting.words([said])
 
 
 def _sizes_table(by_line: Mapping[str, Sequence[Size]], result: str) -> str:
-    headers = [*(["Line"] if len(by_line) > 1 else []), "trainers", "Runs", "Expected", "Mean staleness (updates)", "p99", "Highest"]
+    headers = [
+        *(["Line"] if len(by_line) > 1 else []),
+        "trainers",
+        "Runs",
+        "Expected",
+        "Mean staleness (updates)",
+        "p99",
+        "Highest",
+    ]
     headers += [_headed(result)] if result else []
     rows = [
         [
@@ -139,7 +203,16 @@ def _sizes_table(by_line: Mapping[str, Sequence[Size]], result: str) -> str:
 
 
 def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result: str) -> str:
-    headers = ["Run", *(["Line"] if len(lines) > 1 else []), "trainers", "Gradients", "Mean (updates)", "p99", "Highest", "Mean by trainer"]
+    headers = [
+        "Run",
+        *(["Line"] if len(lines) > 1 else []),
+        "trainers",
+        "Gradients",
+        "Mean (updates)",
+        "p99",
+        "Highest",
+        "Mean by trainer",
+    ]
     headers += [_headed(result)] if result else []
     rows = [
         [

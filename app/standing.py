@@ -1,7 +1,9 @@
-"""How a live run stands: what ticks on its page, made once for all who watch it, and one number for the rest of the page.
+"""How a live run stands: what ticks on its page, made once for all who watch it, and one number for the rest of the
+page.
 
-A script run costs the server some twenty times what an answer of ours costs. So a run's page runs again only when its `frame` changes; whatever
-changes all the time lies in slots (app.markup.slot) and figures, which pulse.js fills from our route.
+A script run costs the server some twenty times what an answer of ours costs. So a run's page runs again only when its
+`frame` changes; whatever changes all the time lies in slots (app.markup.slot) and figures, which pulse.js fills from
+our route.
 """
 
 import zlib
@@ -24,7 +26,9 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Standing:
-    """A run at one version: its frame as the token that pulse.js compares, the HTML of each slot, and by its key what each figure shows."""
+    """A run at one version: its frame as the token that pulse.js compares, the HTML of each slot, and by its key what
+    each figure shows.
+    """
 
     version: int
     token: int
@@ -36,7 +40,11 @@ def standing(home: Home, run_id: int, section: str) -> Standing:
     """Return how a run stands, for those who have `section` of its page open; raises NoSuchRun."""
     with Reader.open(home) as reader, reader.snapshot():
         run, entry = reader.run(run_id), reader.entry(run_id)
-        slots: dict[Slot, str] = {"cause": vitals.cause(run, entry), "bar": vitals.progress(entry), "facts": vitals.facts_of(run)}
+        slots: dict[Slot, str] = {
+            "cause": vitals.cause(run, entry),
+            "bar": vitals.progress(entry),
+            "facts": vitals.facts_of(run),
+        }
         slots["tiles"] = vitals.tiles(reader.summaries(run_id), entry)
         drawn: Figures = {}
         if section == "Ranks":
@@ -50,14 +58,25 @@ def standing(home: Home, run_id: int, section: str) -> Standing:
 
 
 def has_picture(home: Home, run_id: int) -> bool:
-    """Return whether an episode of the run has been drawn. A page checks once and uses that answer throughout: the file may appear meanwhile."""
+    """Return whether an episode of the run has been drawn. A page checks once and uses that answer throughout: the file
+    may appear meanwhile.
+    """
     return (home.run_folder(run_id) / PICTURE).exists()
 
 
 def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
-    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture`: what has_picture returned."""
+    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture`:
+    what has_picture returned.
+    """
     still = replace(run, version=0, heartbeat_at=None, progress_done=0, progress_total=0, progress_unit="")
-    there: list[object] = [section, still, len(reader.events(run.id)), reader.resumed_as(run.id), reader.counts_passes(run.id), reader.logs(run.id)]
+    there: list[object] = [
+        section,
+        still,
+        len(reader.events(run.id)),
+        reader.resumed_as(run.id),
+        reader.counts_passes(run.id),
+        reader.logs(run.id),
+    ]
     there += [reader.has_spans(run.id), reader.has_histograms(run.id), picture]
     if section == "Ranks":
         there += [bool(reader.ranks(run.id)), bool(_spent(reader.phases(run.id)))]
@@ -77,7 +96,11 @@ def phases(run: Run, reader: Reader) -> Figures:
     colours = figures.phase_colours(figures.phases_shown(seconds))
     return {
         f"phases-{run.id}": figures.shown(
-            picture, alt="Seconds of each rank by phase", height=figures.phases_height(len(seconds)), colours=colours, table=True
+            picture,
+            alt="Seconds of each rank by phase",
+            height=figures.phases_height(len(seconds)),
+            colours=colours,
+            table=True,
         ),
     }
 
@@ -88,7 +111,9 @@ def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
     for name in figures.machine_names(samples):
         picture = figures.machine(samples, run.started_at, name)
         alt = f"{figures.machine_label(name)} over the run"
-        found[f"machine-{run.id}-{name}"] = figures.shown(picture, alt=alt, height=220, colours=range(len(picture["data"])), table=True)
+        found[f"machine-{run.id}-{name}"] = figures.shown(
+            picture, alt=alt, height=220, colours=range(len(picture["data"])), table=True
+        )
     return found
 
 

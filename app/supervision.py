@@ -1,4 +1,5 @@
-"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped stays so.
+"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped
+stays so.
 
 Where a service of the machine sees to the runner (`PARALLAB_RUNNER=separate`), the console starts none.
 """
@@ -31,7 +32,9 @@ LOOK_S = 3.0
 
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
-    """Watch over the runner, how late the loop is and what memory lies free while the block runs; the runner itself outlives it."""
+    """Watch over the runner, how late the loop is and what memory lies free while the block runs; the runner itself
+    outlives it.
+    """
     set_private()
     work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep(), keep_small())
     try:
@@ -44,7 +47,8 @@ async def supervised(app: object) -> AsyncIterator[None]:
 
 
 async def _see_to_sockets() -> None:
-    """As soon as the server listens (it begins to after the start of this block), have answers leave at once, and end it where it may not listen.
+    """As soon as the server listens (it begins to after the start of this block), have answers leave at once, and end
+    it where it may not listen.
 
     Who starts a server of their own (uvicorn with a host) was not asked before.
     """
@@ -78,5 +82,7 @@ def start(home: Home) -> bool:
 
 
 def look(home: Home) -> bool:
-    """Start a runner where one has died; return whether one was started. One that was stopped signs off, and stays stopped."""
+    """Start a runner where one has died; return whether one was started. One that was stopped signs off, and stays
+    stopped.
+    """
     return has_died(home) and ensure_running(home)

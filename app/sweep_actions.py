@@ -1,4 +1,6 @@
-"""What can be done with a whole sweep: pause it and let it go on, try again what ended badly, add to it, cancel all of it."""
+"""What can be done with a whole sweep: pause it and let it go on, try again what ended badly, add to it, cancel all of
+it.
+"""
 
 from collections.abc import Sequence
 
@@ -26,7 +28,9 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
 
     if sweep.paused:
         words = "Its queued runs are taken again, in their order."
-        if st.button("Let it go on", key=f"release-sweep-{sweep.id}", type="primary", **stands("go on with sweep", words)):
+        if st.button(
+            "Let it go on", key=f"release-sweep-{sweep.id}", type="primary", **stands("go on with sweep", words)
+        ):
             _order_hold(sweep, hold=False)
     elif "queued" in sweep.statuses:
         words = "Its queued runs wait until it is let go on; live ones go on."
@@ -34,7 +38,9 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
             _order_hold(sweep, hold=True)
     ended = {run.status for run in newest(sweep, runs)}
     words = "Queue another run of each cell that did not finish."
-    if ended & {*BAD_ENDS, "cancelled"} and st.button("Retry", key=f"retry-sweep-{sweep.id}", **stands("retry sweep", words)):
+    if ended & {*BAD_ENDS, "cancelled"} and st.button(
+        "Retry", key=f"retry-sweep-{sweep.id}", **stands("retry sweep", words)
+    ):
         dialogs.open_soon(ask_retry, sweep, runs)
     words = "Add values, seeds or draws as new cells of this sweep."
     if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **stands("extend sweep", words)):
@@ -57,15 +63,26 @@ def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Say how many cells get another run, then order it."""
     last = newest(sweep, runs)
     bad, cancelled = (sum(run.status in statuses for run in last) for statuses in (BAD_ENDS, ("cancelled",)))
-    st.write(f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets another run at the end of the queue; the old ones stay.")
-    also = bool(cancelled) and st.toggle(f"Also the {cancelled} that {'was' if cancelled == 1 else 'were'} cancelled", value=not bad, key="retry-cancelled")
+    st.write(
+        f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets another run at "
+        "the end of the queue; the old ones stay."
+    )
+    also = bool(cancelled) and st.toggle(
+        f"Also the {cancelled} that {'was' if cancelled == 1 else 'were'} cancelled",
+        value=not bad,
+        key="retry-cancelled",
+    )
     count = bad + (cancelled if also else 0)
     statuses: tuple[Status, ...] = (*BAD_ENDS, "cancelled") if also else BAD_ENDS
 
     def retry(store: Store) -> dict[int, int]:
         return store.retry_sweep(sweep.id, by=person.whoever(), statuses=statuses)
 
-    ordered = command(retry) if st.button(f"Queue {_runs(count)}", type="primary", disabled=not count, key="retry-order") else None
+    ordered = (
+        command(retry)
+        if st.button(f"Queue {_runs(count)}", type="primary", disabled=not count, key="retry-order")
+        else None
+    )
     if ordered is not None:
         st.rerun()
 
@@ -111,7 +128,10 @@ def ask_cancel(sweep: Sweep) -> None:
 
     left = sweep.total - sweep.ended
     st.write(f"{left} of its {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
-    st.write("Queued ones leave the queue; the processes of running ones are ended within seconds. What was recorded so far is kept.")
+    st.write(
+        "Queued ones leave the queue; the processes of running ones are ended within seconds. What was "
+        "recorded so far is kept."
+    )
     with st.container(horizontal=True):
         ordered = command(cancel) if st.button("Cancel all runs", type="primary") else None
         if ordered is not None:

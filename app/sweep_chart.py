@@ -33,17 +33,31 @@ from engine.transfer.tables import Table
 
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
-    """Show one number of the finished runs against the first field, and the same in a table; the choice stands in the address."""
+    """Show one number of the finished runs against the first field, and the same in a table; the choice stands in the
+    address.
+    """
     choices = metric_choices(runs)
-    name = st.selectbox("Number", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+    name = (
+        st.selectbox("Number", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+    )
     by_rank = name in _rank_metrics(sweep)
     groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
     if not groups:
-        st.write("The first point appears when a run has finished." if sweep.active else "No run of this sweep finished, so there is nothing to draw.")
+        st.write(
+            "The first point appears when a run has finished."
+            if sweep.active
+            else "No run of this sweep finished, so there is nothing to draw."
+        )
         return
     lines, lacking = references(sweep, runs, name, reader)
     picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines)
-    live.figure(f"sweep-{sweep.id}-{name}", picture, alt=f"{metric(name).label} against {sweep.fields[0]}", height=HEIGHT_PX, colours=colours)
+    live.figure(
+        f"sweep-{sweep.id}-{name}",
+        picture,
+        alt=f"{metric(name).label} against {sweep.fields[0]}",
+        height=HEIGHT_PX,
+        colours=colours,
+    )
     sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
     for sentence in sentences:
         st.caption(as_text(sentence))
@@ -53,12 +67,17 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
     noting.table(metric(name).label, rows)
 
 
-def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool) -> list[str]:
+def _captions(
+    sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool
+) -> list[str]:
     said = []
     if sweep.draw and len(sweep.fields) > 1:
         said.append("Each mark is one combination, the mean over its seeds; its other values stand in the table.")
     elif any(len(group.values) > 1 for group in groups):
-        said.append("Lines join means over seeds; small marks are single runs, and the band reaches from the lowest to the highest.")
+        said.append(
+            "Lines join means over seeds; small marks are single runs, and the band reaches from the lowest to "
+            "the highest."
+        )
     if by_rank:
         said.append("Of each rank the highest value in a run counts.")
     elif way_of(name):
@@ -67,17 +86,31 @@ def _captions(sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[s
 
 
 def _table(found: Table, name: str, keys: int) -> str:
-    """Return the rows as HTML; the first `keys` columns say which they are, then comes how many finished, then what was measured."""
-    rows = [[*(escape(value_in_words(value)) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])] for row in found.rows]
+    """Return the rows as HTML; the first `keys` columns say which they are, then comes how many finished, then what was
+    measured.
+    """
+    rows = [
+        [*(escape(value_in_words(value)) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])]
+        for row in found.rows
+    ]
     return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")
 
 
-def _rows(sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool) -> Table:
-    """Return a row for each combination that has a finished run, with the reference lines' values where there are some."""
+def _rows(
+    sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool
+) -> Table:
+    """Return a row for each combination that has a finished run, with the reference lines' values where
+    there are some.
+    """
     unit = metric(name).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
     words = ("Mean", "Lowest", "Highest", *(label.capitalize() for label in labels))
-    headers = [*sweep.fields, *(["rank"] if by_rank else []), "Finished runs", *(f"{word} ({unit})" if unit else word for word in words)]
+    headers = [
+        *sweep.fields,
+        *(["rank"] if by_rank else []),
+        "Finished runs",
+        *(f"{word} ({unit})" if unit else word for word in words),
+    ]
     places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}
     totals: dict[tuple[object, ...], int] = {}
     for run in newest(sweep, runs):

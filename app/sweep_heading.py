@@ -1,4 +1,6 @@
-"""The top of a sweep's page: what varies, whose it is, how far it is, and what can be done with it; and its entry in a list."""
+"""The top of a sweep's page: what varies, whose it is, how far it is, and what can be done with it; and its entry in a
+list.
+"""
 
 from html import escape
 
@@ -40,24 +42,41 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Experiment", escape(f"{known.title if known else sweep.experiment}{f', {preset}' if preset else ''}")),
             ("Owner", escape(sweep.owner)),
             ("Launched", when(sweep.created_at)),
-            *((f"Values of {field}", escape(sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field]))) for field in sweep.fields),
+            *(
+                (f"Values of {field}", escape(sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field])))
+                for field in sweep.fields
+            ),
             ("Seeds", escape(_values(sweep.seeds))),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; each run says where")] if sweep.is_imported else []),
             *([("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}")] if sweep.draw else []),
             *([("Timed", "one at a time, nothing beside it")] if sweep.exclusive else []),
-            *([("Stops after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")] if sweep.stop_after else []),
+            *(
+                [("Stops after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")]
+                if sweep.stop_after
+                else []
+            ),
         ]
     )
 
 
 def entry(sweep: Sweep) -> None:
     """Show one sweep in a list."""
-    said = ", ".join([*(["paused"] if sweep.paused else []), *(f"{count} {status}" for status, count in sweep.statuses.items())])
-    facts = (*([escape(_kind(sweep))] if sweep.name else []), f"by {escape(sweep.owner)}", f"launched {when(sweep.created_at)}", escape(said))
+    said = ", ".join(
+        [*(["paused"] if sweep.paused else []), *(f"{count} {status}" for status, count in sweep.statuses.items())]
+    )
+    facts = (
+        *([escape(_kind(sweep))] if sweep.name else []),
+        f"by {escape(sweep.owner)}",
+        f"launched {when(sweep.created_at)}",
+        escape(said),
+    )
     with st.container(border=True, gap="xsmall"):
-        st.html(f'{sweep_link(f"{sweep.id}: {name_of(sweep)}", sweep.id)}<div class="pl-row">{"".join(f"<span>{fact}</span>" for fact in facts)}</div>')
+        st.html(
+            f"{sweep_link(f'{sweep.id}: {name_of(sweep)}', sweep.id)}<div "
+            f'class="pl-row">{"".join(f"<span>{fact}</span>" for fact in facts)}</div>'
+        )
 
 
 def name_of(sweep: Sweep) -> str:

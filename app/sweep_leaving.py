@@ -1,4 +1,6 @@
-"""What of a sweep's page leaves as files: the view that is shown, the runs with their values, and the command that launches it again."""
+"""What of a sweep's page leaves as files: the view that is shown, the runs with their values, and the command that
+launches it again.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +25,10 @@ def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Owner", sweep.owner),
         ("Launched", absolute(sweep.created_at)),
         *(
-            (f"Values of {field}", str(sweep.draw["over"][field]) if sweep.draw else ", ".join(map(value_in_words, sweep.grid[field])))
+            (
+                f"Values of {field}",
+                str(sweep.draw["over"][field]) if sweep.draw else ", ".join(map(value_in_words, sweep.grid[field])),
+            )
             for field in sweep.fields
         ),
         ("Seeds", ", ".join(map(str, sweep.seeds))),
@@ -42,4 +47,12 @@ def leave(sweep: Sweep, runs: Sequence[RunRow], shown: Noted, view: str) -> None
     def again(environments: Environments) -> Iterator[str]:
         return sweep_again(sweep, runs, environments)
 
-    view_downloads(f"sweep-{sweep.id}", f"Sweep {sweep.id}: {name_of(sweep)}. {view}", here("/sweep"), shown, runs, key=f"sweep-{sweep.id}", again=again)
+    view_downloads(
+        f"sweep-{sweep.id}",
+        f"Sweep {sweep.id}: {name_of(sweep)}. {view}",
+        here("/sweep"),
+        shown,
+        runs,
+        key=f"sweep-{sweep.id}",
+        again=again,
+    )

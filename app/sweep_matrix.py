@@ -1,4 +1,6 @@
-"""A sweep's runs as a matrix: values of the first field across, those of the second and the seeds down; each cell links to its run."""
+"""A sweep's runs as a matrix: values of the first field across, those of the second and the seeds down; each cell links
+to its run.
+"""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -41,14 +43,23 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     if len(across) > max(MOST_ACROSS, len(down)):
         across, down = down, across
     corner = "" if len(down) > 1 or len(across) > 1 else "run"
-    rows = [[f'<span class="pl-nowrap">{escape(told(row))}</span>', *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across)] for row in down]
+    rows = [
+        [
+            f'<span class="pl-nowrap">{escape(told(row))}</span>',
+            *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across),
+        ]
+        for row in down
+    ]
     return table([corner, *(told(column) for column in across)], rows, caption=CAPTION)
 
 
 def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
     """Return a row for each combination that was drawn, in the order of the draw, and a column for each seed."""
     rows = [
-        [*(escape(value_in_words(value)) for value in chosen), *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds)]
+        [
+            *(escape(value_in_words(value)) for value in chosen),
+            *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds),
+        ]
         for chosen in dict.fromkeys(key[:-1] for key in cells)
     ]
     return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION)
@@ -58,13 +69,17 @@ def _cell(tried: Sequence[RunRow]) -> str:
     if not tried:
         return "–"
     run = tried[-1]
-    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(run.status, run.status)
+    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(
+        run.status, run.status
+    )
     if len(tried) > 1:
         says += f", try {len(tried)}"
     before = f" Tried before by run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
     title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip() + before)
     sign = f'<span aria-hidden="true">{SIGNS[run.status]}</span>'
-    return f'<a class="pl-cell pl-{run.status}" href="{at("/run")}?run={run.id}" title="{title}">{sign} {escape(says)}</a>'
+    return (
+        f'<a class="pl-cell pl-{run.status}" href="{at("/run")}?run={run.id}" title="{title}">{sign} {escape(says)}</a>'
+    )
 
 
 def _time(seconds: float | None) -> str:

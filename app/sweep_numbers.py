@@ -1,4 +1,6 @@
-"""What a sweep's chart and table are made of: which metrics can be chosen, one group of runs a point, and the lines nobody measured."""
+"""What a sweep's chart and table are made of: which metrics can be chosen, one group of runs a point, and the lines
+nobody measured.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -31,7 +33,9 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
     """Return what the finished runs can be compared by: execution time first, then tests, rewards, speed."""
     found = {name for run in runs if run.status == "finished" for name in run.last} - {EXECUTION, STARTUP}
     order = ("test/", "charts/", "perf/", "train/")
-    rank = {name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found}
+    rank = {
+        name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found
+    }
     return [EXECUTION, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
 
 
@@ -53,14 +57,22 @@ def value_of(run: RunRow, name: str) -> float | None:
 
 def groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Group]:
     """Return a group for each combination that has a finished run; keys are the values of the sweep's fields."""
-    return _in_order(sweep, grouped((key_of(sweep, run), run.id, value) for run in runs if (value := value_of(run, name)) is not None))
+    return _in_order(
+        sweep,
+        grouped((key_of(sweep, run), run.id, value) for run in runs if (value := value_of(run, name)) is not None),
+    )
 
 
 def rank_groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> list[Group]:
     """Return a group for each combination and rank; keys are the values of the sweep's fields and the rank's role."""
     keys = {run.id: key_of(sweep, run) for run in runs}
     numbers = reader.rank_numbers(sweep.id, name)
-    return _in_order(sweep, grouped(((*keys[found.run_id], found.role), found.run_id, found.value) for found in numbers if found.run_id in keys))
+    return _in_order(
+        sweep,
+        grouped(
+            ((*keys[found.run_id], found.role), found.run_id, found.value) for found in numbers if found.run_id in keys
+        ),
+    )
 
 
 def key_of(sweep: Sweep, run: RunRow) -> tuple[object, ...]:
@@ -69,9 +81,14 @@ def key_of(sweep: Sweep, run: RunRow) -> tuple[object, ...]:
 
 
 def line_name(sweep: Sweep, line: Sequence[object]) -> str:
-    """Return what a line is called by the values of all but the axis, such as `gpipe`, `lock true` or `gpipe, stage1`; empty where there are none."""
+    """Return what a line is called by the values of all but the axis, such as `gpipe`, `lock true` or `gpipe, stage1`;
+    empty where there are none.
+    """
     fields = sweep.fields[1:]
-    return ", ".join(value if isinstance(value, str) else f"{field} {value_in_words(value)}" for field, value in zip_longest(fields, line, fillvalue=""))
+    return ", ".join(
+        value if isinstance(value, str) else f"{field} {value_in_words(value)}"
+        for field, value in zip_longest(fields, line, fillvalue="")
+    )
 
 
 def is_numeric(values: Sequence[object]) -> bool:
@@ -80,17 +97,27 @@ def is_numeric(values: Sequence[object]) -> bool:
 
 
 def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> tuple[Lines, str]:
-    """Return the lines that execution time is read against, by measured line; and where some lack their start, a sentence."""
+    """Return the lines that execution time is read against, by measured line; and where some lack their start, a
+    sentence.
+    """
     known = experiment_of(sweep)
     scaling = known.scaling if known else None
     if scaling is None or name != EXECUTION or sweep.draw or sweep.fields[:1] != (scaling.field,):
         return {}, ""
-    found = {line: lines for line, starts in _starts(sweep, runs, scaling) if (lines := _lines(starts, sweep, scaling, reader))}
+    found = {
+        line: lines
+        for line, starts in _starts(sweep, runs, scaling)
+        if (lines := _lines(starts, sweep, scaling, reader))
+    }
     wanted = {key_of(sweep, run)[1:] for run in runs}
     if len(found) == len(wanted):
         return found, ""
     start = f"{scaling.field} {value_in_words(scaling.start)}"
-    cure = f"they appear once a run with {start} has finished." if scaling.start in sweep.grid[scaling.field] else f"add {start} to a sweep to see them."
+    cure = (
+        f"they appear once a run with {start} has finished."
+        if scaling.start in sweep.grid[scaling.field]
+        else f"add {start} to a sweep to see them."
+    )
     return found, f"Ideal and bound start from the execution time measured with {start}: {cure}"
 
 
@@ -100,12 +127,21 @@ def explained(sweep: Sweep) -> str:
     return known.scaling.explained if known and known.scaling else ""
 
 
-def _starts(sweep: Sweep, runs: Sequence[RunRow], scaling: Scaling) -> Iterator[tuple[tuple[object, ...], list[RunRow]]]:
+def _starts(
+    sweep: Sweep, runs: Sequence[RunRow], scaling: Scaling
+) -> Iterator[tuple[tuple[object, ...], list[RunRow]]]:
     """Yield each measured line with its finished runs at the value that reference lines start from."""
     lines = dict.fromkeys(key_of(sweep, run)[1:] for run in runs)
     for line in lines:
         wanted = (scaling.start, *line)
-        yield line, [run for run in runs if run.status == "finished" and run.execution_time_s is not None and key_of(sweep, run) == wanted]
+        yield (
+            line,
+            [
+                run
+                for run in runs
+                if run.status == "finished" and run.execution_time_s is not None and key_of(sweep, run) == wanted
+            ],
+        )
 
 
 def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Reader) -> list[Reference]:
@@ -113,7 +149,10 @@ def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Rea
     if not times:
         return []
     each = [found for run in starts if (found := stage_work_of(run, reader))]
-    work = [(fmean(ahead for ahead, _ in of_stage), fmean(back for _, back in of_stage)) for of_stage in zip(*each, strict=True)]
+    work = [
+        (fmean(ahead for ahead, _ in of_stage), fmean(back for _, back in of_stage))
+        for of_stage in zip(*each, strict=True)
+    ]
     return scaling.references(Baseline(starts[0].config, sum(times) / len(times), work), axis(sweep))
 
 
@@ -127,5 +166,9 @@ def _in_order(sweep: Sweep, groups: Sequence[Group]) -> list[Group]:
     places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.fields]
     last = max(map(len, places), default=0)
     return sorted(
-        groups, key=lambda group: [*(place.get(value, last) for place, value in zip(places, group.key, strict=False)), *map(str, group.key[len(places) :])]
+        groups,
+        key=lambda group: [
+            *(place.get(value, last) for place, value in zip(places, group.key, strict=False)),
+            *map(str, group.key[len(places) :]),
+        ],
     )

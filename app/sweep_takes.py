@@ -45,7 +45,9 @@ def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> O
     cells = [(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
-        return outlay.before_launch(reader, Home.find(), experiment, cells, fields, owner=person.whoever(), terms=asked, exclusive=exclusive)
+        return outlay.before_launch(
+            reader, Home.find(), experiment, cells, fields, owner=person.whoever(), terms=asked, exclusive=exclusive
+        )
 
 
 def what_is_left(sweep: Sweep) -> None:
@@ -90,7 +92,9 @@ def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
     held = hours(found)
     yield f"{runs}{f', about {held}' if held else '; how long they take is not known yet'}."
     if sweep.paused:
-        yield f"Let go on now, it would end {_end(found.ends_in_s)}." if found.ends_in_s is not None else "It is paused."
+        yield (
+            f"Let go on now, it would end {_end(found.ends_in_s)}." if found.ends_in_s is not None else "It is paused."
+        )
     elif found.ends_in_s is not None and found.held < count:
         yield f"It should end {_end(found.ends_in_s)}{', without those on hold' if found.held else ''}."
     elif held and found.held < count:
@@ -105,7 +109,9 @@ def hours(found: Outlay) -> str:
     """Return the slot-hours in words, empty where they are not known."""
     if found.core_hours is None:
         return ""
-    return f"{number(found.core_hours, 2)} core-hours" + (f" and {number(found.gpu_hours, 2)} GPU-hours" if found.gpu_hours else "")
+    return f"{number(found.core_hours, 2)} core-hours" + (
+        f" and {number(found.gpu_hours, 2)} GPU-hours" if found.gpu_hours else ""
+    )
 
 
 def _source(found: Outlay) -> str:
@@ -114,7 +120,11 @@ def _source(found: Outlay) -> str:
         return "Told from like runs of this machine." if found.runs > 1 else "Told from like runs."
     others = "each of the others" if found.like else "each"
     from_what = f"the median of the {_runs(found.near)} that differ only in what varies" if found.near else "their mean"
-    have = f"{found.like} of {found.runs} cells {'has' if found.like == 1 else 'have'} like runs" if found.like else "No cell has like runs"
+    have = (
+        f"{found.like} of {found.runs} cells {'has' if found.like == 1 else 'have'} like runs"
+        if found.like
+        else "No cell has like runs"
+    )
     return f"{have}; {others} is taken to last {duration(found.assumed_s)}, {from_what}."
 
 

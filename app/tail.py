@@ -1,4 +1,6 @@
-"""The text of a run's logs: by offset for the live view, whole for the download. No path from outside reaches the disk unchecked."""
+"""The text of a run's logs: by offset for the live view, whole for the download. No path from outside reaches the disk
+unchecked.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,8 @@ CHUNK = 256 * 1024
 
 
 LAB_LOGS = {"runner": "runner.log", "spare": "spare.log"}
-"""Logs that belong to no run: the runner's, and that of the last spare worker before it had a run; files of the home."""
+"""Logs that belong to no run: the runner's, and that of the last spare worker before it had a run; files of the home.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ def log_path(home: Home, run_id: int, source: str) -> Path:
 def lab_log_path(home: Home, source: str) -> Path:
     """Return the file of a log that belongs to no run; raises StoreError where there is none of that name."""
     if source not in LAB_LOGS:
-        raise StoreError(f"No log is named '{source}'. Known: {', '.join(LAB_LOGS)}; those of a run are asked for with its number.")
+        raise StoreError(
+            f"No log is named '{source}'. Known: {', '.join(LAB_LOGS)}; those of a run are asked for with its number."
+        )
     return home.path / LAB_LOGS[source]
 
 
@@ -52,7 +57,9 @@ def tail(path: Path, offset: int | None) -> Tail:
     if not path.is_file():
         return Tail("", 0, 0, 0)
     size = path.stat().st_size
-    found = log_files.piece(path, max(0, size - CHUNK) if offset is None else log_files.offset_now(path, max(0, offset)), CHUNK)
+    found = log_files.piece(
+        path, max(0, size - CHUNK) if offset is None else log_files.offset_now(path, max(0, offset)), CHUNK
+    )
     start, block, dropped = found.start, found.data, found.dropped
     if offset is None and start > 0:
         skipped = block.find(b"\n") + 1

@@ -1,4 +1,6 @@
-"""What a run will take of this machine, said before it is launched: ranks, cores, GPUs, threads, and what that means for its times."""
+"""What a run will take of this machine, said before it is launched: ranks, cores, GPUs, threads, and what that means
+for its times.
+"""
 
 from engine.config import Config
 from engine.runtime.machine import Machine
@@ -35,11 +37,15 @@ def caveats(config: Config, demand: Demand, machine: Machine) -> list[str]:
     wanted = demand.ranks * demand.threads_per_rank
     if wanted > machine.cores:
         found.append(
-            f"{demand.ranks} ranks x {demand.threads_per_rank} {'thread' if demand.threads_per_rank == 1 else 'threads'} share {machine.cores} cores: "
+            f"{demand.ranks} ranks x {demand.threads_per_rank} "
+            f"{'thread' if demand.threads_per_rank == 1 else 'threads'} share {machine.cores} cores: "
             "the result is the same, but its times say nothing about speed-up."
         )
     if config.device == "auto" and not machine.gpus:
         found.append("This machine shows no GPU, so all ranks run on the CPU.")
     if demand.gpus and demand.ranks > demand.gpus:
-        found.append(f"{demand.ranks} ranks share {demand.gpus} GPU{'s' if demand.gpus > 1 else ''}: on one GPU the ideal speed-up is 1.")
+        found.append(
+            f"{demand.ranks} ranks share {demand.gpus} GPU{'s' if demand.gpus > 1 else ''}: on one GPU the "
+            "ideal speed-up is 1."
+        )
     return found

@@ -1,4 +1,6 @@
-"""Charts of time to a target: its two factors and their product, each against a count. Pure; the theme gives colours."""
+"""Charts of time to a target: its two factors and their product, each against a count. Pure; the theme
+gives colours.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +18,9 @@ PARTS: Mapping[str, Callable[[Reached], Interval | None]] = {
 }
 
 
-def part(name: str, lines: Mapping[str, Sequence[Reached]], x_title: str, unit: str) -> tuple[go.Figure, list[int], str]:
+def part(
+    name: str, lines: Mapping[str, Sequence[Reached]], x_title: str, unit: str
+) -> tuple[go.Figure, list[int], str]:
     """Return the figure of one part, its places in the palette, and its title; `unit` is one update's word."""
     figure, colours = go.Figure(), list[int]()
     for colour, (line, sizes) in enumerate(lines.items()):
@@ -35,5 +39,9 @@ def part(name: str, lines: Mapping[str, Sequence[Reached]], x_title: str, unit: 
     counts = sorted({float(each.count) for sizes in lines.values() for each in sizes})
     layout = {"hovermode": "closest", "showlegend": len(lines) > 1, "yaxis": {"rangemode": "tozero", "nticks": 6}}
     figure.update_layout(height=HEIGHT_PX, xaxis={"title": {"text": x_title, "standoff": 6}, **scale(counts)}, **layout)
-    titles = {"updates": f"{unit.capitalize()}s needed", "seconds": f"× seconds of {'an' if unit == 'update' else 'a'} {unit}", "time": "= time (s)"}
+    titles = {
+        "updates": f"{unit.capitalize()}s needed",
+        "seconds": f"× seconds of {'an' if unit == 'update' else 'a'} {unit}",
+        "time": "= time (s)",
+    }
     return figure, colours, titles[name]

@@ -1,4 +1,6 @@
-"""Time to a target: the updates that it needed times the seconds of an update, against a count; charts, a sentence and a table."""
+"""Time to a target: the updates that it needed times the seconds of an update, against a count; charts, a sentence and
+a table.
+"""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -35,7 +37,17 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         return
     st.header("Time to a target", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.selectbox("Metric", names, key="target-metric", format_func=lambda name: metric(name).label, bind="query-params", width=260) or names[0]
+        name = (
+            st.selectbox(
+                "Metric",
+                names,
+                key="target-metric",
+                format_func=lambda name: metric(name).label,
+                bind="query-params",
+                width=260,
+            )
+            or names[0]
+        )
         usual = usual_target(runs, name)
         target = st.number_input(
             "Target",
@@ -63,12 +75,21 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     noting.words(sentences)
     st.html(_table(found, reached, unit))
     noting.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached, unit))
-    counted = "Updates are the model's, of all ranks together." if unit == "update" else "Steps are those of whoever tests: nothing tells these runs' updates."
-    st.caption(f"Time is {unit}s times seconds of one. A method can win by needing fewer, or by taking less time for one. {counted}")
+    counted = (
+        "Updates are the model's, of all ranks together."
+        if unit == "update"
+        else "Steps are those of whoever tests: nothing tells these runs' updates."
+    )
+    st.caption(
+        f"Time is {unit}s times seconds of one. A method can win by needing fewer, or by taking less time for "
+        f"one. {counted}"
+    )
 
 
 def in_updates(runs: Sequence[RunRow], steps: Mapping[int, tuple[int, float]], reader: Reader) -> tuple[When, str]:
-    """Return updates and time (s) by run, and the word update; where some run's updates are not known, the steps given, and the word step."""
+    """Return updates and time (s) by run, and the word update; where some run's updates are not known, the steps given,
+    and the word step.
+    """
     known = {run.id: run for run in runs}
     found = {run_id: (_updates_of(reader, known[run_id], time_s), time_s) for run_id, (_, time_s) in steps.items()}
     if all(isfinite(updates) and updates > 0 for updates, _ in found.values()):
@@ -91,12 +112,21 @@ def _charts(found: Study, reached: Sequence[Reached], key: str, unit: str) -> No
         st.write("No run reached this target. Choose an easier one.")
         return
     plural = words_of(found.field)[0].capitalize()
-    lines = {line_title(found, line): [each for each in reached if each.line == line and each.reached] for line in found.line_keys()}
+    lines = {
+        line_title(found, line): [each for each in reached if each.line == line and each.reached]
+        for line in found.line_keys()
+    }
     for column, name in zip(st.columns(len(PARTS), gap="medium"), PARTS, strict=True):
         with column:
             figure, colours, title = part(name, lines, plural, unit)
             st.markdown(f"**{title}**")
-            live.figure(f"target-{key}-{name}", figure, alt=f"{title} to the target against {plural.lower()}", height=HEIGHT_PX, colours=colours)
+            live.figure(
+                f"target-{key}-{name}",
+                figure,
+                alt=f"{title} to the target against {plural.lower()}",
+                height=HEIGHT_PX,
+                colours=colours,
+            )
 
 
 def _table(found: Study, reached: Sequence[Reached], unit: str) -> str:

@@ -1,4 +1,6 @@
-"""Notes which sign-ins are in use, seldom and off the event loop, so that those who stay away are signed out and those who work are not."""
+"""Notes which sign-ins are in use, seldom and off the event loop, so that those who stay away are signed out and those
+who work are not.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -32,5 +34,8 @@ class Uses:
 
 
 def _note(home: Home, key: str) -> None:
-    with suppress(EngineError), Store.open(home, timeout_s=5.0) as store:  # a store that is held for so long is noted in next time
+    with (
+        suppress(EngineError),
+        Store.open(home, timeout_s=5.0) as store,
+    ):  # a store that is held for so long is noted in next time
         store.note_use(key)

@@ -1,4 +1,6 @@
-"""The one script that we serve from a package: plotly.js as its wheel ships it, at an address that names its version."""
+"""The one script that we serve from a package: plotly.js as its wheel ships it, at an address that names
+its version.
+"""
 
 from importlib.metadata import version
 from importlib.resources import files

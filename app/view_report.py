@@ -1,4 +1,6 @@
-"""A view of several runs as a report: its address, what it showed, and of its runs the settings, environments and commands that repeat them."""
+"""A view of several runs as a report: its address, what it showed, and of its runs the settings, environments and
+commands that repeat them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +38,9 @@ class Seen:
 
 
 def view_report(seen: Seen, by: str) -> bytes:
-    """Return the report of a view; only the environments of its runs are read now, which never change once a run has begun."""
+    """Return the report of a view; only the environments of its runs are read now, which never change once a run has
+    begun.
+    """
     with Reader.open(Home.find()) as reader:
         environments = reader.environments([run.id for run in seen.runs])
     return report(seen.title, list(_parts(seen, environments)), by=by)
@@ -50,7 +54,10 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     yield Heading("Runs")
     yield Grid("The runs", runs_table(seen.runs, settings=False))
     yield from _compared("Settings", {run.id: run.config for run in seen.runs})
-    told = {run_id: {name: value for name, value in held.items() if name != "boot_id"} for run_id, held in environments.items()}
+    told = {
+        run_id: {name: value for name, value in held.items() if name != "boot_id"}
+        for run_id, held in environments.items()
+    }
     yield from _compared("Environment", {run.id: told.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
         yield Heading("The same again")
@@ -61,7 +68,16 @@ def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
     """Return a row for each run, with the settings in which they differ."""
     differing = [row for row in apart.rows([run.config for run in runs]) if row.differs] if settings else []
     rows = [
-        (run.id, title_of(run), run.owner, run.status, run.execution_time_s, run.startup_time_s, absolute(run.created_at), *_values(differing, place))
+        (
+            run.id,
+            title_of(run),
+            run.owner,
+            run.status,
+            run.execution_time_s,
+            run.startup_time_s,
+            absolute(run.created_at),
+            *_values(differing, place),
+        )
         for place, run in enumerate(runs)
     ]
     return Table.of((*RUNS, *(row.name for row in differing)), rows)
@@ -75,9 +91,15 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
     yield Heading(what)
     if differing := [row for row in rows if row.differs]:
         columns = ("run", *(row.name for row in differing))
-        yield Grid(f"{what} that differ", Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]))
+        yield Grid(
+            f"{what} that differ",
+            Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
+        )
     if alike := [row for row in rows if not row.differs]:
-        yield Facts(f"{what} of all {len(held)} runs" if len(held) > 1 else what, [(row.name, _words(row.values[0])) for row in alike])
+        yield Facts(
+            f"{what} of all {len(held)} runs" if len(held) > 1 else what,
+            [(row.name, _words(row.values[0])) for row in alike],
+        )
 
 
 def _values(rows: Sequence[Row], place: int) -> list[Any]:

@@ -1,4 +1,6 @@
-"""What a run's page tells of it, as HTML: where it is and why, how far, its most telling numbers, its ranks and its events."""
+"""What a run's page tells of it, as HTML: where it is and why, how far, its most telling numbers, its ranks and its
+events.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,7 +16,14 @@ from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 
 TOLD = (
-    *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second", "charts/episodic_return"),
+    *(
+        "test/accuracy",
+        "test/loss",
+        "train/loss",
+        "perf/samples_per_second",
+        "perf/env_steps_per_second",
+        "charts/episodic_return",
+    ),
     *("theory/omega", "theory/delta", "theory/rho"),
 )
 """Metrics that the top of the page tells, in this order, as far as the run has them."""
@@ -25,7 +34,9 @@ def cause(run: Run, entry: RunRow) -> str:
     if run.status == "starting":
         return "The worker starts its ranks and loads the data."
     if run.status == "running":
-        done = f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
+        done = (
+            f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
+        )
         return escape(f"{entry.progress:.0%} done ({done}), {time_left(entry)}.")
     if run.status == "stopping":
         how = "killed" if run.stop_kind == "force" else "ended"
@@ -39,14 +50,23 @@ def progress(entry: RunRow) -> str:
 
 
 def facts_of(run: Run, origin: Origin | None = None) -> str:
-    """Return who launched the run, when, how long it takes, what it holds, and where it comes from if it was imported."""
+    """Return who launched the run, when, how long it takes, what it holds, and where it comes from if it
+    was imported.
+    """
     pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
     on_for = run.execution_time_s
     if on_for is None and (here := since(run.started_at, run.ended_at)) is not None:
         on_for = run.time_before_s + here
-    pairs.append(("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>'))
-    pairs.append(("Start-up time", f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>'))
+    pairs.append(
+        ("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>')
+    )
+    pairs.append(
+        (
+            "Start-up time",
+            f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>',
+        )
+    )
     if run.demand.ranks:
         pairs.append(("Ranks", str(run.demand.ranks)))
     if run.terms.priority != "normal":
@@ -67,13 +87,17 @@ def facts_of(run: Run, origin: Origin | None = None) -> str:
 
 
 def _other_rule(run: Run, origin: Origin | None) -> list[tuple[str, str]]:
-    """Return the rule that the run draws random numbers by, where it is not this version's; another program's has none."""
+    """Return the rule that the run draws random numbers by, where it is not this version's; another
+    program's has none.
+    """
     foreign = origin is not None and origin.kind != "parallab"
     return [] if foreign or run.seeding == SEEDING else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
 
 
 def tiles(summaries: Sequence[Summary], entry: RunRow) -> str:
-    """Return the run's result, then the other telling metrics, each with the statistic that it is, and tests and rewards with their best."""
+    """Return the run's result, then the other telling metrics, each with the statistic that it is, and tests and
+    rewards with their best.
+    """
     by_name = {summary.metric for summary in summaries}
     result = ranked(entry)
     first = [result.result.metric] if result else []
@@ -92,7 +116,8 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> str:
     help_text = f"{known.help} The experiment's runs are ranked by it." if is_result else known.help
     unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
     return (
-        f'<div class="pl-tile" title="{escape(help_text)}"><div>{escape(label)}</div><strong>{number(value)}{unit}</strong><div>{"; ".join(beside)}</div></div>'
+        '<div class="pl-tile" '
+        f'title="{escape(help_text)}"><div>{escape(label)}</div><strong>{number(value)}{unit}</strong><div>{"; ".join(beside)}</div></div>'  # noqa: E501
     )
 
 
@@ -118,5 +143,13 @@ def ranks_table(found: Sequence[RankRow]) -> str:
 
 def events_table(found: Sequence[Event]) -> str:
     """Return who did what to the run, and when."""
-    rows = [[f'<span class="pl-nowrap">{when(event.at)}</span>', escape(event.kind), escape(event.who), escape(event.detail)] for event in found]
+    rows = [
+        [
+            f'<span class="pl-nowrap">{when(event.at)}</span>',
+            escape(event.kind),
+            escape(event.who),
+            escape(event.detail),
+        ]
+        for event in found
+    ]
     return table(["When", "What", "Who", "Detail"], rows, caption="Events of the run")

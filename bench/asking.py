@@ -1,4 +1,6 @@
-"""How a tab asks our routes: over one connection kept open, opened anew as a browser does where the server closed it; httpx takes more than the server does."""
+"""How a tab asks our routes: over one connection kept open, opened anew as a browser does where the server closed it;
+httpx takes more than the server does.
+"""
 
 import asyncio
 import json
@@ -16,7 +18,10 @@ class Route:
         shown = f"Cookie: {cookie}\r\n" if cookie else ""
         self.slower = 1.0
         """How many times as long as usual the last answer asked to wait."""
-        self.head = f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin\r\n{shown}\r\n"
+        self.head = (
+            f" HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: "
+            f"same-origin\r\n{shown}\r\n"
+        )
 
     @classmethod
     async def open(cls, address: str, cookie: str = "") -> "Route":
@@ -33,7 +38,9 @@ class Route:
         if " 200 " not in lines[0]:
             raise ConnectionError(f"{path} was answered '{lines[0]}': {body[:200]!r}")
         self.slower = float(headers.get("x-slower", 1))
-        found: dict[str, Any] = json.loads(zlib.decompress(body, 31) if headers.get("content-encoding") == "gzip" else body)
+        found: dict[str, Any] = json.loads(
+            zlib.decompress(body, 31) if headers.get("content-encoding") == "gzip" else body
+        )
         return found
 
     def close(self) -> None:
@@ -43,7 +50,9 @@ class Route:
 
 
 class Line:
-    """A connection to our routes that is opened anew where the server closed it, as it does with one that was idle for some seconds."""
+    """A connection to our routes that is opened anew where the server closed it, as it does with one that was idle for
+    some seconds.
+    """
 
     def __init__(self, address: str, cookie: str = "") -> None:
         self.address, self.cookie = address, cookie

@@ -1,4 +1,5 @@
-"""Seconds from a cancel to nothing left of a run with 16 ranks, one of them stopped with SIGSTOP and one that ignores SIGTERM.
+"""Seconds from a cancel to nothing left of a run with 16 ranks, one of them stopped with SIGSTOP and one that ignores
+SIGTERM.
 
 Run: python -m bench.cancel [--cancels 20] [--ranks 16]
 """
@@ -53,7 +54,9 @@ def main() -> None:
 
 
 def one_cancel(home: Home, ranks: int, deaf: str) -> dict[str, float]:
-    """Launch a run, stop one of its ranks, cancel it, and return the seconds until its processes were gone and until it said so."""
+    """Launch a run, stop one of its ranks, cancel it, and return the seconds until its processes were gone and until it
+    said so.
+    """
     wait_warm(home)
     settings = {"dataset": "synthetic", "trainers": ranks, "epochs": 1000, "device": "cpu", "threads_per_rank": 1}
     run_id = launch(home, "hogwild", experiment("hogwild").configure(None, settings), owner="bench", timeout_s=30)
@@ -72,7 +75,11 @@ def one_cancel(home: Home, ranks: int, deaf: str) -> dict[str, float]:
     wait_until(lambda: not now(home, run_id).active, LIMIT_S, f"run {run_id} to be cancelled")
     run = now(home, run_id)
     assert run.status == "cancelled" and run.cause.startswith("Cancelled by bench."), f"{run.status}: {run.cause}"
-    return {"gone_s": round(gone, 2), "cancelled_s": round(time.monotonic() - began, 2), "killed_at_deadline": float("was killed" in run.cause)}
+    return {
+        "gone_s": round(gone, 2),
+        "cancelled_s": round(time.monotonic() - began, 2),
+        "killed_at_deadline": float("was killed" in run.cause),
+    }
 
 
 def now(home: Home, run_id: int) -> Run:

@@ -1,4 +1,6 @@
-"""Eight processes race to claim 10,000 queued runs: each is claimed exactly once. Run: python -m bench.claims [--runs 10000] [--processes 8]"""
+"""Eight processes race to claim 10,000 queued runs: each is claimed exactly once. Run: python -m bench.claims [--runs
+10000] [--processes 8]
+"""
 
 import argparse
 import subprocess
@@ -46,7 +48,9 @@ def main() -> None:
             workers = {run_id: reader.run(run_id).worker for run_id in range(1, given.runs + 1)}
             starts = {reader.run(run_id).starts for run_id in workers}
     times = Counter(run_id for mine in claimed.values() for run_id in mine)
-    right = all(workers[run_id] == ProcessIdentity("bench", racer, 1) for racer, mine in claimed.items() for run_id in mine)
+    right = all(
+        workers[run_id] == ProcessIdentity("bench", racer, 1) for racer, mine in claimed.items() for run_id in mine
+    )
     figures = {
         "runs": given.runs,
         "processes": given.processes,
@@ -67,7 +71,9 @@ def _race(home: Home, processes: int) -> tuple[float, dict[int, list[int]]]:
     """Let the processes loose at one moment; return that moment and who claimed what."""
     command = [sys.executable, "-c", RACER, str(home.path)]
     racers = {
-        number: subprocess.Popen([*command, str(number)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        number: subprocess.Popen(
+            [*command, str(number)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for number in range(1, processes + 1)
     }
     for racer in racers.values():

@@ -1,8 +1,10 @@
-"""What the Compare page takes with 10 runs of 100,000 points: server time of a first look, of another axis and another grouping; and until it is painted.
+"""What the Compare page takes with 10 runs of 100,000 points: server time of a first look, of another axis and another
+grouping; and until it is painted.
 
-Server time is this process's own time for the page's whole script, measured through Streamlit's test runner on the real store, cold (nothing kept of
-the points) and then for each change. Painting is from the navigation to the last chart drawn, in a browser whose cache is warm, beside a run's page with
-one small chart, in turns. Run: python -m bench.compare [--rounds 5] [--points 100000]
+Server time is this process's own time for the page's whole script, measured through Streamlit's test runner on the real
+store, cold (nothing kept of the points) and then for each change. Painting is from the navigation to the last chart
+drawn, in a browser whose cache is warm, beside a run's page with one small chart, in turns. Run: python -m
+bench.compare [--rounds 5] [--points 100000]
 """
 
 import argparse
@@ -52,7 +54,16 @@ def _run(store: Store, number: int, points: int) -> int:
     store.mark_running(run_id, 0.5)
     for start in range(0, points, 10_000):
         steps = range(start, min(points, start + 10_000))
-        curve = [Point(LOSS, step, math.exp(-step / points) + math.sin(step * (7 + number)) / 5, step / 100 + number / 999, step / 938) for step in steps]
+        curve = [
+            Point(
+                LOSS,
+                step,
+                math.exp(-step / points) + math.sin(step * (7 + number)) / 5,
+                step / 100 + number / 999,
+                step / 938,
+            )
+            for step in steps
+        ]
         store.write(run_id, [RankBatch(0, curve)], progress=(steps[-1] + 1, points, "samples"))
     store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=100.0)
     return run_id
@@ -110,7 +121,9 @@ def server_ms(rounds: int) -> dict[str, list[float]]:
         other_axis_grouped=looks.change(grouped, lambda page: page.selectbox(key=f"{AT}x").set_value("time")),
         logarithmic_grouped=looks.change(grouped, lambda page: page.toggle(key=f"{AT}log.x").set_value(True)),
         into_groups=looks.change({}, lambda page: page.multiselect(key=f"{AT}group").set_value(["trainers"])),
-        other_grouping=looks.change(grouped, lambda page: page.multiselect(key=f"{AT}group").set_value(["learning_rate"])),
+        other_grouping=looks.change(
+            grouped, lambda page: page.multiselect(key=f"{AT}group").set_value(["learning_rate"])
+        ),
         other_statistic=looks.change(grouped, lambda page: page.selectbox(key=f"{AT}stat").set_value("iqm")),
     )
 
@@ -138,7 +151,9 @@ def main() -> None:
         small = fill(home, asked.points)
         server = server_ms(asked.rounds)
         with console(home) as address, sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-            browser = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+            browser = playwright.chromium.launch_persistent_context(
+                profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+            )
 
             def look(query: str) -> Callable[[], float]:
                 return lambda: painted_ms(browser, f"{address}/compare?runs=1-{RUNS}{query}", FIGURES, 1)
@@ -147,7 +162,9 @@ def main() -> None:
                 return painted_ms(browser, f"{address}/run?run={small}", PANEL, None)
 
             of_small()  # fills the browser's cache, as a person's is
-            painted = alternate(asked.rounds, small_chart=of_small, single_runs=look(""), grouped=look("&group=trainers&band=boot"))
+            painted = alternate(
+                asked.rounds, small_chart=of_small, single_runs=look(""), grouped=look("&group=trainers&band=boot")
+            )
             browser.close()
     figures = {
         "runs": RUNS,

@@ -16,7 +16,9 @@ LOOK_S = 0.02
 
 
 class Commits(threading.Thread):
-    """Notes between which two looks each batch of points and each version of a run was committed, until told to stop; the earlier look counts."""
+    """Notes between which two looks each batch of points and each version of a run was committed, until told to stop;
+    the earlier look counts.
+    """
 
     def __init__(self, home: Home, run_id: int) -> None:
         super().__init__(daemon=True)
@@ -68,7 +70,9 @@ class Crowd(threading.Thread):
     def holds(self, last_id: int, version: int) -> bool:
         """Say whether every watcher holds the points up to an id, and knows a version of the run."""
         seen = [(watcher.points[-1:], watcher.versions[-1:]) for watcher in self.watchers]
-        return all(points and points[0][1] >= last_id and versions and versions[0][1] >= version for points, versions in seen)
+        return all(
+            points and points[0][1] >= last_id and versions and versions[0][1] >= version for points, versions in seen
+        )
 
     def leave(self) -> None:
         """Close every page."""
@@ -77,7 +81,9 @@ class Crowd(threading.Thread):
         self.join(30)
 
 
-def lags(commits: Sequence[tuple[int, float]], held: Sequence[tuple[float, int]], start: float, end: float) -> list[float]:
+def lags(
+    commits: Sequence[tuple[int, float]], held: Sequence[tuple[float, int]], start: float, end: float
+) -> list[float]:
     """Return for each batch committed in [start, end] the seconds until it was held; infinite where it never was."""
     ids = [last_id for _, last_id in held]
     found = []
@@ -91,4 +97,10 @@ def lags(commits: Sequence[tuple[int, float]], held: Sequence[tuple[float, int]]
 def told(values: Sequence[float]) -> dict[str, float]:
     """Return median, p95, p99 and greatest of seconds."""
     cuts = quantiles(values, n=100, method="inclusive")
-    return {"median": round(median(values), 3), "p95": round(cuts[94], 3), "p99": round(cuts[98], 3), "max": round(max(values), 3), "of": len(values)}
+    return {
+        "median": round(median(values), 3),
+        "p95": round(cuts[94], 3),
+        "p99": round(cuts[98], 3),
+        "max": round(max(values), 3),
+        "of": len(values),
+    }

@@ -1,4 +1,5 @@
-"""What each mode makes of 4 collectors: env steps learned from per second, the share of steps used, synchronizations per 1000 steps.
+"""What each mode makes of 4 collectors: env steps learned from per second, the share of steps used, synchronizations
+per 1000 steps.
 
 Run: python -m bench.dppo_modes [--rounds 5]
 """
@@ -8,7 +9,12 @@ from typing import Any
 
 from bench.measuring import alternate, finish, last_values, ratio, save, served_home
 
-SETTINGS: dict[str, Any] = {"total_steps": 40_000, "evaluate_every_s": 0, "render_every_s": 0, "stop_when_solved": False}
+SETTINGS: dict[str, Any] = {
+    "total_steps": 40_000,
+    "evaluate_every_s": 0,
+    "render_every_s": 0,
+    "stop_when_solved": False,
+}
 MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
 
 
@@ -23,7 +29,9 @@ def main() -> None:
         def rate(mode: str) -> float:
             run = finish(home, "dppo", "published", SETTINGS | {"mode": mode})
             last = last_values(home, run)
-            shares[mode].append({name: last[f"perf/{name}"] for name in ("steps_used", "synchronizations", "policy_age")})
+            shares[mode].append(
+                {name: last[f"perf/{name}"] for name in ("steps_used", "synchronizations", "policy_age")}
+            )
             return last["perf/env_steps_per_second"] * last["perf/steps_used"] / 100
 
         rates = alternate(rounds, **{mode: (lambda mode=mode: rate(mode)) for mode in MODES})

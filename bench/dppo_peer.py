@@ -1,4 +1,5 @@
-"""DPPO through the bounded queue against stable-baselines3's PPO: same environment, networks, number of environments and gradient steps.
+"""DPPO through the bounded queue against stable-baselines3's PPO: same environment, networks, number of environments
+and gradient steps.
 
 Run: python -m bench.dppo_peer [--rounds 5]
 """
@@ -49,7 +50,9 @@ def main() -> None:
 
         def theirs() -> float:
             command = [sys.executable, "-m", "bench.dppo_peer", "--peer", str(len(rewards["stable_baselines3"]) + 1)]
-            found = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
+            found = json.loads(
+                subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1]
+            )
             rewards["stable_baselines3"].append(found["reward"])
             return float(found["rate"])
 

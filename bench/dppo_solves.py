@@ -22,7 +22,11 @@ def main() -> None:
                 last = last_values(home, run)
                 runs.append({"seed": seed, "seconds": run.execution_time_s, "reward": last["test/episodic_return"]})
                 print(environment, runs[-1], flush=True)
-            figures[environment] = {"preset": preset, "runs": runs, "median_s": statistics.median(run["seconds"] for run in runs)}
+            figures[environment] = {
+                "preset": preset,
+                "runs": runs,
+                "median_s": statistics.median(run["seconds"] for run in runs),
+            }
     save("dppo_solves", figures)
 
 

@@ -1,7 +1,7 @@
 """From the click on Launch, in a browser that is on the page already, to the first train/loss drawn on the run's page.
 
-Warm: the runner holds a spare with torch loaded. Cold: the spare was killed just before the click, so torch is loaded anew.
-Both in turn, on a fresh home each time. Run: python -m bench.first_loss [--rounds 5]
+Warm: the runner holds a spare with torch loaded. Cold: the spare was killed just before the click, so torch is loaded
+anew. Both in turn, on a fresh home each time. Run: python -m bench.first_loss [--rounds 5]
 """
 
 import argparse
@@ -34,7 +34,7 @@ CHROMIUM = [
 DRAWN = """() => {
   const chart = [...document.querySelectorAll('[data-drawn]')].find((node) => node.dataset.drawn.includes('train/loss'));
   return chart ? Number(chart.dataset.drawnAt) : null;
-}"""
+}"""  # noqa: E501
 
 
 @contextmanager
@@ -44,7 +44,9 @@ def console(home: Home) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    server = python("-m", "streamlit", "run", "app/asgi.py", "--server.port", str(port), "--server.headless", "true", home=home)
+    server = python(
+        "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(port), "--server.headless", "true", home=home
+    )
     try:
         wait_until(lambda: _healthy(address), 60, "the console")
         yield address
@@ -87,7 +89,10 @@ def seconds(browser: BrowserContext, cold: bool) -> float:
 def _introduce(page: Page) -> None:
     """Give a name by the console's own route, so that the launch asks for none."""
     page.get_by_role("button", name="Launch", exact=True).wait_for(timeout=60_000)
-    page.evaluate("fetch('/api/name', {method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify({name: 'Bench'})})")
+    page.evaluate(
+        "fetch('/api/name', {method: 'POST', headers: {'content-type': 'application/json'}, body: "
+        "JSON.stringify({name: 'Bench'})})"
+    )
     page.reload()
     page.get_by_role("button", name="Launch", exact=True).wait_for(timeout=60_000)
 
@@ -114,13 +119,18 @@ def main() -> None:
     rounds = options.parse_args().rounds
     figures: dict[str, list[float]] = {"warm": [], "cold": []}
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        browser = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+        browser = playwright.chromium.launch_persistent_context(
+            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+        )
         seconds(browser, cold=False)  # fills the browser's cache, as a person's is
         for _ in range(rounds):
             figures["warm"].append(seconds(browser, cold=False))
             figures["cold"].append(seconds(browser, cold=True))
         browser.close()
-    save("first_loss", {"seconds": figures, "median": {name: round(median(values), 2) for name, values in figures.items()}})
+    save(
+        "first_loss",
+        {"seconds": figures, "median": {name: round(median(values), 2) for name, values in figures.items()}},
+    )
 
 
 if __name__ == "__main__":

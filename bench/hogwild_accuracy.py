@@ -22,9 +22,20 @@ def main() -> None:
         for seed in seeds:
             run = finish(home, "hogwild", "published", {"seed": seed})
             last = last_values(home, run)
-            figures[str(seed)] = {name: last[name] for name in ("test/accuracy", "test/loss", "perf/execution_time_s", "perf/startup_time_s")}
+            figures[str(seed)] = {
+                name: last[name]
+                for name in ("test/accuracy", "test/loss", "perf/execution_time_s", "perf/startup_time_s")
+            }
     mean = statistics.mean(figure["test/accuracy"] for figure in figures.values())
-    save("hogwild_accuracy", {"seeds": figures, "mean_accuracy": round(mean, 3), "published": PUBLISHED, "difference": round(mean - PUBLISHED, 3)})
+    save(
+        "hogwild_accuracy",
+        {
+            "seeds": figures,
+            "mean_accuracy": round(mean, 3),
+            "published": PUBLISHED,
+            "difference": round(mean - PUBLISHED, 3),
+        },
+    )
 
 
 if __name__ == "__main__":

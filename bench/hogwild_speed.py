@@ -1,6 +1,8 @@
-"""Hogwild! on MNIST, one epoch by each trainer, one thread a rank: engine against tutorial as whole runs, 2 trainers against 1.
+"""Hogwild! on MNIST, one epoch by each trainer, one thread a rank: engine against tutorial as whole runs, 2 trainers
+against 1.
 
-A whole run counts from the claim to the end, start-up included, on a warm runner. Run: python -m bench.hogwild_speed [--rounds 5]
+A whole run counts from the claim to the end, start-up included, on a warm runner. Run: python -m bench.hogwild_speed
+[--rounds 5]
 """
 
 import argparse
@@ -41,7 +43,9 @@ def measure(home: Home, rounds: int) -> dict[str, Any]:
         return whole_run_s(run)
 
     def tutorial() -> float:
-        return whole_run_s(finish(home, "hogwild", None, COMMON | {"variant": "tutorial", "trainers": 2, "start_method": "spawn"}))
+        return whole_run_s(
+            finish(home, "hogwild", None, COMMON | {"variant": "tutorial", "trainers": 2, "start_method": "spawn"})
+        )
 
     seconds = alternate(rounds, tutorial=tutorial, engine=lambda: engine(2), one_trainer=lambda: engine(1))
     return {

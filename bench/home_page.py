@@ -1,7 +1,8 @@
 """How fast the Home page answers on a store of 10,000 runs, and what a hundred open ones cost the console's server.
 
-The page's script is run as the server runs it, anew each time, and once after a run has ended, when the best results are reckoned anew. Those who have it
-open ask as pulse.js does; the runner's samples of the machine are news to all of them. Run: python -m bench.home_page [--runs 10000] [--people 100]
+The page's script is run as the server runs it, anew each time, and once after a run has ended, when the best results
+are reckoned anew. Those who have it open ask as pulse.js does; the runner's samples of the machine are news to all of
+them. Run: python -m bench.home_page [--runs 10000] [--people 100]
 """
 
 import argparse
@@ -72,7 +73,10 @@ async def watch(address: str, people: int) -> float:
         asked, version = 0, 0
         await asyncio.sleep(HOME_MS / 1000 * number / people)
         while time.monotonic() < end:
-            answer = await client.get(f"{address}/api/home", params={"since": f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000Z", "version": version})
+            answer = await client.get(
+                f"{address}/api/home",
+                params={"since": f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000Z", "version": version},
+            )
             version, asked = answer.json()["version"], asked + 1
             await asyncio.sleep(HOME_MS / 1000)
         return asked
@@ -88,7 +92,11 @@ def crowd(home: Home, people: int) -> dict[str, float]:
         time.sleep(5)
         before = sum(server.cpu_times()[:2])
         asked = asyncio.run(watch(address, people))
-        return {"people": people, "asked_a_second": round(asked, 1), "cores": round((sum(server.cpu_times()[:2]) - before) / WATCHED_S, 3)}
+        return {
+            "people": people,
+            "asked_a_second": round(asked, 1),
+            "cores": round((sum(server.cpu_times()[:2]) - before) / WATCHED_S, 3),
+        }
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
-"""Kills with -9 at random moments over runner, worker, ranks and console: what is lost, what hangs, what is left behind.
+"""Kills with -9 at random moments over runner, worker, ranks and console: what is lost, what hangs, what is left
+behind.
 
-Console and runner are started again after each kill, as a person and the console would. Run: python -m bench.kills [--kills 200] [--seed 1]
+Console and runner are started again after each kill, as a person and the console would. Run: python -m bench.kills
+[--kills 200] [--seed 1]
 """
 
 import argparse
@@ -38,7 +40,14 @@ HEARTBEATS_S = 4.0
 """Two heartbeats of 2 s: so long after the end of its worker or rank a run may still be called running."""
 START_S = 180.0
 """So long anything may take to start on a machine that has other work; it is not what is measured."""
-SETTINGS: dict[str, Any] = {"dataset": "synthetic", "trainers": 2, "epochs": 1000, "device": "cpu", "threads_per_rank": 1, "evaluate_every": 0}
+SETTINGS: dict[str, Any] = {
+    "dataset": "synthetic",
+    "trainers": 2,
+    "epochs": 1000,
+    "device": "cpu",
+    "threads_per_rank": 1,
+    "evaluate_every": 0,
+}
 
 
 @dataclass
@@ -60,7 +69,17 @@ class Lab:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.console = python("-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port), "--logger.level", "error", home=self.home)
+        self.console = python(
+            "-m",
+            "streamlit",
+            "run",
+            "app/asgi.py",
+            "--server.port",
+            str(self.port),
+            "--logger.level",
+            "error",
+            home=self.home,
+        )
         wait_until(self._answers, START_S, "the console to answer")
 
     def _answers(self) -> bool:
@@ -131,9 +150,15 @@ class Lab:
         return (self.random.choice(ranks), run) if ranks else None
 
     def _sees_the_end(self, run: Run) -> None:
-        """Measure how long a run that lost its worker or a rank is still called alive; then nothing of it may be left."""
+        """Measure how long a run that lost its worker or a rank is still called alive; then nothing of it
+        may be left.
+        """
         began = time.monotonic()
-        wait_until(lambda: self.run(run.id).status not in ("starting", "running"), 60, f"run {run.id} to be no longer called running")
+        wait_until(
+            lambda: self.run(run.id).status not in ("starting", "running"),
+            60,
+            f"run {run.id} to be no longer called running",
+        )
         self.called_running_s.append(round(time.monotonic() - began, 2))
         wait_until(lambda: self.run(run.id).status in ENDED, 60, f"run {run.id} to end")
 
@@ -160,7 +185,9 @@ class Lab:
         if self.console:
             self.console.kill()
             self.console.wait()
-        self.left = [f"process {pid} of run {run_id}" for run_id, worker in self.workers.items() for pid in tree(worker)]
+        self.left = [
+            f"process {pid} of run {run_id}" for run_id, worker in self.workers.items() for pid in tree(worker)
+        ]
 
 
 @contextmanager
@@ -188,7 +215,9 @@ def lab(seed: int, victims: Sequence[str] = VICTIMS) -> Iterator[Lab]:
 
 
 def left_segments(before: set[str]) -> list[str]:
-    """Return what is shared now and was not before, once that stays: other programs of the machine share memory for a moment too."""
+    """Return what is shared now and was not before, once that stays: other programs of the machine share memory for a
+    moment too.
+    """
     deadline = time.monotonic() + 10
     while (left := segments() - before) and time.monotonic() < deadline:
         time.sleep(0.1)

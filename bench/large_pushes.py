@@ -26,7 +26,15 @@ from engine.training.workload import RandomImages
 
 TRAINERS, TURNS = 5, 6
 CONFIG = ParameterServerConfig.check(
-    {"model": "resnet50", "trainers": TRAINERS, "batch_update_size": TRAINERS, "iterations": TURNS, "batch_size": 20, "checkpoint_every_s": 0, "device": "cpu"}
+    {
+        "model": "resnet50",
+        "trainers": TRAINERS,
+        "batch_update_size": TRAINERS,
+        "iterations": TURNS,
+        "batch_size": 20,
+        "checkpoint_every_s": 0,
+        "device": "cpu",
+    }
 )
 WORKLOAD = RandomImages("resnet50", TRAINERS, 20, TURNS)
 
@@ -42,14 +50,25 @@ def main() -> None:
         return
     seconds = alternate(chosen.rounds, usual_pages=lambda: measure("0"), huge_pages=lambda: measure("1"))
     save(
-        "large_pushes", {"rounds": chosen.rounds, "seconds_a_round_of_pushes": seconds, "usual_over_huge": ratio(seconds["usual_pages"], seconds["huge_pages"])}
+        "large_pushes",
+        {
+            "rounds": chosen.rounds,
+            "seconds_a_round_of_pushes": seconds,
+            "usual_over_huge": ratio(seconds["usual_pages"], seconds["huge_pages"]),
+        },
     )
 
 
 def measure(huge: str) -> float:
     """Return the seconds of one side, in a program of its own: malloc is told at a program's start."""
     surroundings = os.environ | {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb={huge}"}
-    ended = subprocess.run([sys.executable, "-m", "bench.large_pushes", "--once"], cwd=ROOT, env=surroundings, stdout=subprocess.PIPE, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "bench.large_pushes", "--once"],
+        cwd=ROOT,
+        env=surroundings,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     return float(json.loads(ended.stdout.splitlines()[-1]))
 
 

@@ -1,4 +1,6 @@
-"""What every benchmark shares: runs through a runner of its own, A B A B, medians, and a result file that names its surroundings."""
+"""What every benchmark shares: runs through a runner of its own, A B A B, medians, and a result file that names its
+surroundings.
+"""
 
 import json
 import os
@@ -107,7 +109,9 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
 
 
 def saved(name: str) -> dict[str, Any]:
-    """Return the figures of an earlier call, to be added to; none where they were drawn by another rule of random numbers."""
+    """Return the figures of an earlier call, to be added to; none where they were drawn by another rule of random
+    numbers.
+    """
     path = RESULTS / f"{name}.json"
     report = json.loads(path.read_text()) if path.exists() else {}
     return dict(report["figures"]) if report.get("seeding") == SEEDING else {}
@@ -119,7 +123,9 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
     report = {
         "command": f"python -m {_program(name)} {' '.join(sys.argv[1:])}".strip(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": {key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")},
+        "machine": {
+            key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")
+        },
         "seeding": SEEDING,
         "load_at_end": [round(value, 2) for value in os.getloadavg()],
         "other_processes_cpu_percent": _others(),
@@ -146,7 +152,9 @@ def _others() -> float:
 
 
 def _stolen() -> float | None:
-    """Return the CPU time that the host of a virtual machine gave to others since this program began, in percent of all; None where nothing tells it."""
+    """Return the CPU time that the host of a virtual machine gave to others since this program began, in percent of
+    all; None where nothing tells it.
+    """
     ran = [after - before for before, after in zip(_AT_START, psutil.cpu_times(), strict=True)]
     if "steal" not in _AT_START._fields:
         return None
@@ -158,4 +166,15 @@ def python(*arguments: str, home: Home) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=os.environ | {"PARALLAB_HOME": str(home.path)})
 
 
-__all__ = ["alternate", "finish", "identity", "last_values", "python", "ratio", "save", "served_home", "wait_until", "wait_warm"]
+__all__ = [
+    "alternate",
+    "finish",
+    "identity",
+    "last_values",
+    "python",
+    "ratio",
+    "save",
+    "served_home",
+    "wait_until",
+    "wait_warm",
+]

@@ -1,10 +1,12 @@
-"""How much of a mutated product the tests notice: a fixed sample of mutants, each met by the tests that carry out its line.
+"""How much of a mutated product the tests notice: a fixed sample of mutants, each met by the tests that carry out its
+line.
 
-`sample` draws mutants with cosmic-ray's operators (`pip install cosmic-ray==8.7.0`, which nothing else here needs) from functions of the
-store, the queue, the analysis, the access rules and the filter, and keeps each by the name of its function, the operator and its number
-within the function, so that it is found again after the function has moved. `run` makes each mutant in a copy of the checkout and runs
-the tests that start no rank and no browser and that reach the mutated line, until one fails. Which tests reach a line is read
-from coverage data with contexts, as `python -m bench.suite_coverage` leaves it.
+`sample` draws mutants with cosmic-ray's operators (`pip install cosmic-ray==8.7.0`, which nothing else here needs) from
+functions of the store, the queue, the analysis, the access rules and the filter, and keeps each by the name of its
+function, the operator and its number within the function, so that it is found again after the function has moved. `run`
+makes each mutant in a copy of the checkout and runs the tests that start no rank and no browser and that reach the
+mutated line, until one fails. Which tests reach a line is read from coverage data with contexts, as `python -m
+bench.suite_coverage` leaves it.
 
 Run: python -m bench.mutants sample --count 300 && python -m bench.mutants run --label before --coverage .coverage
 """
@@ -73,15 +75,25 @@ def functions(source: str) -> Iterator[tuple[str, ast.AST]]:
 
 def _annotations(function: Any) -> set[tuple[int, int]]:
     """Return the lines and columns that the annotations of a function take: a mutant there changes nothing."""
-    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs, function.args.vararg, function.args.kwarg]
+    arguments = [
+        *function.args.posonlyargs,
+        *function.args.args,
+        *function.args.kwonlyargs,
+        function.args.vararg,
+        function.args.kwarg,
+    ]
     notes = [function.returns, *(each.annotation for each in arguments if each)]
     notes += [node.annotation for node in ast.walk(function) if isinstance(node, ast.AnnAssign)]
-    return {(note.lineno, column) for note in notes if note for column in range(note.col_offset, note.end_col_offset + 1)}
+    return {
+        (note.lineno, column) for note in notes if note for column in range(note.col_offset, note.end_col_offset + 1)
+    }
 
 
 @cache
 def positions(path: Path) -> dict[tuple[str, str], list[tuple[int, int, int]]]:
-    """Return the mutants of a module: by function and operator the line, the column and the operator's number within the module."""
+    """Return the mutants of a module: by function and operator the line, the column and the operator's number within
+    the module.
+    """
     import cosmic_ray.plugins as plugins
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
 
@@ -113,12 +125,25 @@ def sample(count: int, seed: int) -> None:
         lines = path.read_text().splitlines()
         for (function, operator), spots in positions(path).items():
             for nth, (line, column, _) in enumerate(spots):
-                mutant = {"function": function, "operator": operator, "nth": nth, "line": lines[line - 1].strip(), "module": str(path.relative_to(ROOT))}
+                mutant = {
+                    "function": function,
+                    "operator": operator,
+                    "nth": nth,
+                    "line": lines[line - 1].strip(),
+                    "module": str(path.relative_to(ROOT)),
+                }
                 places[str(path), line, column, operator.split("_")[0]].append(mutant)
     chance = random.Random(seed)
     shuffled = chance.sample(sorted(places), len(places))
-    drawn = list(islice((mutant for mutant in (chance.choice(places[place]) for place in shuffled) if is_python(mutant)), count))
-    KEPT.write_text(json.dumps({"command": "python -m bench.mutants " + " ".join(sys.argv[1:]), "mutants": drawn, "results": {}}, indent=1) + "\n")
+    drawn = list(
+        islice((mutant for mutant in (chance.choice(places[place]) for place in shuffled) if is_python(mutant)), count)
+    )
+    KEPT.write_text(
+        json.dumps(
+            {"command": "python -m bench.mutants " + " ".join(sys.argv[1:]), "mutants": drawn, "results": {}}, indent=1
+        )
+        + "\n"
+    )
     print(f"{count} of {len(places)} places: {Counter(mutant['module'].split('/')[1] for mutant in drawn)}")
 
 
@@ -138,7 +163,9 @@ def is_python(mutant: dict[str, Any]) -> bool:
 
 
 def find(root: Path, mutant: dict[str, Any]) -> tuple[Path, int, int] | None:
-    """Return where a mutant lies now: its module, its line and its operator's number there; None where its function or line is gone."""
+    """Return where a mutant lies now: its module, its line and its operator's number there; None where its function or
+    line is gone.
+    """
     key, found = (mutant["function"], mutant["operator"]), []
     for path in modules(root):
         lines = path.read_text().splitlines()
@@ -158,8 +185,16 @@ def tests_of(data: Any, root: Path, path: Path, line: int) -> list[str]:
     found = []
     for context in sorted({each for each in contexts if each}):
         parts = context.split(".")
-        at = next((end for end in range(len(parts), 0, -1) if (root / Path(*parts[:end])).with_suffix(".py").is_file()), 0)
-        if at and len(parts) > at and parts[1] not in SLOW and parts[at - 1].startswith("test_") and parts[at].startswith("test_"):
+        at = next(
+            (end for end in range(len(parts), 0, -1) if (root / Path(*parts[:end])).with_suffix(".py").is_file()), 0
+        )
+        if (
+            at
+            and len(parts) > at
+            and parts[1] not in SLOW
+            and parts[at - 1].startswith("test_")
+            and parts[at].startswith("test_")
+        ):
             found.append("::".join([str(Path(*parts[:at]).with_suffix(".py")), *parts[at:]]))
     own = path.relative_to(root / "engine").parts[0]
     within: Counter[str] = Counter()
@@ -198,14 +233,27 @@ def _tested(tree: Path, out: Path, tests: list[str]) -> None:
         os.setsid()
         os.chdir(tree)
         sys.path[:] = [str(tree), *(each for each in sys.path if each not in ("", str(ROOT)))]
-        for name in [name for name in sys.modules if name.split(".")[0] in ("bench", "engine", "app", "tests", "deploy", "pages")]:
+        for name in [
+            name for name in sys.modules if name.split(".")[0] in ("bench", "engine", "app", "tests", "deploy", "pages")
+        ]:
             del sys.modules[name]
         with out.open("w") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
             code = int(
                 importlib.import_module("pytest").main(
-                    ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--tb=line", "-m", "not long", *tests]
+                    [
+                        "-x",
+                        "-q",
+                        "-p",
+                        "no:cacheprovider",
+                        "-W",
+                        "ignore::pytest.PytestAssertRewriteWarning",
+                        "--tb=line",
+                        "-m",
+                        "not long",
+                        *tests,
+                    ]
                 )
             )
     except BaseException:
@@ -222,9 +270,17 @@ def _outcome(child: int, out: Path) -> str:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
-            failed = [line.split(" ")[1] for line in out.read_text(errors="replace").splitlines() if line.startswith(("FAILED ", "ERROR "))]
-            if code not in (0, 1, 2) and not re.search("while loading conftest|ERROR collecting", out.read_text(errors="replace")):
-                raise RuntimeError(f"The tests did not run (exit code {code}):\n{out.read_text(errors='replace')[-2000:]}")
+            failed = [
+                line.split(" ")[1]
+                for line in out.read_text(errors="replace").splitlines()
+                if line.startswith(("FAILED ", "ERROR "))
+            ]
+            if code not in (0, 1, 2) and not re.search(
+                "while loading conftest|ERROR collecting", out.read_text(errors="replace")
+            ):
+                raise RuntimeError(
+                    f"The tests did not run (exit code {code}):\n{out.read_text(errors='replace')[-2000:]}"
+                )
             return "survived" if code == 0 else f"killed: {failed[0] if failed else 'at import'}"
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
@@ -246,7 +302,9 @@ def run(label: str, coverage: Path, root: Path) -> None:
     results = kept["results"].setdefault(label, {})
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder) / "tree"
-        shutil.copytree(root, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".parallab", ".hypothesis", "*_cache"))
+        shutil.copytree(
+            root, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".parallab", ".hypothesis", "*_cache")
+        )
         (Path(folder) / "shared").symlink_to(root.parent / "shared")
         subprocess.run([sys.executable, "-m", "compileall", "-q", str(tree / "engine"), str(tree / "app")], check=True)
         for at, mutant in enumerate(kept["mutants"]):

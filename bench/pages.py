@@ -1,8 +1,10 @@
-"""What every page of results costs the server on a store of 10,000 runs: each view's whole script, with data of its own to show.
+"""What every page of results costs the server on a store of 10,000 runs: each view's whole script, with data of its own
+to show.
 
-A small lab (a sweep over trainers with seeds, a published figure, a duel, an exhibit, runs with staleness and phases) stands on top of 10,000 runs of 220
-points each. Each view is run by Streamlit's own script runner, once cold and `REPEATS` times more; what it drew is counted, so that an empty page can't
-pass for a fast one. Run: python -m bench.pages [--runs 10000] [--points 2200000] [--home FOLDER, kept and used again]
+A small lab (a sweep over trainers with seeds, a published figure, a duel, an exhibit, runs with staleness and phases)
+stands on top of 10,000 runs of 220 points each. Each view is run by Streamlit's own script runner, once cold and
+`REPEATS` times more; what it drew is counted, so that an empty page can't pass for a fast one. Run: python -m
+bench.pages [--runs 10000] [--points 2200000] [--home FOLDER, kept and used again]
 """
 
 import argparse
@@ -53,7 +55,10 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         Place("results, all", "/results", ""),
         Place("results, filtered", "/results?filter=test%2Faccuracy.best+%3E+50", ""),
         Place("results, grouped", "/results?group=true", ""),
-        *(Place(f"scaling, {view}", f"/scaling?runs={lab.runs}&view={view.replace(' ', '+')}", "") for view in ("Where the time went", "Staleness")),
+        *(
+            Place(f"scaling, {view}", f"/scaling?runs={lab.runs}&view={view.replace(' ', '+')}", "")
+            for view in ("Where the time went", "Staleness")
+        ),
     )
     return (*the_pages(lab, lab.stale), *many)
 
@@ -67,7 +72,9 @@ def _others(home: Home) -> tuple[int, int, int]:
 def measured(place: Place) -> dict[str, Any]:
     """Return what a view's script takes in milliseconds, and what it drew."""
     parts = urlsplit(place.path)
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).switch_page(str(PAGES[parts.path.strip("/") or "home"]))
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).switch_page(
+        str(PAGES[parts.path.strip("/") or "home"])
+    )
     for name, values in parse_qs(parts.query).items():
         test.query_params[name] = values
     took, cpu = [], []

@@ -1,8 +1,10 @@
-"""How long a browser takes to paint the Runs and the Results page of a large store, against the same page of an empty one; filter and sort too.
+"""How long a browser takes to paint the Runs and the Results page of a large store, against the same page of an empty
+one; filter and sort too.
 
-The store has 10,000 runs with 20 million points (bench/store_size.py). Two consoles are served, one of it and one of an empty home; their pages are
-opened in turn, each in a new tab of one Chromium whose cache is warm. A page counts from the start of its navigation to the first frame in which its
-table (or, of an empty store, its sentence) is there. Sorting is st.dataframe's own, in the browser. Run: python -m bench.painting [--rounds 7] [--home FOLDER]
+The store has 10,000 runs with 20 million points (bench/store_size.py). Two consoles are served, one of it and one of an
+empty home; their pages are opened in turn, each in a new tab of one Chromium whose cache is warm. A page counts from
+the start of its navigation to the first frame in which its table (or, of an empty store, its sentence) is there.
+Sorting is st.dataframe's own, in the browser. Run: python -m bench.painting [--rounds 7] [--home FOLDER]
 """
 
 import argparse
@@ -27,9 +29,14 @@ from engine.store import Reader, Store
 ROWS = 20
 """Runs on one page of the Runs page."""
 READY = {
-    "runs": f"document.querySelectorAll('.pl-row').length >= {ROWS} && document.querySelector('[data-testid=stPagination]')",
+    "runs": (
+        f"document.querySelectorAll('.pl-row').length >= {ROWS} && document.querySelector('[data-testid=stPagination]')"
+    ),
     "results": "drawn() && document.body.innerText.includes('rows on this page')",
-    "empty": "[...document.querySelectorAll('[data-testid=stPageLink]')].some((link) => link.innerText.includes('Launch one'))",
+    "empty": (
+        "[...document.querySelectorAll('[data-testid=stPageLink]')].some((link) => link.innerText.includes('Launch "
+        "one'))"
+    ),
 }
 """What each page has to show."""
 WATCH = """
@@ -52,11 +59,13 @@ WATCH = """
   };
   requestAnimationFrame(look);
 })();
-"""
+"""  # noqa: E501
 
 
 class Work:
-    """The CPU time that a console's server and the browser have taken since this was made: other programs on the same cores change it little."""
+    """The CPU time that a console's server and the browser have taken since this was made: other programs on the same
+    cores change it little.
+    """
 
     def __init__(self, address: str) -> None:
         self._server = server_of(address)
@@ -76,7 +85,9 @@ class Work:
 
 
 def painted(browser: BrowserContext, address: str, path: str, ready: str) -> tuple[float, float]:
-    """Return the milliseconds from the navigation to a page until what makes it `ready` is painted, and the CPU time of server and browser in them."""
+    """Return the milliseconds from the navigation to a page until what makes it `ready` is painted, and the CPU time of
+    server and browser in them.
+    """
     page = browser.new_page()
     work = Work(address)
     _open(page, address, path, ready)
@@ -94,21 +105,31 @@ def _open(page: Page, address: str, path: str, ready: str) -> Page:
 
 
 def filtered_ms(page: Page, word: str, caption: str) -> float:
-    """Return the milliseconds from Enter in the search of the Results page until the rows that match are painted, and their `caption`."""
+    """Return the milliseconds from Enter in the search of the Results page until the rows that match are painted, and
+    their `caption`.
+    """
     page.get_by_role("textbox", name="Search").fill(word)
-    return changed_ms(page, "keydown", f"document.body.innerText.includes('{caption}')", lambda: page.keyboard.press("Enter"))
+    return changed_ms(
+        page, "keydown", f"document.body.innerText.includes('{caption}')", lambda: page.keyboard.press("Enter")
+    )
 
 
 def sorted_ms(page: Page) -> float:
-    """Return the milliseconds from a click on the head of the column What until the rows are painted in their new order."""
+    """Return the milliseconds from a click on the head of the column What until the rows are painted in their new
+    order.
+    """
     page.evaluate("() => { window.before = picture(); }")
     box = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert box
-    return changed_ms(page, "pointerdown", "picture() !== window.before", lambda: page.mouse.click(box["x"] + 130, box["y"] + 15))
+    return changed_ms(
+        page, "pointerdown", "picture() !== window.before", lambda: page.mouse.click(box["x"] + 130, box["y"] + 15)
+    )
 
 
 def changed_ms(page: Page, event: str, condition: str, act: Callable[[], None]) -> float:
-    """Return the milliseconds from the first `event` that `act` causes to the first frame in which the condition holds and the table is drawn."""
+    """Return the milliseconds from the first `event` that `act` causes to the first frame in which the condition holds
+    and the table is drawn.
+    """
     page.evaluate(
         f"""() => {{
           window.tookMs = null;
@@ -117,7 +138,7 @@ def changed_ms(page: Page, event: str, condition: str, act: Callable[[], None]) 
             const look = () => {{ if (drawn() && {condition}) window.tookMs = performance.now() - start; else requestAnimationFrame(look); }};
             requestAnimationFrame(look);
           }}, {{ once: true, capture: true }});
-        }}"""
+        }}"""  # noqa: E501
     )
     act()
     page.wait_for_function("() => window.tookMs !== null", timeout=120_000)
@@ -126,9 +147,18 @@ def changed_ms(page: Page, event: str, condition: str, act: Callable[[], None]) 
 
 def measure(full: Home, empty: Home, rounds: int) -> dict[str, Any]:
     """Return what painting takes on both, in turn, and what filter and sort take on the full one."""
-    with console(full) as large, console(empty) as small, sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+    with (
+        console(full) as large,
+        console(empty) as small,
+        sync_playwright() as playwright,
+        tempfile.TemporaryDirectory() as profile,
+    ):
         browser = playwright.chromium.launch_persistent_context(
-            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM, viewport={"width": 1400, "height": 1000}
+            profile,
+            executable_path="/usr/bin/chromium",
+            headless=True,
+            args=CHROMIUM,
+            viewport={"width": 1400, "height": 1000},
         )
         found = paintings(browser, large, small, rounds) | changes(browser, large, full, rounds)
         browser.close()
@@ -142,7 +172,9 @@ def paintings(browser: BrowserContext, large: str, small: str, rounds: int) -> d
         for path in ("runs", "results"):
             for side, address, ready in (("empty", small, "empty"), ("full", large, path)):
                 both = painted(browser, address, path, ready)
-                if turn:  # the first fills the browser's cache, as a person's is, and has the servers import what they need
+                if (
+                    turn
+                ):  # the first fills the browser's cache, as a person's is, and has the servers import what they need
                     taken.setdefault(f"{path}_{side}", []).append(both)
         print(".", end="", file=sys.stderr, flush=True)
     wall = {name: median(one for one, _ in values) for name, values in taken.items()}
@@ -150,13 +182,19 @@ def paintings(browser: BrowserContext, large: str, small: str, rounds: int) -> d
     return {
         "painted_ms": {name: [round(one) for one, _ in values] for name, values in taken.items()},
         "cpu_ms": {name: [round(one) for _, one in values] for name, values in taken.items()},
-        "later_than_empty_ms": {path: round(wall[f"{path}_full"] - wall[f"{path}_empty"]) for path in ("runs", "results")},
-        "more_cpu_than_empty_ms": {path: round(cpu[f"{path}_full"] - cpu[f"{path}_empty"]) for path in ("runs", "results")},
+        "later_than_empty_ms": {
+            path: round(wall[f"{path}_full"] - wall[f"{path}_empty"]) for path in ("runs", "results")
+        },
+        "more_cpu_than_empty_ms": {
+            path: round(cpu[f"{path}_full"] - cpu[f"{path}_empty"]) for path in ("runs", "results")
+        },
     }
 
 
 def changes(browser: BrowserContext, large: str, full: Home, rounds: int) -> dict[str, Any]:
-    """Return what filtering and sorting the Results page take: until the table is painted, and of the server's CPU time."""
+    """Return what filtering and sorting the Results page take: until the table is painted, and of the server's CPU
+    time.
+    """
     page, server = _open(browser.new_page(), large, "results", "results"), server_of(large)
     acts: dict[str, Callable[[], float]] = {
         "filter": lambda: filtered_ms(page, "run 49", f"{_matching(full, 'run 49'):,} runs"),
@@ -202,7 +240,9 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--runs", type=int, default=10_000)
     options.add_argument("--points", type=int, default=20_000_000)
-    options.add_argument("--home", type=Path, help="a folder to keep the large store in, and to find it in the next time")
+    options.add_argument(
+        "--home", type=Path, help="a folder to keep the large store in, and to find it in the next time"
+    )
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         full = filled(asked.home or Path(folder) / "full", asked.runs, asked.points)

@@ -1,4 +1,5 @@
-"""ResNet-50 in two stages on two cores: splits against one split, modes against each other, each against what its own durations allow.
+"""ResNet-50 in two stages on two cores: splits against one split, modes against each other, each against what its own
+durations allow.
 
 3 batches of 64 images of 128 pixels, of which 120 were published; one thread a stage, cut in one place for all.
 
@@ -85,13 +86,19 @@ def best_cut(home: Home) -> str:
 
 
 def shares(home: Home, run: Run) -> tuple[float, float]:
-    """Return the least time that a run's own durations allow as a share of the time it took, and its bubble; means over its later batches."""
+    """Return the least time that a run's own durations allow as a share of the time it took, and its bubble; means over
+    its later batches.
+    """
     with Reader.open(home) as reader:
         spans = [span for _, span in reader.spans(run.id)]
     config = experiment("pipeline").config.check(run.config)
     assert isinstance(config, PipelineConfig)
-    found = [measure(batch, config.schedule) for batch in batches(spans, config.stages, config.splits) if batch.complete][1:]
-    return statistics.mean(each.least_s / each.window_s for each in found), statistics.mean(each.bubble for each in found)
+    found = [
+        measure(batch, config.schedule) for batch in batches(spans, config.stages, config.splits) if batch.complete
+    ][1:]
+    return statistics.mean(each.least_s / each.window_s for each in found), statistics.mean(
+        each.bubble for each in found
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a page with nothing new to show costs the console's server a poll: its CPU time and the answer's time and size.
 
-The run has 30,000 points. `pulse` asks for the change token, `curves` for new points. Run: python -m bench.poll_cost [--rounds 5]
+The run has 30,000 points. `pulse` asks for the change token, `curves` for new points. Run: python -m bench.poll_cost
+[--rounds 5]
 """
 
 import argparse
@@ -33,7 +34,13 @@ def running_run(home: Home) -> int:
     found = experiment("hogwild")
     config = found.configure("published")
     with Store.open(home) as store:
-        run_id = store.add_run(found.name, config.model_dump(mode="json"), owner="bench", demand=demand(config, machine()), preset="published")
+        run_id = store.add_run(
+            found.name,
+            config.model_dump(mode="json"),
+            owner="bench",
+            demand=demand(config, machine()),
+            preset="published",
+        )
         store.claim(run_id, me(), ())
         store.begin(run_id, me(), {})
         store.mark_running(run_id, 0.1)
@@ -72,7 +79,10 @@ def main() -> None:
             poller = Poller(address)
             first = poller.ask(f"/api/series?run={run_id}&after=0&version=0")
             first_size = poller.size
-            paths = {"pulse": f"/api/token?run={run_id}", "curves": f"/api/series?run={run_id}&after={first['last_id']}&version={first['version']}"}
+            paths = {
+                "pulse": f"/api/token?run={run_id}",
+                "curves": f"/api/series?run={run_id}&after={first['last_id']}&version={first['version']}",
+            }
             server = server_of(address)
             cpu_ms: dict[str, list[float]] = {}
             wall_ms: dict[str, list[float]] = {name: [] for name in paths}
@@ -99,7 +109,11 @@ def main() -> None:
 
 def server_of(address: str) -> psutil.Process:
     port = int(address.rpartition(":")[2])
-    return next(psutil.Process(c.pid) for c in psutil.net_connections("tcp") if c.status == "LISTEN" and c.laddr and c.laddr.port == port)
+    return next(
+        psutil.Process(c.pid)
+        for c in psutil.net_connections("tcp")
+        if c.status == "LISTEN" and c.laddr and c.laddr.port == port
+    )
 
 
 if __name__ == "__main__":

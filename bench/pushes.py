@@ -1,6 +1,8 @@
-"""Pushes per second that a server of the MNIST net takes from 4 trainers that only push, each answered with the new weights.
+"""Pushes per second that a server of the MNIST net takes from 4 trainers that only push, each answered with the new
+weights.
 
-Every side is the same server on another transport, and on none: how fast it applies gradients that are there already, by one thread and no answer.
+Every side is the same server on another transport, and on none: how fast it applies gradients that are there already,
+by one thread and no answer.
 Run: python -m bench.pushes [--rounds 5] [--pushes 1500]
 """
 
@@ -27,7 +29,16 @@ from engine.training.server import LEAVE, PUSH
 from engine.training.serving import Serving
 from engine.training.workload import Digits
 
-CONFIG = AsyncSgdConfig.check({"dataset": "digits", "trainers": 4, "evaluate_every": 0, "checkpoint_every_s": 0, "learning_rate": 1e-9, "device": "cpu"})
+CONFIG = AsyncSgdConfig.check(
+    {
+        "dataset": "digits",
+        "trainers": 4,
+        "evaluate_every": 0,
+        "checkpoint_every_s": 0,
+        "learning_rate": 1e-9,
+        "device": "cpu",
+    }
+)
 
 
 def main() -> None:
@@ -57,14 +68,19 @@ def main() -> None:
 
 def rate(transport: Any, workload: Digits, pushes: int, shares: dict[str, Any]) -> float:
     """Return the pushes per second over one transport."""
-    exchange = Exchange.create(transport, len(flat_state(workload.net(0))), server=0, server_role="ps", clients=(1, 2, 3, 4))
+    exchange = Exchange.create(
+        transport, len(flat_state(workload.net(0))), server=0, server_role="ps", clients=(1, 2, 3, 4)
+    )
     with tempfile.TemporaryDirectory() as folder:
         sink = MemorySink()
         ranks = Ranks(CONFIG.roles, ("cpu",) * 5, 1, 0, Path(folder), sink)
         ranks.run(take_part, exchange, workload, pushes)
     assert ranks.execution_time_s
     server, trainers = sink.values("cpu_s", 0)[0], sum(sum(sink.values("cpu_s", index)) for index in (1, 2, 3, 4))
-    shares[transport] = {"server": round(1e3 * server / (4 * pushes), 3), "trainer": round(1e3 * trainers / (4 * pushes), 3)}
+    shares[transport] = {
+        "server": round(1e3 * server / (4 * pushes), 3),
+        "trainer": round(1e3 * trainers / (4 * pushes), 3),
+    }
     return 4 * pushes / ranks.execution_time_s
 
 

@@ -1,6 +1,8 @@
-"""What recording one point a step costs a rank: CPU time of the recorder's calls and its thread, against a real training step.
+"""What recording one point a step costs a rank: CPU time of the recorder's calls and its thread, against a real
+training step.
 
-Both sides run in one process in turn; a second process reads the rank's channel, as the worker does. Run: python -m bench.recording_cost
+Both sides run in one process in turn; a second process reads the rank's channel, as the worker does. Run: python -m
+bench.recording_cost
 """
 
 import argparse
@@ -56,7 +58,9 @@ def training_step_us() -> float:
 
 
 def recording_us() -> float:
-    """Return the CPU microseconds of recording one step at the pace of training (6 ms a step), its thread's included."""
+    """Return the CPU microseconds of recording one step at the pace of training (6 ms a step), its thread's
+    included.
+    """
     ours, theirs = mp.Pipe()
     reader = mp.get_context("spawn").Process(target=drain, args=(theirs,))
     reader.start()
@@ -86,8 +90,13 @@ def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
-    figures: dict[str, Any] = dict(alternate(options.parse_args().rounds, recording=recording_us, training_step=training_step_us))
-    save("recording_cost", {"microseconds_per_step": figures, "share_of_a_step": ratio(figures["recording"], figures["training_step"])})
+    figures: dict[str, Any] = dict(
+        alternate(options.parse_args().rounds, recording=recording_us, training_step=training_step_us)
+    )
+    save(
+        "recording_cost",
+        {"microseconds_per_step": figures, "share_of_a_step": ratio(figures["recording"], figures["training_step"])},
+    )
 
 
 if __name__ == "__main__":

@@ -22,11 +22,20 @@ def main() -> None:
         for seed in SEEDS:
             for count in COUNTS:
                 for mode in MODES:
-                    changes: dict[str, Any] = {"observers": count, "mode": mode, "seed": seed, "steps": steps, "threads_per_rank": 1, "device": "cpu"}
+                    changes: dict[str, Any] = {
+                        "observers": count,
+                        "mode": mode,
+                        "seed": seed,
+                        "steps": steps,
+                        "threads_per_rank": 1,
+                        "device": "cpu",
+                    }
                     run = finish(home, "batched_reinforce", "published", changes)
                     assert run.execution_time_s
                     times[mode][count].append(run.execution_time_s)
-    medians = {mode: {count: round(statistics.median(found), 3) for count, found in own.items()} for mode, own in times.items()}
+    medians = {
+        mode: {count: round(statistics.median(found), 3) for count, found in own.items()} for mode, own in times.items()
+    }
     save("reinforce_observers", {"seeds": SEEDS, "steps": steps, "execution_time_s": times, "median_s": medians})
 
 

@@ -1,4 +1,5 @@
-"""Batched-RPC REINFORCE with 10 observers: the engine variant on each transport, and with 32 environments an observer, against the tutorial's.
+"""Batched-RPC REINFORCE with 10 observers: the engine variant on each transport, and with 32 environments an observer,
+against the tutorial's.
 
 Run: python -m bench.reinforce_speed [--rounds 5]
 """

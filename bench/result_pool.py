@@ -1,7 +1,9 @@
-"""A pool of recorded results: many seeds of a few short runs, from which tests draw samples to see how often an interval covers the true mean.
+"""A pool of recorded results: many seeds of a few short runs, from which tests draw samples to see how often an
+interval covers the true mean.
 
 The runs are those of the methods, in threads of this process: starting processes would take longer than they do.
-Run: python -m bench.result_pool [--seeds 100]. The file is written every fifth seed, so that an interruption costs little.
+Run: python -m bench.result_pool [--seeds 100]. The file is written every fifth seed, so that an interruption costs
+little.
 """
 
 import argparse
@@ -22,8 +24,16 @@ APART = 100
 _SHORT = {"dataset": "digits", "batch_size": 16, "threads_per_rank": 1, "device": "cpu"}
 SETUPS: Mapping[str, Mapping[str, Any]] = {
     "reference": _SHORT | {"epochs": 2, "learning_rate": 0.03, "momentum": 0.5},
-    "sync_sgd": _SHORT | {"trainers": 2, "rounds": 4, "learning_rate": 0.03, "momentum": 0.5, "transport": "shared_memory"},
-    "batched_reinforce": {"observers": 1, "envs_per_observer": 4, "episodes": 8, "transport": "shared_memory", "threads_per_rank": 1, "device": "cpu"},
+    "sync_sgd": _SHORT
+    | {"trainers": 2, "rounds": 4, "learning_rate": 0.03, "momentum": 0.5, "transport": "shared_memory"},
+    "batched_reinforce": {
+        "observers": 1,
+        "envs_per_observer": 4,
+        "episodes": 8,
+        "transport": "shared_memory",
+        "threads_per_rank": 1,
+        "device": "cpu",
+    },
 }
 TIME = "perf/execution_time_s"
 

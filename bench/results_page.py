@@ -31,7 +31,16 @@ FILTERS = {
     "time": 'created > "7d ago" and not starred and not ("x" in tags)',
     "nothing_found": 'note contains "nobody wrote this"',
 }
-COLUMNS = ["duration", "startup", "test/accuracy.last", "test/accuracy.best", "train/loss.last", "perf/samples_per_second.mean", "trainers", "seed"]
+COLUMNS = [
+    "duration",
+    "startup",
+    "test/accuracy.last",
+    "test/accuracy.best",
+    "train/loss.last",
+    "perf/samples_per_second.mean",
+    "trainers",
+    "seed",
+]
 VIEWS: dict[str, dict[str, Any]] = {
     "first_visit": {},
     "filtered": {"filter": "test/accuracy.best > 50"},
@@ -46,13 +55,18 @@ PAGE_REPEATS = 7
 def questions() -> dict[str, Callable[[Reader], Any]]:
     """Return what the page asks of the store."""
     asked: dict[str, Callable[[Reader], Any]] = {
-        f"filter_{name}": lambda reader, text=text: (reader.runs(matching=reader.filter(text)), reader.count(matching=reader.filter(text)))
+        f"filter_{name}": lambda reader, text=text: (
+            reader.runs(matching=reader.filter(text)),
+            reader.count(matching=reader.filter(text)),
+        )
         for name, text in FILTERS.items()
     }
     for name in ("-test/accuracy.best", "duration", "-seed", "owner"):
         asked[f"sort_{name}"] = lambda reader, name=name: reader.runs(order=reader.order(name))
     asked["table_500"] = table
-    asked["groups"] = lambda reader: [reader.values(group.finished, reader.order("test/accuracy.best").field) for group in reader.groups()]
+    asked["groups"] = lambda reader: [
+        reader.values(group.finished, reader.order("test/accuracy.best").field) for group in reader.groups()
+    ]
     asked["groups_sorted"] = lambda reader: reader.groups(order=reader.order("-test/accuracy.best"))
     asked["at_a_step"] = lambda reader: reader.values_at([run.id for run in reader.runs()], "train/loss", 50)
     asked["unknown_name"] = lambda reader: reader.names()

@@ -1,7 +1,7 @@
 """Test accuracy on MNIST through the servers: 10 passes, seeds 1, 2 and 3 of each preset and batch size.
 
-Run: python -m bench.server_accuracy [--experiment async_sgd] [--presets tuned,published] [--batch-sizes 32,64] [--transport rpc] [--name NAME]
-The file is written after each run; a later call measures only the seeds that it lacks.
+Run: python -m bench.server_accuracy [--experiment async_sgd] [--presets tuned,published] [--batch-sizes 32,64]
+[--transport rpc] [--name NAME] The file is written after each run; a later call measures only the seeds that it lacks.
 """
 
 import argparse
@@ -29,10 +29,18 @@ def main() -> None:
     with served_home() as home:
         for seed in SEEDS:
             for preset, size in sides:
-                found = figures.setdefault(preset if size is None else f"{preset}, batch size {size}", {"seeds": [], "test_accuracy": []})
+                found = figures.setdefault(
+                    preset if size is None else f"{preset}, batch size {size}", {"seeds": [], "test_accuracy": []}
+                )
                 if seed in found["seeds"]:
                     continue
-                changes = {"seed": seed, "evaluate_every": 0, "device": "cpu", "transport": chosen.transport, **({"batch_size": size} if size else {})}
+                changes = {
+                    "seed": seed,
+                    "evaluate_every": 0,
+                    "device": "cpu",
+                    "transport": chosen.transport,
+                    **({"batch_size": size} if size else {}),
+                }
                 run = finish(home, chosen.experiment, preset, changes, timeout_s=7_200)
                 found["seeds"].append(seed)
                 found["test_accuracy"].append(round(last_values(home, run)["test/accuracy"], 4))

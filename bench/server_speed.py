@@ -1,6 +1,8 @@
-"""ResNet-50 through the parameter server, 5 trainers x 6 steps of 20 images of 3x64x64: engine against tutorial, and against its bound.
+"""ResNet-50 through the parameter server, 5 trainers x 6 steps of 20 images of 3x64x64: engine against tutorial, and
+against its bound.
 
-The bound is cores x the rate of one process that does the same steps alone on one thread. Run: python -m bench.server_speed [--rounds 5]
+The bound is cores x the rate of one process that does the same steps alone on one thread. Run: python -m
+bench.server_speed [--rounds 5]
 """
 
 import argparse
@@ -44,7 +46,9 @@ def main() -> None:
             images[side].append(TRAINERS * STEPS * BATCH / run.execution_time_s)
             return whole_run_s(run)
 
-        seconds = alternate(rounds, **{side: (lambda side=side: measure(side)) for side in SIDES}, one_process=one_process_rate)
+        seconds = alternate(
+            rounds, **{side: (lambda side=side: measure(side)) for side in SIDES}, one_process=one_process_rate
+        )
     bound = [(os.cpu_count() or 1) * rate for rate in seconds.pop("one_process")]
     save(
         "server_speed",

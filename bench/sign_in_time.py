@@ -1,6 +1,8 @@
-"""Whether the time that a refused sign-in takes tells if somebody has that name: over HTTP, for known and unknown names in turn.
+"""Whether the time that a refused sign-in takes tells if somebody has that name: over HTTP, for known and unknown names
+in turn.
 
-Each refusal costs one argon2 check, whoever is named (tests/access/test_sign_ins.py counts them); what is left is what the store and the answer differ by.
+Each refusal costs one argon2 check, whoever is named (tests/access/test_sign_ins.py counts them); what is left is what
+the store and the answer differ by.
 Run: python -m bench.sign_in_time [--rounds 40]
 """
 
@@ -48,7 +50,9 @@ def measured(rounds: int) -> dict[str, list[float]]:
             home = Home(Path(folder)).create()
             with Store.open(home) as store:
                 for number in range(PEOPLE):
-                    store.add_person(f"person {number}", "admin", by=Program("bench"), password="the sentence of this one person")
+                    store.add_person(
+                        f"person {number}", "admin", by=Program("bench"), password="the sentence of this one person"
+                    )
             with console(home) as address:
                 for number in range(PEOPLE):
                     for _ in range(min(EACH, rounds - len(found["known"]))):

@@ -1,9 +1,11 @@
-"""A hundred signed-in people walk the pages of a lab while a run is on: errors, how long a page takes, and whether the console's memory stays flat.
+"""A hundred signed-in people walk the pages of a lab while a run is on: errors, how long a page takes, and whether the
+console's memory stays flat.
 
-One asyncio process holds them (bench/walking.py), each with an account, a cookie and a tab of their own, on the live run's page, Results, Compare and Home;
-a real Chromium signs in by the form before them, and once more among them: in between it would take the cores that the server is measured on.
-A page counts from the click to the end of its script, as the tab sees it. Figures begin when people have walked for a while: a tab holds more with each page
-that it shows, until it is loaded anew, so a console holds less before.
+One asyncio process holds them (bench/walking.py), each with an account, a cookie and a tab of their own, on the live
+run's page, Results, Compare and Home; a real Chromium signs in by the form before them, and once more among them: in
+between it would take the cores that the server is measured on. A page counts from the click to the end of its script,
+as the tab sees it. Figures begin when people have walked for a while: a tab holds more with each page that it shows,
+until it is loaded anew, so a console holds less before.
 
 Run: python -m bench.signed_in [--minutes 30] [--warm 12] [--people 100] [--stays 30 150]
 """
@@ -51,7 +53,9 @@ TARGET_S = 1.5
 
 
 class Looks(threading.Thread):
-    """Notes the server's resident memory, and how much of the machine its host withheld, every few seconds until told to stop."""
+    """Notes the server's resident memory, and how much of the machine its host withheld, every few seconds until told
+    to stop.
+    """
 
     def __init__(self, server: psutil.Process) -> None:
         super().__init__(daemon=True)
@@ -67,7 +71,9 @@ class Looks(threading.Thread):
         while not self.over.wait(LOOK_S):
             at, times = time.time(), psutil.cpu_times()
             self.seen.append((at, self.server.memory_info().rss / 1e6))
-            self.withheld.append((at, 100 * (getattr(times, "steal", 0.0) - getattr(before, "steal", 0.0)) / (sum(times) - sum(before))))
+            self.withheld.append(
+                (at, 100 * (getattr(times, "steal", 0.0) - getattr(before, "steal", 0.0)) / (sum(times) - sum(before)))
+            )
             before = times
 
 
@@ -113,7 +119,9 @@ def settle(home: Home, people: int) -> list[str]:
 
 def _gone() -> ProcessIdentity:
     """Return a process that has ended."""
-    with subprocess.Popen([sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
         found = identity(process.pid)
     assert found
     return found
@@ -122,13 +130,22 @@ def _gone() -> ProcessIdentity:
 def places(live: int) -> tuple[Place, ...]:
     """Return where people go, the live run twice as often as elsewhere."""
     run = Place("run", f"run={live}")
-    return run, run, Place("results"), Place("compare", "runs=10,12,14,16,18"), Place("compare", f"runs=20,{live}"), Place("")
+    return (
+        run,
+        run,
+        Place("results"),
+        Place("compare", "runs=10,12,14,16,18"),
+        Place("compare", f"runs=20,{live}"),
+        Place(""),
+    )
 
 
 def until_the_curve(address: str, name: str, run_id: int) -> float:
     """Sign in by the form in a real browser; return the seconds from there to the live run's first curve."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        context = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+        )
         page = context.pages[0]
         page.goto(f"{address}/run?run={run_id}")
         page.get_by_label("Name").fill(name)
@@ -141,13 +158,19 @@ def until_the_curve(address: str, name: str, run_id: int) -> float:
         return took
 
 
-def walk(home: Home, address: str, names: Sequence[str], seconds: float, warm_s: float, stays_s: tuple[float, float]) -> dict[str, Any]:
-    """Return what so many people take and see over so many seconds, and how long a browser waits before them and among them."""
+def walk(
+    home: Home, address: str, names: Sequence[str], seconds: float, warm_s: float, stays_s: tuple[float, float]
+) -> dict[str, Any]:
+    """Return what so many people take and see over so many seconds, and how long a browser waits before them and among
+    them.
+    """
     with live_run(home, names[0], LIVE) as run_id:
         alone_s = until_the_curve(address, names[0], run_id)
         server = server_of(address)
         idle_mb = server.memory_info().rss / 1e6
-        walkers = [Walker(address, name, PASSWORD, places(run_id), run_id, stays_s, seed) for seed, name in enumerate(names)]
+        walkers = [
+            Walker(address, name, PASSWORD, places(run_id), run_id, stays_s, seed) for seed, name in enumerate(names)
+        ]
         people, looks = People(walkers), Looks(server)
         people.start()
         time.sleep(JOIN_S + SETTLE_S)
@@ -178,36 +201,53 @@ def walk(home: Home, address: str, names: Sequence[str], seconds: float, warm_s:
         "console_cores": round(mean(minutes), 3),
         "console_cores_each_minute": minutes,
         "console_memory_mb": {"before_anyone": round(idle_mb), "all_signed_in": round(fresh_mb)} | grown(looks.seen),
-        "caches_mb": {name: [round(before.get(name, 0), 2), round(after.get(name, 0), 2)] for name in sorted(before | after)},
+        "caches_mb": {
+            name: [round(before.get(name, 0), 2), round(after.get(name, 0), 2)] for name in sorted(before | after)
+        },
         "browser_from_sign_in_to_the_curve_s": {"before_anyone": round(alone_s, 2), "among_them": round(among_s, 2)},
     }
 
 
 def spread(views: Sequence[tuple[str, float]]) -> dict[str, dict[str, float]]:
-    """Return median, p95, p99 and greatest of the seconds of all pages, and of each that was opened often enough to tell."""
-    by = {"all": [took for _, took in views]} | {name: [took for each, took in views if each == name] for name in sorted(dict(views))}
+    """Return median, p95, p99 and greatest of the seconds of all pages, and of each that was opened often enough to
+    tell.
+    """
+    by = {"all": [took for _, took in views]} | {
+        name: [took for each, took in views if each == name] for name in sorted(dict(views))
+    }
     return {name: told(seconds) for name, seconds in by.items() if len(seconds) > 1}
 
 
-def by_withheld(views: Sequence[tuple[float, str, float]], withheld: Sequence[tuple[float, float]]) -> dict[str, dict[str, float]]:
-    """Return the same of all pages, by how much the host withheld from `BEFORE_S` before the click until the page was there: on average, percent."""
+def by_withheld(
+    views: Sequence[tuple[float, str, float]], withheld: Sequence[tuple[float, float]]
+) -> dict[str, dict[str, float]]:
+    """Return the same of all pages, by how much the host withheld from `BEFORE_S` before the click until the page was
+    there: on average, percent.
+    """
     parts: dict[str, list[float]] = {}
     for at, _, took in views:
         shares = [percent for moment, percent in withheld if at - BEFORE_S <= moment <= at + took + LOOK_S]
         if shares:
             least = max(each for each in WITHHELD if each <= mean(shares))
             parts.setdefault(f"from {least}", []).append(took)
-    return {name: told(parts[name]) for name in sorted(parts, key=lambda name: int(name.split()[1])) if len(parts[name]) > 1}
+    return {
+        name: told(parts[name]) for name in sorted(parts, key=lambda name: int(name.split()[1])) if len(parts[name]) > 1
+    }
 
 
 def grown(seen: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Return memory at start, middle and end (medians of a tenth), and its slope over the second half, in MB an hour."""
+    """Return memory at start, middle and end (medians of a tenth), and its slope over the second half, in
+    MB an hour.
+    """
     tenth, values = max(1, len(seen) // 10), [mb for _, mb in seen]
     late = seen[len(seen) // 2 :]
     slope = linear_regression([at / 3600 for at, _ in late], [mb for _, mb in late]).slope
     at = len(values) // 2
     ends = {"start": values[:tenth], "middle": values[at - tenth // 2 : at + tenth // 2 + 1], "end": values[-tenth:]}
-    return {name: round(median(part)) for name, part in ends.items()} | {"most": round(max(values)), "slope_mb_an_hour": round(slope, 1)}
+    return {name: round(median(part)) for name, part in ends.items()} | {
+        "most": round(max(values)),
+        "slope_mb_an_hour": round(slope, 1),
+    }
 
 
 def caches(address: str, cookie: str) -> dict[str, float]:
@@ -225,9 +265,21 @@ def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=30)
-    options.add_argument("--warm", type=float, default=12, help="minutes that people walk before figures begin; a tab is loaded anew after 12 on average")
+    options.add_argument(
+        "--warm",
+        type=float,
+        default=12,
+        help="minutes that people walk before figures begin; a tab is loaded anew after 12 on average",
+    )
     options.add_argument("--people", type=int, default=100)
-    options.add_argument("--stays", type=float, nargs=2, default=(30, 150), metavar=("LEAST", "MOST"), help="seconds that somebody looks at a page")
+    options.add_argument(
+        "--stays",
+        type=float,
+        nargs=2,
+        default=(30, 150),
+        metavar=("LEAST", "MOST"),
+        help="seconds that somebody looks at a page",
+    )
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()

@@ -1,4 +1,5 @@
-"""Questions of 6 numbers by 10 clients who do nothing else, answered at once or when all have asked: what each transport allows REINFORCE.
+"""Questions of 6 numbers by 10 clients who do nothing else, answered at once or when all have asked: what each
+transport allows REINFORCE.
 
 Run: python -m bench.small_messages [--rounds 5]
 """
@@ -68,7 +69,9 @@ def rate(transport: Transport, together: bool) -> float:
     sink = MemorySink()
     roles = ("server", *(f"client{number}" for number in range(1, CLIENTS + 1)))
     with tempfile.TemporaryDirectory() as folder:
-        exchange = Exchange.create(transport, NUMBERS, server=0, server_role="server", clients=tuple(range(1, CLIENTS + 1)))
+        exchange = Exchange.create(
+            transport, NUMBERS, server=0, server_role="server", clients=tuple(range(1, CLIENTS + 1))
+        )
         Ranks(roles, ("cpu",) * len(roles), 1, 0, Path(folder), sink).run(take_part, exchange, together)
     return sink.values("rate")[0]
 

@@ -1,6 +1,8 @@
-"""How fast a large store answers: the run table, its filters and sorts, a chart of a long run, an idle poll; and what backup and check take.
+"""How fast a large store answers: the run table, its filters and sorts, a chart of a long run, an idle poll; and what
+backup and check take.
 
-The store has 10,000 runs with 20 million points, one run a million of them. Run: python -m bench.store_size [--runs 10000] [--points 20000000]
+The store has 10,000 runs with 20 million points, one run a million of them. Run: python -m bench.store_size [--runs
+10000] [--points 20000000]
 """
 
 import argparse
@@ -28,9 +30,11 @@ REPEATS = 20
 
 
 def fill(home: Home, runs: int, points: int, long: int = LONG, worker: ProcessIdentity | None = None) -> int:
-    """Write `runs` ended runs that share `points` points (loss of two ranks, six metrics at the end), one of them `long`; return its id.
+    """Write `runs` ended runs that share `points` points (loss of two ranks, six metrics at the end), one of them
+    `long`; return its id.
 
-    Where a runner is to serve the home afterwards, `worker` names a process that is gone: it ends what an ended run's worker has left.
+    Where a runner is to serve the home afterwards, `worker` names a process that is gone: it ends what an ended run's
+    worker has left.
     """
     worker = worker or me()
     each = (points - long) // (2 * runs)
@@ -38,11 +42,19 @@ def fill(home: Home, runs: int, points: int, long: int = LONG, worker: ProcessId
         store.connection.execute("PRAGMA synchronous = OFF")
         longest = _run(store, 0, 0, worker)
         for start in range(0, long, 50_000):
-            curve = [Point("train/loss", step, math.sin(step / 9_000) + step % 17, step / 100, step / 938) for step in range(start, min(start + 50_000, long))]
+            curve = [
+                Point("train/loss", step, math.sin(step / 9_000) + step % 17, step / 100, step / 938)
+                for step in range(start, min(start + 50_000, long))
+            ]
             store.write(longest, [RankBatch(0, curve)])
         for number in range(1, runs):
             run_id = _run(store, number, each, worker)
-            store.end(run_id, "failed" if number % 9 == 0 else "finished", "All ranks ended their work.", execution_time_s=float(number % 100))
+            store.end(
+                run_id,
+                "failed" if number % 9 == 0 else "finished",
+                "All ranks ended their work.",
+                execution_time_s=float(number % 100),
+            )
         store.end(longest, "finished", "All ranks ended their work.", execution_time_s=100.0)
     return longest
 
@@ -50,18 +62,34 @@ def fill(home: Home, runs: int, points: int, long: int = LONG, worker: ProcessId
 def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
     config = {"trainers": 2, "seed": number % 10, "learning_rate": 0.01, "batch_size": 64}
     name = f"run {number % 50}"
-    run_id = store.add_run("hogwild" if number % 2 else "sync_sgd", config, owner=f"person{number % 12}", demand=Demand(2, 0, 2, 1), preset="tuned", name=name)
+    run_id = store.add_run(
+        "hogwild" if number % 2 else "sync_sgd",
+        config,
+        owner=f"person{number % 12}",
+        demand=Demand(2, 0, 2, 1),
+        preset="tuned",
+        name=name,
+    )
     store.claim(run_id, worker, ())
     store.begin(run_id, worker, {"host": "lab"})
     store.mark_running(run_id, 0.5)
-    curves = [RankBatch(rank, [Point("train/loss", step, 1 / (step + 1 + rank), step / 100, step / 938) for step in range(each)]) for rank in (0, 1)]
-    ends = [Point(name, each, number % 97 + 0.5, each / 100) for name in ("test/accuracy", "test/loss", "perf/samples_per_second", "perf/execution_time_s")]
+    curves = [
+        RankBatch(
+            rank, [Point("train/loss", step, 1 / (step + 1 + rank), step / 100, step / 938) for step in range(each)]
+        )
+        for rank in (0, 1)
+    ]
+    ends = [
+        Point(name, each, number % 97 + 0.5, each / 100)
+        for name in ("test/accuracy", "test/loss", "perf/samples_per_second", "perf/execution_time_s")
+    ]
     store.write(run_id, curves, run_points=ends if each else ends[:1], progress=(each, each or 1, "samples"))
     return run_id
 
 
 def timed(question: Callable[[], Any], times: int = REPEATS) -> dict[str, float]:
-    """Return what a question takes in milliseconds: the first time (which `measure` makes a cold one), then the next `times`.
+    """Return what a question takes in milliseconds: the first time (which `measure` makes a cold one), then the next
+    `times`.
 
     `cpu` is the median of this process's own time, which other programs on the same cores change little.
     """
@@ -71,7 +99,12 @@ def timed(question: Callable[[], Any], times: int = REPEATS) -> dict[str, float]
         question()
         took.append((time.perf_counter() - start) * 1000)
         cpu.append((time.process_time() - worked) * 1000)
-    return {"first": round(took[0], 2), "median": round(median(took[1:]), 2), "max": round(max(took[1:]), 2), "cpu": round(median(cpu[1:]), 2)}
+    return {
+        "first": round(took[0], 2),
+        "median": round(median(took[1:]), 2),
+        "max": round(max(took[1:]), 2),
+        "cpu": round(median(cpu[1:]), 2),
+    }
 
 
 def opened(home: Home, ask: Callable[[Reader], Any]) -> Callable[[], Any]:
@@ -92,7 +125,9 @@ def measure(home: Home, longest: int) -> dict[str, Any]:
         "zoom_into_its_middle": lambda reader: reader.series(longest, LOSS, max_points=1000, within=middle),
         "run_table_500": lambda reader: (reader.runs(limit=500), reader.count()),
         "run_table_page_200_of_50": lambda reader: reader.runs(limit=50, offset=9_950),
-        "filter_by_status_owner_experiment": lambda reader: reader.runs(statuses=["failed"], owner="person3", experiment="hogwild", limit=500),
+        "filter_by_status_owner_experiment": lambda reader: reader.runs(
+            statuses=["failed"], owner="person3", experiment="hogwild", limit=500
+        ),
         "search_in_all_texts": lambda reader: (reader.runs(search="run 49", limit=500), reader.count(search="run 49")),
         "owners": lambda reader: reader.owners(),
         "idle_poll_of_all": lambda reader: reader.token(),

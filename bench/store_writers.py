@@ -1,4 +1,5 @@
-"""What one store takes: writer processes that each write a run of their own while readers poll as pages do; every point is counted at the end.
+"""What one store takes: writer processes that each write a run of their own while readers poll as pages do; every point
+is counted at the end.
 
 Run: python -m bench.store_writers [--writers 32] [--readers 4] [--seconds 60] [--points 1000]
 """
@@ -49,7 +50,7 @@ with Store.open(Home(path)) as store:
         waits.append(time.monotonic() - start)
         time.sleep(max(0.0, min(0.5 - (time.monotonic() - start), end - time.monotonic())))  # a worker writes each half second
 print(json.dumps({"points": taken, "busy": busy, "waits": waits}))
-"""
+"""  # noqa: E501
 
 READER = """
 import sys, time, json
@@ -80,7 +81,9 @@ print(json.dumps({"polls": polls, "busy": busy, "waits": waits}))
 
 
 def measure(home: Home, *, writers: int, readers: int, seconds: int, points: int) -> dict[str, Any]:
-    """Return points taken a second, how many of them are in the store, and who waited how long; raises RuntimeError where a process failed."""
+    """Return points taken a second, how many of them are in the store, and who waited how long; raises RuntimeError
+    where a process failed.
+    """
     with Store.open(home) as store:
         runs = [_running(store) for _ in range(writers)]
     started = [_start(WRITER, home, run_id, seconds, points, RANKS, METRICS) for run_id in runs]
@@ -123,7 +126,9 @@ def _running(store: Store) -> int:
 
 def _start(program: str, home: Home, *arguments: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", program, str(home.path), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _told(process: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What the test suite takes: seconds and processor seconds of `make test`, and the seconds of every test.
 
-Writes results/suite-<label>.txt: the totals, each file, each test of at least 0.1 s (set-up and clean-up included). Processor seconds are
-those of the whole machine meanwhile, since most processes of the suite outlive the one that started them; so nothing else may run.
+Writes results/suite-<label>.txt: the totals, each file, each test of at least 0.1 s (set-up and clean-up included).
+Processor seconds are those of the whole machine meanwhile, since most processes of the suite outlive the one that
+started them; so nothing else may run.
 
 Run: python -m bench.suite --label after [--rounds 3]
 """
@@ -44,7 +45,10 @@ def busy_s() -> float:
 def tests_of(report: Path) -> dict[str, float]:
     """Return the seconds of each test in one of pytest's XML reports."""
     cases = ElementTree.parse(report).iter("testcase")
-    return {f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": float(case.get("time", 0)) for case in cases}
+    return {
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": float(case.get("time", 0))
+        for case in cases
+    }
 
 
 def table(tests: dict[str, float]) -> list[str]:
@@ -53,15 +57,25 @@ def table(tests: dict[str, float]) -> list[str]:
     for name, seconds in tests.items():
         files[name.partition("::")[0]].append(seconds)
     lines = [f"{len(tests):,} tests, {sum(tests.values()):.1f} s in all", "", "seconds  tests  file"]
-    lines += [f"{sum(each):7.2f}  {len(each):5}  {name}" for name, each in sorted(files.items(), key=lambda item: -sum(item[1]))]
+    lines += [
+        f"{sum(each):7.2f}  {len(each):5}  {name}"
+        for name, each in sorted(files.items(), key=lambda item: -sum(item[1]))
+    ]
     lines += ["", f"seconds  test (those of at least {LEAST_S} s)"]
-    return lines + [f"{seconds:7.2f}  {name}" for name, seconds in sorted(tests.items(), key=lambda item: -item[1]) if seconds >= LEAST_S]
+    return lines + [
+        f"{seconds:7.2f}  {name}"
+        for name, seconds in sorted(tests.items(), key=lambda item: -item[1])
+        if seconds >= LEAST_S
+    ]
 
 
 def head(command: str) -> list[str]:
     """Return what was measured, when and where."""
     about = environment()
-    machine = f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, commit {about['git_commit']}"
+    machine = (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, commit "
+        f"{about['git_commit']}"
+    )
     return [command, f"{time.strftime('%Y-%m-%d', time.gmtime())}: {machine}", ""]
 
 
@@ -79,11 +93,16 @@ def main() -> None:
             load, before, began = os.getloadavg()[0], busy_s(), time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 report = Path(folder) / "report.xml"
-                ended = subprocess.run([sys.executable, "-m", "pytest", "-q", *arguments, f"--junitxml={report}"], cwd=ROOT)
+                ended = subprocess.run(
+                    [sys.executable, "-m", "pytest", "-q", *arguments, f"--junitxml={report}"], cwd=ROOT
+                )
                 tests |= tests_of(report)
             took = time.monotonic() - began
             totals[-1] += took
-            lines.append(f"{name}: {took:.0f} s, {busy_s() - before:.0f} processor seconds, load {load:.2f} before, {_word(ended.returncode)}")
+            lines.append(
+                f"{name}: {took:.0f} s, {busy_s() - before:.0f} processor seconds, load {load:.2f} before, "
+                f"{_word(ended.returncode)}"
+            )
     lines += [f"in all: {', '.join(f'{each:.0f}' for each in totals)} s; median {median(totals):.0f} s", ""]
     write(chosen.label, [*lines, *table(tests)])
 

@@ -1,8 +1,8 @@
 """Which lines and branches of the product `make test` carries out, in every process that isn't killed with -9.
 
-Writes results/coverage-<label>.txt: the share of each folder, then every line and branch that nothing carried out, by function and text, so
-that two tables can be compared although code has moved. `--against before` prints what was carried out then and is not now. The data stays in
-.coverage, with the tests that reach each line, for `bench.mutants`.
+Writes results/coverage-<label>.txt: the share of each folder, then every line and branch that nothing carried out, by
+function and text, so that two tables can be compared although code has moved. `--against before` prints what was
+carried out then and is not now. The data stays in .coverage, with the tests that reach each line, for `bench.mutants`.
 
 Run: python -m bench.suite_coverage --label after --against before [--only-report]
 """
@@ -37,14 +37,28 @@ def reported(data: Path, root: Path) -> dict[str, Any]:
     """Return coverage's own report of each file."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run(
-            [sys.executable, "-m", "coverage", "json", "-q", f"--rcfile={ROOT}/pyproject.toml", f"--data-file={data}", "-o", out.name], cwd=root, check=True
+            [
+                sys.executable,
+                "-m",
+                "coverage",
+                "json",
+                "-q",
+                f"--rcfile={ROOT}/pyproject.toml",
+                f"--data-file={data}",
+                "-o",
+                out.name,
+            ],
+            cwd=root,
+            check=True,
         )
         found: dict[str, Any] = json.loads(Path(out.name).read_text())["files"]
         return found
 
 
 def missing(report: dict[str, Any], root: Path) -> list[str]:
-    """Return every line and branch that was not carried out, as 'file, function: text' and with '-> text' for a branch."""
+    """Return every line and branch that was not carried out, as 'file, function: text' and with '-> text'
+    for a branch.
+    """
     found = []
     for name, of_file in sorted(report.items()):
         lines = (root / name).read_text().splitlines()
@@ -55,7 +69,11 @@ def missing(report: dict[str, Any], root: Path) -> list[str]:
         for function, of_function in of_file["functions"].items():
             place = f"{name}, {function or 'module'}"
             found += [f"{place}: {text(line)}" for line in of_function["missing_lines"]]
-            found += [f"{place}: {text(start)} -> {text(end)}" for start, end in of_function["missing_branches"] if start not in of_function["missing_lines"]]
+            found += [
+                f"{place}: {text(start)} -> {text(end)}"
+                for start, end in of_function["missing_branches"]
+                if start not in of_function["missing_lines"]
+            ]
     return found
 
 
@@ -68,7 +86,10 @@ def shares(report: dict[str, Any]) -> list[str]:
             for at, key in enumerate(("covered_lines", "num_statements", "covered_branches", "num_branches")):
                 sums[folder][at] += summary[key]
     return [
-        f"{folder}: lines {a:,} of {b:,} ({100 * a / max(1, b):.2f} %), branches {c:,} of {d:,} ({100 * c / max(1, d):.2f} %)"
+        (
+            f"{folder}: lines {a:,} of {b:,} ({100 * a / max(1, b):.2f} %), branches {c:,} of {d:,} "
+            f"({100 * c / max(1, d):.2f} %)"
+        )
         for folder, (a, b, c, d) in sums.items()
     ]
 

@@ -1,6 +1,8 @@
-"""Synchronous SGD as published (MNIST, 4 trainers, 12 rounds of a quarter each) and tuned, for three seeds, after rounds 4, 8 and 12.
+"""Synchronous SGD as published (MNIST, 4 trainers, 12 rounds of a quarter each) and tuned, for three seeds, after
+rounds 4, 8 and 12.
 
-The published figures are 97.34, 97.94 and 97.96 %, of code that in truth ran Hogwild!. Run: python -m bench.sync_sgd_accuracy [--seeds 1 2 3]
+The published figures are 97.34, 97.94 and 97.96 %, of code that in truth ran Hogwild!. Run: python -m
+bench.sync_sgd_accuracy [--seeds 1 2 3]
 """
 
 import argparse
@@ -38,7 +40,10 @@ def measure(home: Home, preset: str, seeds: list[int], dataset: str) -> dict[str
         found[str(seed)] = {name: curve(home, run, name) for name in ("test/accuracy", "test/loss")} | {
             name: last[name] for name in ("perf/execution_time_s", "perf/startup_time_s")
         }
-    means = [round(statistics.mean(values), 3) for values in zip(*(figure["test/accuracy"] for figure in found.values()), strict=True)]
+    means = [
+        round(statistics.mean(values), 3)
+        for values in zip(*(figure["test/accuracy"] for figure in found.values()), strict=True)
+    ]
     return {"seeds": found, "mean_accuracy": means}
 
 

@@ -1,7 +1,9 @@
-"""Synchronous SGD on MNIST, one round of each trainer's part, one thread a rank: engine against tutorial and DDP, and what synchronizing costs.
+"""Synchronous SGD on MNIST, one round of each trainer's part, one thread a rank: engine against tutorial and DDP, and
+what synchronizing costs.
 
-Seconds a pass over the data, from all ranks ready to all done, the start of the tutorial's processes of the round included (the published code
-starts them in each round) and one test at the end for all. Run: python -m bench.sync_sgd_speed [--rounds 5]
+Seconds a pass over the data, from all ranks ready to all done, the start of the tutorial's processes of the round
+included (the published code starts them in each round) and one test at the end for all. Run: python -m
+bench.sync_sgd_speed [--rounds 5]
 """
 
 import argparse
@@ -63,8 +65,12 @@ def measure(home: Home, rounds: int, common: dict[str, Any]) -> dict[str, Any]:
         "gradients_over_engine": ratio(seconds["gradients"], seconds["engine"]),
         "ddp_over_engine": ratio(seconds["ddp"], seconds["engine"]),
         "ddp_over_gradients": ratio(seconds["ddp"], seconds["gradients"]),
-        "synchronizing_percent": {name: [round(value, 3) for value in shares[name]] for name in ("engine", "gradients")},
-        "median_synchronizing_percent": {name: round(statistics.median(shares[name]), 3) for name in ("engine", "gradients")},
+        "synchronizing_percent": {
+            name: [round(value, 3) for value in shares[name]] for name in ("engine", "gradients")
+        },
+        "median_synchronizing_percent": {
+            name: round(statistics.median(shares[name]), 3) for name in ("engine", "gradients")
+        },
     }
 
 

@@ -1,4 +1,5 @@
-"""One signed-in person who walks from page to page, without the browser: Streamlit's WebSocket, and the questions of pulse.js and chart.js beside it.
+"""One signed-in person who walks from page to page, without the browser: Streamlit's WebSocket, and the questions of
+pulse.js and chart.js beside it.
 
 What a tab holds is a plain copy of what their scripts hold; a change there has to be followed here.
 """
@@ -39,7 +40,9 @@ class Place:
 
 @dataclass
 class Walker:
-    """A person with an account and one tab. `views` are (moment of the click, page, seconds until its script had ended)."""
+    """A person with an account and one tab. `views` are (moment of the click, page, seconds until its script had
+    ended).
+    """
 
     address: str
     name: str
@@ -85,7 +88,9 @@ class Walker:
 
     async def _sign_in(self) -> None:
         async with httpx.AsyncClient(base_url=self.address, timeout=60) as browser:
-            answer = await browser.post("/signin", data={"name": self.name, "password": self.password}, headers={"origin": self.address})
+            answer = await browser.post(
+                "/signin", data={"name": self.name, "password": self.password}, headers={"origin": self.address}
+            )
             if answer.status_code != 303:
                 raise ConnectionError(f"{self.name} was not let in: {answer.status_code}")
             self.cookie = "; ".join(f"{name}={value}" for name, value in answer.cookies.items())
@@ -93,7 +98,9 @@ class Walker:
     async def _tab(self, chance: random.Random) -> None:
         """Load one page, then others in the same tab; return when the next is to be loaded anew."""
         begun = time.monotonic()
-        async with httpx.AsyncClient(base_url=self.address, headers={"cookie": self.cookie, "accept": "text/html"}, timeout=LATEST_S) as browser:
+        async with httpx.AsyncClient(
+            base_url=self.address, headers={"cookie": self.cookie, "accept": "text/html"}, timeout=LATEST_S
+        ) as browser:
             for path in SHELL:
                 (await browser.get(path)).raise_for_status()
         socket = connect(
@@ -106,7 +113,10 @@ class Walker:
         )
         self._hash, self._pulse, self._cached = "", None, []
         async with socket as connection, asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(each) for each in (self._listen(connection), self._ask_pulse(connection), self._ask_curves())]
+            beside = [
+                tasks.create_task(each)
+                for each in (self._listen(connection), self._ask_pulse(connection), self._ask_curves())
+            ]
             for number in range(ANEW_EVERY):
                 await self._view(connection, chance.choice(self.places), begun if number == 0 else time.monotonic())
                 await asyncio.sleep(chance.uniform(*self.stays_s))
@@ -127,7 +137,9 @@ class Walker:
         self.views.append((moment, place.page or "home", time.monotonic() - begun))
 
     def _message(self, *, fragment: str = "", beat: object = None) -> bytes:
-        state = ClientState(query_string=self._at.query, page_name=self._at.page, page_script_hash=self._hash, fragment_id=fragment)
+        state = ClientState(
+            query_string=self._at.query, page_name=self._at.page, page_script_hash=self._hash, fragment_id=fragment
+        )
         state.context_info.url = f"{self.address}/{self._at.page}"
         state.context_info.color_scheme = "light"
         state.context_info.timezone = "UTC"
@@ -182,7 +194,9 @@ class Walker:
                 if asked is None or not asked["active"] or not self._ended.is_set():
                     await asyncio.sleep(0.25)
                     continue
-                news = await line.get(asked["url"] if asked["version"] is None else f"{asked['url']}&version={asked['version']}")
+                news = await line.get(
+                    asked["url"] if asked["version"] is None else f"{asked['url']}&version={asked['version']}"
+                )
                 if asked is self._pulse and not news.get("unchanged"):
                     asked["version"] = news["version"] if asked["version"] is not None else None
                     if news["token"] != asked["token"]:

@@ -1,8 +1,10 @@
-"""A hundred people watch one live run: what that takes of the console's server, and how long after its commit each of them holds a point.
+"""A hundred people watch one live run: what that takes of the console's server, and how long after its commit each of
+them holds a point.
 
-One asyncio process holds the watchers (bench/watching.py), each a session of the run's page with the questions that the page's scripts ask; one
-real Chromium is on the same page. A thread looks into the store every 20 ms: a point's lag counts from the last look that did not find it, by the clock
-that its arrival is noted by. Trainers sleep in each step, so that the run leaves cores for the console.
+One asyncio process holds the watchers (bench/watching.py), each a session of the run's page with the questions that the
+page's scripts ask; one real Chromium is on the same page. A thread looks into the store every 20 ms: a point's lag
+counts from the last look that did not find it, by the clock that its arrival is noted by. Trainers sleep in each step,
+so that the run leaves cores for the console.
 
 Run: python -m bench.watchers [--minutes 30] [--watchers 100]
 """
@@ -31,8 +33,9 @@ from engine.registry import experiment
 from engine.store import Reader, Store
 
 SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25, "transport": "shared_memory"}
-"""Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes. Over RPC each rank would keep a core busy with asking for messages,
-asleep or not (docs/decisions/small-messages.md)."""
+"""Two trainers of 20 steps a second each: 40 and more points a second, for 38 minutes. Over RPC each rank would keep a
+core busy with asking for messages, asleep or not (docs/decisions/small-messages.md).
+"""
 JOIN_S = 20.0
 """Watchers open the page one after the other over so long a time."""
 SETTLE_S = 12.0
@@ -56,14 +59,16 @@ SPY = """() => {
   };
   const plot = document.querySelector("[data-metric='train/loss']");
   plot.on('plotly_afterplot', () => { if (newest && window.seen.at(-1)?.[1] !== newest) window.seen.push([Date.now() / 1000, newest]); });
-}"""
+}"""  # noqa: E501
 
 
 @contextmanager
 def browser_on(address: str, run_id: int) -> Iterator[Page]:
     """Open the run's page in a real browser, which notes in `window.seen` when it drew up to which point."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
-        context = playwright.chromium.launch_persistent_context(profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM)
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+        )
         context.set_default_timeout(START_S * 1000)
         page = context.pages[0]
         page.goto(f"{address}/run?run={run_id}")
@@ -88,7 +93,11 @@ def live_run(home: Home, by: str = "bench", settings: Mapping[str, object] = SET
         return asked
 
     try:
-        wait_until(holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))), START_S, "the run's first points")
+        wait_until(
+            holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))),
+            START_S,
+            "the run's first points",
+        )
         yield run_id
     finally:
         with Store.open(home) as store:
@@ -96,8 +105,12 @@ def live_run(home: Home, by: str = "bench", settings: Mapping[str, object] = SET
         wait_until(holds(lambda reader: not reader.run(run_id).active), START_S, "the run's end")
 
 
-def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: float = JOIN_S, settle_s: float = SETTLE_S) -> dict[str, Any]:
-    """Return what `watchers` and a browser on a live run of the console at `address` take and see over so many seconds."""
+def watch(
+    home: Home, address: str, *, watchers: int, seconds: float, join_s: float = JOIN_S, settle_s: float = SETTLE_S
+) -> dict[str, Any]:
+    """Return what `watchers` and a browser on a live run of the console at `address` take and see over so
+    many seconds.
+    """
     with live_run(home) as run_id, browser_on(address, run_id) as page:
         commits, crowd, server = Commits(home, run_id), Crowd(address, run_id, watchers, join_s), server_of(address)
         commits.start()
@@ -106,9 +119,15 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         reruns = crowd.reruns()
         start = time.time()
         minutes = cores_each_minute(server, lambda pause_s: page.wait_for_timeout(pause_s * 1000), seconds)
-        wait_until(lambda: all(sum(at > start for _, at in noted) >= LEAST for noted in (commits.points, commits.versions)), START_S, "enough commits")
+        wait_until(
+            lambda: all(sum(at > start for _, at in noted) >= LEAST for noted in (commits.points, commits.versions)),
+            START_S,
+            "enough commits",
+        )
         stop = time.time()
-        wait_until(lambda: commits.looks[-2] > stop, CATCH_UP_S, "a look after the end")  # what the first one finds counts as committed before
+        wait_until(
+            lambda: commits.looks[-2] > stop, CATCH_UP_S, "a look after the end"
+        )  # what the first one finds counts as committed before
         newest = commits.points[-1][0], commits.versions[-1][0]
         reruns = crowd.reruns() - reruns
         with suppress(TimeoutError):
@@ -124,7 +143,9 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
     return {
         "watchers": watchers,
         "seconds": round(stop - start),
-        "points_per_second": round((commits.points[-1][0] - commits.points[0][0]) / (commits.points[-1][1] - commits.points[0][1]), 1),
+        "points_per_second": round(
+            (commits.points[-1][0] - commits.points[0][0]) / (commits.points[-1][1] - commits.points[0][1]), 1
+        ),
         "commits_per_second": round(len(commits.versions) / (commits.versions[-1][1] - commits.versions[0][1]), 2),
         "server_cores": round(mean(minutes), 3),
         "server_cores_each_minute": minutes,
@@ -134,13 +155,17 @@ def watch(home: Home, address: str, *, watchers: int, seconds: float, join_s: fl
         "worst_lag_of_each_watcher_s": told([max(values) for values in each]),
         "lag_of_status_and_numbers_s": told([value for values in told_of for value in values]),
         "browser_draws_after_s": told(lags(commits.points, seen, start, stop)),
-        "between_two_looks_s": told([after - before for before, after in pairwise(commits.looks) if start <= before <= stop]),
+        "between_two_looks_s": told(
+            [after - before for before, after in pairwise(commits.looks) if start <= before <= stop]
+        ),
         "errors": sorted({error for watcher in crowd.watchers for error in watcher.errors}),
     }
 
 
 def cores_each_minute(server: psutil.Process, pause: Callable[[float], object], seconds: float) -> list[float]:
-    """Let so many seconds pass by `pause`, and return the CPU time that the server took of each of their minutes, as a share of it."""
+    """Let so many seconds pass by `pause`, and return the CPU time that the server took of each of their minutes, as a
+    share of it.
+    """
     end, found = time.time() + seconds, []
     while (left := end - time.time()) > 0:
         used, since = sum(server.cpu_times()[:2]), time.time()

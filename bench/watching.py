@@ -1,4 +1,5 @@
-"""One browser tab on a run's page without the browser: it speaks Streamlit's WebSocket, and asks our routes as pulse.js and chart.js do.
+"""One browser tab on a run's page without the browser: it speaks Streamlit's WebSocket, and asks our routes as pulse.js
+and chart.js do.
 
 What a tab holds is a plain copy of what their scripts hold; a change there has to be followed here.
 """
@@ -24,7 +25,9 @@ PULSE = "parallab_pulse"
 
 @dataclass
 class Watcher:
-    """A tab on the page of one run. What came and when: `points` are (moment, highest point id held), `versions` (moment, version of the run known)."""
+    """A tab on the page of one run. What came and when: `points` are (moment, highest point id held), `versions`
+    (moment, version of the run known).
+    """
 
     address: str
     run_id: int
@@ -61,12 +64,18 @@ class Watcher:
                 tasks.create_task(self._follow(self._ask_pulse, connection))
                 tasks.create_task(self._follow(self._ask_curves, connection))
         except BaseExceptionGroup as failures:
-            self.errors += [f"{type(one).__name__}: {one}" for one in failures.exceptions if not isinstance(one, asyncio.CancelledError)]
+            self.errors += [
+                f"{type(one).__name__}: {one}"
+                for one in failures.exceptions
+                if not isinstance(one, asyncio.CancelledError)
+            ]
         except OSError as failure:
             self.errors.append(f"{type(failure).__name__}: {failure}")
 
     def _message(self, *, fragment: str, beat: object) -> bytes:
-        state = ClientState(query_string=f"run={self.run_id}", page_name="run", page_script_hash=self._page_hash, fragment_id=fragment)
+        state = ClientState(
+            query_string=f"run={self.run_id}", page_name="run", page_script_hash=self._page_hash, fragment_id=fragment
+        )
         state.context_info.url = f"{self.address}/run"
         state.context_info.color_scheme = "light"
         state.context_info.timezone = "UTC"
@@ -132,7 +141,9 @@ class Watcher:
 
     async def _ask_curves(self, line: Line, _: ClientConnection, age_s: float) -> float | None:
         """Ask as chart.js does; return the seconds until the next question, None once the run has ended."""
-        news = await line.get(f"/api/series?{urlencode({'run': self.run_id, 'after': self._last, 'version': self._version})}")
+        news = await line.get(
+            f"/api/series?{urlencode({'run': self.run_id, 'after': self._last, 'version': self._version})}"
+        )
         if not news.get("unchanged"):
             self._merge(news)
         if not self.run_active:

@@ -1,7 +1,8 @@
-"""Looks up whether a package of the lock file has a published weakness; a part of `make check`, carried out by pip-audit.
+"""Looks up whether a package of the lock file has a published weakness; a part of `make check`, carried out by
+pip-audit.
 
-It needs the package index: without a way there it says so and is skipped. In CI a weakness is told and stops nothing: one that was published
-overnight is no fault of the change that is checked.
+It needs the package index: without a way there it says so and is skipped. In CI a weakness is told and stops nothing:
+one that was published overnight is no fault of the change that is checked.
 """
 
 import json
@@ -32,9 +33,24 @@ def weaknesses(report: str) -> list[str]:
 def main() -> None:
     """Look, and say what was found; exit code 1 where there is a weakness, but in CI."""
     ended = None
-    words = ["--requirement", str(LOCK.relative_to(ROOT)), "--require-hashes", "--disable-pip", "--format", "json", "--progress-spinner", "off"]
+    words = [
+        "--requirement",
+        str(LOCK.relative_to(ROOT)),
+        "--require-hashes",
+        "--disable-pip",
+        "--format",
+        "json",
+        "--progress-spinner",
+        "off",
+    ]
     try:
-        ended = subprocess.run([sys.executable, "-m", "pip_audit", *words, "--timeout", "10"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+        ended = subprocess.run(
+            [sys.executable, "-m", "pip_audit", *words, "--timeout", "10"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
         told = weaknesses(ended.stdout)
     except subprocess.TimeoutExpired:
         print(f"pip-audit was skipped: the package index did not answer within {LIMIT_S} s.")
@@ -43,7 +59,11 @@ def main() -> None:
         reason = ended.stderr.strip().splitlines()[-1] if ended and ended.stderr.strip() else "it said nothing"
         print(f"pip-audit was skipped: the package index can't be asked ({reason[:200]}).")
         return
-    print("\n".join([f"{len(told)} published weaknesses in {LOCK.name}:", *told]) if told else f"No package of {LOCK.name} has a published weakness.")
+    print(
+        "\n".join([f"{len(told)} published weaknesses in {LOCK.name}:", *told])
+        if told
+        else f"No package of {LOCK.name} has a published weakness."
+    )
     sys.exit(1 if told and not os.environ.get("CI") else 0)
 
 

@@ -8,7 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-KNOWN = frozenset(["ARG", "FROM", "ENV", "WORKDIR", "COPY", "RUN", "LABEL", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"])
+KNOWN = frozenset(
+    [
+        "ARG",
+        "FROM",
+        "ENV",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "LABEL",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "HEALTHCHECK",
+        "ENTRYPOINT",
+        "CMD",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -59,11 +75,16 @@ def instructions(text: str) -> list[Instruction]:
     """Return the instructions of a Dockerfile's text, continued lines joined, comments left out."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
-    return [Instruction(word.upper(), rest.strip()) for word, _, rest in (line.strip().partition(" ") for line in joined.splitlines() if line.strip())]
+    return [
+        Instruction(word.upper(), rest.strip())
+        for word, _, rest in (line.strip().partition(" ") for line in joined.splitlines() if line.strip())
+    ]
 
 
 def filled(text: str, variables: Mapping[str, str]) -> str:
-    """Return text with `$NAME` and `${NAME}` as the variables have them; unknown ones are empty, as Docker takes them."""
+    """Return text with `$NAME` and `${NAME}` as the variables have them; unknown ones are empty, as Docker
+    takes them.
+    """
     return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], ""), text)
 
 

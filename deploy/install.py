@@ -1,6 +1,8 @@
-"""Installs what Parallab needs into the Python that runs this: by the lock file of its version, each file held to its hash; else by requirements.txt.
+"""Installs what Parallab needs into the Python that runs this: by the lock file of its version, each file held to its
+hash; else by requirements.txt.
 
-Needs nothing but the standard library. `--torch-index` takes torch from another index, such as that of its CPU wheels, and leaves CUDA out.
+Needs nothing but the standard library. `--torch-index` takes torch from another index, such as that of its CPU wheels,
+and leaves CUDA out.
 """
 
 import argparse
@@ -42,7 +44,9 @@ def without_gpus(lock: str) -> str:
 
 
 def install(lock: Path, torch_index: str) -> None:
-    """Install what a lock file names; with `torch_index` torch comes from there, by version alone: the lock knows no hash of that build."""
+    """Install what a lock file names; with `torch_index` torch comes from there, by version alone: the lock knows no
+    hash of that build.
+    """
     if not torch_index:
         _pip("--require-hashes", "-r", str(lock))
         return
@@ -67,7 +71,13 @@ def main() -> None:
         return
     plain = ROOT / ("requirements-dev.txt" if chosen.dev else "requirements.txt")
     about = f"Python {sys.version_info.major}.{sys.version_info.minor} on {platform.system()} {platform.machine()}"
-    print(f"There is no lock file for {about}: {plain.name} is installed, in the newest versions that fit, without hashes.", file=sys.stderr)
+    print(
+        (
+            f"There is no lock file for {about}: {plain.name} is installed, in the newest versions that fit, "
+            "without hashes."
+        ),
+        file=sys.stderr,
+    )
     if chosen.torch_index:
         _pip("--index-url", chosen.torch_index, "torch", "torchvision")
     _pip("-r", str(plain))

@@ -1,4 +1,5 @@
-"""`make licences`: writes docs/licences.md, the licence of every package that Parallab needs to run. What packages say of themselves is read by pip-licenses.
+"""`make licences`: writes docs/licences.md, the licence of every package that Parallab needs to run. What packages say
+of themselves is read by pip-licenses.
 
 A licence that is not among those we accept stops it: whoever adds such a package has to decide on it here.
 """
@@ -14,15 +15,22 @@ from deploy.install import ROOT, lock_of, pinned
 
 PAGE = ROOT / "docs" / "licences.md"
 ACCEPTED: Mapping[str, str] = {
-    r"MIT( License)?|MIT-0|MIT-CMU|0BSD|ISC( License.*)?|Unlicense|Public Domain|Zlib|CC0-1\.0": "asks for no more than its notice",
+    (
+        r"MIT( License)?|MIT-0|MIT-CMU|0BSD|ISC( "
+        r"License.*)?|Unlicense|Public Domain|Zlib|CC0-1\.0"
+    ): "asks for no more than its notice",
     r"(3-Clause )?BSD.*|HPND|Historical Permission Notice.*": "asks for no more than its notice",
     r"Apache.*": "asks for its notice, and gives a licence of patents",
     r"(PSF-2\.0|Python Software Foundation License|CNRI-Python|Python-2\.0)": "Python's own",
     r"MPL[- ]2\.0|Mozilla Public License 2\.0.*": "binds changes of its own files; we change none",
-    r"LGPL.*|GNU (Library or )?Lesser General Public License.*": "is used as a library that anybody can exchange; we change nothing of it",
+    r"LGPL.*|GNU (Library or )?Lesser General Public License.*": (
+        "is used as a library that anybody can exchange; we change nothing of it"
+    ),
     r"LLVM-exception|GCC-exception-3\.1": "an exception that lets any program use a compiler's run time",
     r"BSL-1\.0|Boost.*|NCSA|FTL|BlueOak-1\.0\.0": "asks for no more than its notice",
-    r"LicenseRef-NVIDIA.*|NVIDIA Proprietary Software": "CUDA's libraries, not free software; they may be used with NVIDIA's GPUs and passed on with a program",
+    r"LicenseRef-NVIDIA.*|NVIDIA Proprietary Software": (
+        "CUDA's libraries, not free software; they may be used with NVIDIA's GPUs and passed on with a program"
+    ),
 }
 """What we accept, as patterns of a licence's name, and why."""
 SAID: Mapping[str, str] = {
@@ -58,8 +66,13 @@ def parts(name: str) -> list[str]:
 def found(packages: Sequence[str]) -> list[Licence]:
     """Return the licences of installed packages, by name; raises CalledProcessError where one is not installed."""
     words = ["--from=mixed", "--format=json", "--with-system", "--packages", *packages]
-    said = subprocess.run([sys.executable, "-m", "piplicenses", *words], capture_output=True, text=True, check=True).stdout
-    read = [Licence(_plain(each["Name"]), each["Version"], SAID.get(_plain(each["Name"]), each["License"])) for each in json.loads(said)]
+    said = subprocess.run(
+        [sys.executable, "-m", "piplicenses", *words], capture_output=True, text=True, check=True
+    ).stdout
+    read = [
+        Licence(_plain(each["Name"]), each["Version"], SAID.get(_plain(each["Name"]), each["License"]))
+        for each in json.loads(said)
+    ]
     return sorted(read, key=lambda each: each.package)
 
 
@@ -84,7 +97,7 @@ A package with another licence stops `make licences` and the tests until somebod
 | package | version | licence |
 |---|---|---|
 {rows}
-"""
+"""  # noqa: E501
 
 
 def _used(licences: Sequence[Licence]) -> dict[str, list[str]]:
@@ -115,7 +128,11 @@ def main() -> None:
     missing = sorted(set(wanted) - {each.package for each in licences})
     refused = [f"{each.package} {each.version}: {', '.join(each.refused)}" for each in licences if each.refused]
     if missing or refused:
-        sys.exit("\n".join([*(f"{name} is in the lock file and not installed: make install-dev." for name in missing), *refused]))
+        sys.exit(
+            "\n".join(
+                [*(f"{name} is in the lock file and not installed: make install-dev." for name in missing), *refused]
+            )
+        )
     PAGE.write_text(page(licences))
 
 

@@ -1,4 +1,5 @@
-"""`make lock`: writes the lock files anew, every package in the newest version that fits, each with its hashes. Carried out by uv.
+"""`make lock`: writes the lock files anew, every package in the newest version that fits, each with its hashes. Carried
+out by uv.
 
 A lock file holds for one Python on one kind of machine: those that the tests are run on.
 """
@@ -15,14 +16,27 @@ PLATFORM = "x86_64-manylinux_2_28"
 
 
 def compile_lock(version: tuple[int, int], *, dev: bool) -> Path:
-    """Write one lock file and return where it is; a developer's agrees with the plain one. Versions that it has and that still fit are kept."""
+    """Write one lock file and return where it is; a developer's agrees with the plain one. Versions that it has and
+    that still fit are kept.
+    """
     lock = lock_of(version, "Linux", "x86_64", dev=dev)
     source = "requirements-dev.txt" if dev else "requirements.txt"
-    words = ["pip", "compile", source, "--generate-hashes", "--no-emit-index-url", "--custom-compile-command", "make lock", "--quiet"]
+    words = [
+        "pip",
+        "compile",
+        source,
+        "--generate-hashes",
+        "--no-emit-index-url",
+        "--custom-compile-command",
+        "make lock",
+        "--quiet",
+    ]
     target = ["--python-version", f"{version[0]}.{version[1]}", "--python-platform", PLATFORM]
     plain = ["--constraints", str(lock_of(version, "Linux", "x86_64", dev=False).relative_to(ROOT))] if dev else []
     renewed = ["--upgrade"] if os.environ.get("UPGRADE") else []
-    subprocess.run(["uv", *words, *target, *plain, *renewed, "--output-file", str(lock.relative_to(ROOT))], cwd=ROOT, check=True)
+    subprocess.run(
+        ["uv", *words, *target, *plain, *renewed, "--output-file", str(lock.relative_to(ROOT))], cwd=ROOT, check=True
+    )
     return lock
 
 

@@ -1,6 +1,7 @@
 """A folder that stands for an image: what a Dockerfile's instructions do is done in it, by chroot, as root on Debian.
 
-It is no container: it shares network, processes and clock with the machine. What it tells is whether each step works and what comes of it.
+It is no container: it shares network, processes and clock with the machine. What it tells is whether each step works
+and what comes of it.
 """
 
 import os
@@ -13,10 +14,27 @@ from pathlib import Path
 
 from deploy.dockerfile import Instruction, Stage, filled, pairs, sources
 
-LENT = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf", "/etc/apt/apt.conf.d", "/etc/apt/sources.list.d")
+LENT = (
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pip.conf",
+    "/etc/apt/apt.conf.d",
+    "/etc/apt/sources.list.d",
+)
 """What of this machine's a root is given, so that it reaches the package registries that this machine reaches."""
 MOUNTED = ("proc", "dev", "dev/shm", "sys")
-PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+PASSED_ON = (
+    "PIP_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+)
 
 
 class Root:
@@ -87,7 +105,11 @@ class Root:
                 shutil.copytree(source, target, symlinks=True)
                 continue
             for file in sent(checkout, name):
-                aside = file.relative_to(checkout / name) if (checkout / name).is_dir() else Path(name if ends_in_folder else "")
+                aside = (
+                    file.relative_to(checkout / name)
+                    if (checkout / name).is_dir()
+                    else Path(name if ends_in_folder else "")
+                )
                 (target / aside).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target / aside)
 
@@ -102,7 +124,9 @@ class Root:
 
 
 def mounts_in(folder: Path) -> list[str]:
-    """Return what is mounted below a folder: while anything is, taking the folder away would take this machine's own files with it."""
+    """Return what is mounted below a folder: while anything is, taking the folder away would take this machine's own
+    files with it.
+    """
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [place for place in places if Path(place).is_relative_to(folder)]
 
@@ -124,6 +148,9 @@ def lets_through(rules: Sequence[str], path: str) -> bool:
     for rule in rules:
         pattern = rule.removeprefix("!").strip("/")
         ways = [path, *(parent.as_posix() for parent in Path(path).parents if parent != Path())]
-        if any(fnmatch(way, pattern) or (pattern.startswith("**/") and fnmatch(Path(way).name, pattern[3:])) for way in ways):
+        if any(
+            fnmatch(way, pattern) or (pattern.startswith("**/") and fnmatch(Path(way).name, pattern[3:]))
+            for way in ways
+        ):
             through = rule.startswith("!")
     return through

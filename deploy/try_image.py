@@ -1,6 +1,8 @@
-"""`make try-image`: builds the Dockerfile's stages in folders, by debootstrap and chroot, then starts what the image starts and asks it how it is.
+"""`make try-image`: builds the Dockerfile's stages in folders, by debootstrap and chroot, then starts what the image
+starts and asks it how it is.
 
-For machines without a Docker engine: every RUN, COPY, USER and CMD of the Dockerfile is carried out. Needs root, Debian and debootstrap.
+For machines without a Docker engine: every RUN, COPY, USER and CMD of the Dockerfile is carried out. Needs root, Debian
+and debootstrap.
 """
 
 import argparse
@@ -26,7 +28,9 @@ PASSWORD = "a password for one try"
 
 def base(where: Path, suite: str, mirror: str) -> Path:
     """Make the base image's stand-in: a small Debian whose `python` is where the base image has it."""
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", suite, str(where), mirror], check=True)
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", suite, str(where), mirror], check=True
+    )
     for name in ("python", "python3"):
         (where / "usr/local/bin" / name).symlink_to("/usr/bin/python3")
     for name in filter(lambda name: Path(name).exists(), LENT):
@@ -64,18 +68,28 @@ def answers(port: int) -> bool:
     """Say whether the console in the root answers with a store that it can read and a runner."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=4) as answer:
-            return bool(json.load(answer) | {"version": ""} == {"console": "parallab", "version": "", "store": "ok", "runner": "alive"})
+            return bool(
+                json.load(answer) | {"version": ""}
+                == {"console": "parallab", "version": "", "store": "ok", "runner": "alive"}
+            )
     except (OSError, ValueError):
         return False
 
 
 def try_out(root: Root, stage: Stage, port: int) -> None:
-    """See that the image refuses to serve without accounts, serves with one, is healthy, runs an experiment, and ends when asked to."""
+    """See that the image refuses to serve without accounts, serves with one, is healthy, runs an experiment, and ends
+    when asked to.
+    """
     refused = start(root, stage, port)
     _, said = refused.communicate(timeout=START_S)
-    _see(refused.returncode == 2 and "no sign-in" in said, f"without accounts it ends with code 2 and the reason, got {refused.returncode}: {said}")
+    _see(
+        refused.returncode == 2 and "no sign-in" in said,
+        f"without accounts it ends with code 2 and the reason, got {refused.returncode}: {said}",
+    )
     print(f"ok: without accounts it ends with code 2: {said.strip()}")
-    inside(root, ["python", "-m", "engine", "users", "add", "ada", "--role", "admin", "--password-stdin"], given=PASSWORD)
+    inside(
+        root, ["python", "-m", "engine", "users", "add", "ada", "--role", "admin", "--password-stdin"], given=PASSWORD
+    )
     console = start(root, stage, port)
     try:
         _wait(lambda: answers(port), "with an account it serves, and its runner is alive")
@@ -115,7 +129,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--suite", default="bookworm", help="the Debian release of the base image")
     options.add_argument("--mirror", default="", help="where debootstrap finds it; default: its own")
-    options.add_argument("--lend", type=Path, action="append", default=[], help="a folder of packages that pip is configured to look into")
+    options.add_argument(
+        "--lend",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder of packages that pip is configured to look into",
+    )
     options.add_argument("--torch-index", default="", help="build argument TORCH_INDEX")
     options.add_argument("--port", type=int, default=8599)
     options.add_argument("--keep", action="store_true", help="leave the folders where they are, and say where")

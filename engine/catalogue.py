@@ -1,6 +1,8 @@
-"""The environments and data sets that may be named in a config: those built in, and those that an admin has added to this home's catalogue. Torch-free.
+"""The environments and data sets that may be named in a config: those built in, and those that an admin has added to
+this home's catalogue. Torch-free.
 
-A form can only choose from these lists. What an admin adds is looked at then; a name or a folder never comes from a form.
+A form can only choose from these lists. What an admin adds is looked at then; a name or a folder never comes from a
+form.
 """
 
 import os
@@ -32,9 +34,16 @@ FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 ADDED = {"environments": "environment", "datasets": "dataset", "images": "dataset"}
 MOST = 1_000
 
-EnvironmentId = Annotated[str, StringConstraints(pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,60}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,80}-v[0-9]{1,4}$", max_length=150)]
+EnvironmentId = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,60}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,80}-v[0-9]{1,4}$", max_length=150
+    ),
+]
 DataName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
-Folder = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,79}){0,3}$")]
+Folder = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,79}){0,3}$")
+]
 """Below the data folder: parts apart by slashes, none of which begins with a dot."""
 
 
@@ -56,7 +65,12 @@ class Listed(_Model):
     title: str = Field(min_length=1, max_length=80)
     train: int = Field(ge=1)
     test: int = Field(ge=1)
-    files: dict[Literal["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"], Lying]
+    files: dict[
+        Literal[
+            "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+        ],
+        Lying,
+    ]
     """All four of FILES."""
 
 
@@ -68,7 +82,9 @@ class Catalogue(_Model):
 
 
 def catalogue(home: Home | None = None) -> Catalogue:
-    """Return what was added to a home (default: this process's); nothing where nothing was. Raises ConfigError where the file is not ours."""
+    """Return what was added to a home (default: this process's); nothing where nothing was. Raises ConfigError where
+    the file is not ours.
+    """
     path = (home or Home.find()).catalogue
     try:
         found = path.stat()
@@ -78,7 +94,15 @@ def catalogue(home: Home | None = None) -> Catalogue:
     except (OSError, ValueError, RecursionError) as error:
         what = "something in it is not as it is written" if isinstance(error, ValidationError) else type(error).__name__
         raise ConfigError(
-            [Problem("", f"The catalogue in {path} can't be read ({what}). Move that file away, and add again what it held: python -m engine catalogue")]
+            [
+                Problem(
+                    "",
+                    (
+                        f"The catalogue in {path} can't be read ({what}). Move that file away, and add again what "
+                        "it held: python -m engine catalogue"
+                    ),
+                )
+            ]
         ) from error
 
 
@@ -90,7 +114,9 @@ def set_catalogue(home: Home, wanted: Catalogue) -> None:
 
 
 def choices(kind: str) -> tuple[str, ...]:
-    """Return every name of a kind that may be chosen, those built in first; these alone where the catalogue can't be read, which its command says."""
+    """Return every name of a kind that may be chosen, those built in first; these alone where the catalogue can't be
+    read, which its command says.
+    """
     try:
         found = catalogue()
     except ConfigError:
@@ -101,7 +127,9 @@ def choices(kind: str) -> tuple[str, ...]:
 
 
 def chosen_from(kind: Kind) -> Callable[[str], str]:
-    """Return a validator of a config's field: the name has to be one of that kind's, else a ValueError says which there are."""
+    """Return a validator of a config's field: the name has to be one of that kind's, else a ValueError says which there
+    are.
+    """
 
     def check(name: str) -> str:
         known = choices(kind)

@@ -1,4 +1,6 @@
-"""Where a run's training was at its last checkpoint, without torch; engine/runtime/checkpoints.py writes what is read here."""
+"""Where a run's training was at its last checkpoint, without torch; engine/runtime/checkpoints.py writes what is read
+here.
+"""
 
 import json
 import shutil
@@ -10,7 +12,9 @@ TENSORS, ABOUT, RESUMED = "checkpoint.pt", "checkpoint.json", "resumed.pt"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint stands for: the step, the passes and the training time up to it, and when it was saved (UTC ISO 8601)."""
+    """What a checkpoint stands for: the step, the passes and the training time up to it, and when it was saved (UTC ISO
+    8601).
+    """
 
     step: int
     passes: float
@@ -29,10 +33,12 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:
-    """Bring the last checkpoint of one run's folder into another's, where it outlives the first; None where there is none.
+    """Bring the last checkpoint of one run's folder into another's, where it outlives the first; None where there is
+    none.
 
-    It stands there twice: as what the run went on from, and as its last checkpoint until it saves one of its own, so that a run which is lost
-    early loses nothing of the one before it. A checkpoint is replaced, never written into, so a second name for the same file is as good as a copy.
+    It stands there twice: as what the run went on from, and as its last checkpoint until it saves one of its own, so
+    that a run which is lost early loses nothing of the one before it. A checkpoint is replaced, never written into, so
+    a second name for the same file is as good as a copy.
     """
     found = last_checkpoint(source)
     if found is None:

@@ -29,14 +29,25 @@ class Config(BaseModel):
         0,
         ge=0,
         le=2**31 - 1,
-        description="Random seed: weights, order, dropout and episodes each have a stream of it for each rank, and no two seeds share one.",
+        description=(
+            "Random seed: weights, order, dropout and episodes each have a stream of it for each rank, and no two "
+            "seeds share one."
+        ),
     )
-    device: Device = Field("auto", description="Where ranks compute: auto takes the run's GPUs, or the CPU where it has none.")
+    device: Device = Field(
+        "auto", description="Where ranks compute: auto takes the run's GPUs, or the CPU where it has none."
+    )
     threads_per_rank: int | None = Field(
-        None, ge=1, le=256, description="CPU threads of one rank; empty means cores / ranks, at least 1.", json_schema_extra=ADVANCED
+        None,
+        ge=1,
+        le=256,
+        description="CPU threads of one rank; empty means cores / ranks, at least 1.",
+        json_schema_extra=ADVANCED,
     )
     start_method: Literal["forkserver", "spawn"] = Field(
-        "forkserver", description="How ranks start: forkserver copies a process that has torch loaded, spawn starts Python anew.", json_schema_extra=ADVANCED
+        "forkserver",
+        description="How ranks start: forkserver copies a process that has torch loaded, spawn starts Python anew.",
+        json_schema_extra=ADVANCED,
     )
 
     @property
@@ -93,7 +104,9 @@ class Config(BaseModel):
 
 
 def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:
-    """Return texts such as `trainers=4` as names and values, not checked yet; raises ConfigError for one without a separator."""
+    """Return texts such as `trainers=4` as names and values, not checked yet; raises ConfigError for one without a
+    separator.
+    """
     values: dict[str, str | None] = {}
     for text in texts:
         name, found, value = text.partition(separator)
@@ -127,7 +140,9 @@ def is_advanced(field: FieldInfo) -> bool:
 
 
 def choices_of(field: FieldInfo) -> tuple[Any, ...]:
-    """Return the values that a `Literal` field or one that names something of the catalogue allows, empty for any other field."""
+    """Return the values that a `Literal` field or one that names something of the catalogue allows, empty for any other
+    field.
+    """
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "catalogue" in extra:
         return choices(str(extra["catalogue"]))

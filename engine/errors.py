@@ -78,7 +78,8 @@ class DataError(EngineError):
 
 
 class ImportRefused(EngineError):
-    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would mend it.
+    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would
+    mend it.
 
     It can quote any part of the file: of a very long one the middle is left out.
     """
@@ -100,7 +101,9 @@ class Forbidden(EngineError):
 
 
 class LimitReached(Forbidden):
-    """A limit of the person's leaves no room for what was asked; the sentence names it, what they hold, and the cure."""
+    """A limit of the person's leaves no room for what was asked; the sentence names it, what they hold, and
+    the cure.
+    """
 
 
 class SignInRefused(EngineError):

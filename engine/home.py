@@ -124,6 +124,8 @@ class Home:
 
 
 def named_data() -> str | None:
-    """Return the data folder that this process's environment names in `PARALLAB_DATA`; a run keeps the one that it was launched with."""
+    """Return the data folder that this process's environment names in `PARALLAB_DATA`; a run keeps the one that it was
+    launched with.
+    """
     named = os.environ.get(DATA)
     return str(Path(named).expanduser().absolute()) if named else None

@@ -30,7 +30,8 @@ def launch(
     terms: Terms = USUAL,
     once: LaunchKey | None = None,
 ) -> int:
-    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats.
+    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without
+    `resumes` repeats.
 
     A key given `once` before launches nothing: its run is returned.
 
@@ -62,12 +63,20 @@ def owner_of(name: str) -> str:
     if not name.strip():
         raise ConfigError([Problem("owner", f"A run needs an owner: give a name of 1 to {OWNER_LENGTH} characters.")])
     if len(name.strip()) > OWNER_LENGTH:
-        raise ConfigError([Problem("owner", f"owner must have at most {OWNER_LENGTH} characters, got {len(name.strip()):,}. Shorten it.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "owner",
+                    f"owner must have at most {OWNER_LENGTH} characters, got {len(name.strip()):,}. Shorten it.",
+                )
+            ]
+        )
     return name.strip()
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed, with its priority; return its id.
+    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed, with its priority;
+    return its id.
 
     Raises NoSuchRun, WrongStatus where that run is still on or finished, NoCheckpoint, and what `launch` raises.
     """
@@ -127,5 +136,8 @@ def why_not_resumable(home: Home, run: Run) -> EngineError | None:
     if other_rule := seeding.why_not_resumable(run.seeding):
         return WrongStatus(f"{no} {other_rule}")
     if last_checkpoint(home.run_folder(run.id)) is None:
-        return NoCheckpoint(f"{no} it left no checkpoint. Launch it anew, and set checkpoint_every_s to fewer seconds than pass before it may end.")
+        return NoCheckpoint(
+            f"{no} it left no checkpoint. Launch it anew, and set checkpoint_every_s to fewer seconds than "
+            "pass before it may end."
+        )
     return None

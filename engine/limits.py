@@ -1,4 +1,5 @@
-"""What each person may take of the lab: one small file in the home, obeyed by the store's commands and the runner, changed by command. Torch-free.
+"""What each person may take of the lab: one small file in the home, obeyed by the store's commands and the runner,
+changed by command. Torch-free.
 
 What stands there for everyone holds for an admin too, who can give anybody, also themselves, limits of their own.
 """
@@ -65,8 +66,11 @@ class Limits:
         own: Mapping[str, Any] = self.people.get(str(person), {})
         return replace(self, **own, people={}) if own or self.people else self
 
-    def changed(self, changes: Mapping[str, Value], person: str | None = None, usual: frozenset[str] = frozenset()) -> "Limits":
-        """Return the limits with some set otherwise, for everyone or one person; those named in `usual` are that person's own no longer.
+    def changed(
+        self, changes: Mapping[str, Value], person: str | None = None, usual: frozenset[str] = frozenset()
+    ) -> "Limits":
+        """Return the limits with some set otherwise, for everyone or one person; those named in `usual` are that
+        person's own no longer.
 
         Raises ConfigError for a value that is none.
         """
@@ -97,12 +101,22 @@ def limits(home: Home) -> Limits:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
-            [Problem("", f"The limits in {home.limits} can't be read ({type(error).__name__}). Set them anew: python -m engine limits set --running 4")]
+            [
+                Problem(
+                    "",
+                    (
+                        f"The limits in {home.limits} can't be read ({type(error).__name__}). Set them anew: "
+                        "python -m engine limits set --running 4"
+                    ),
+                )
+            ]
         ) from error
 
 
 def set_limits(home: Home, wanted: Limits) -> None:
-    """Keep the limits, written aside and renamed, so that no reader meets half a file; raises ConfigError for a value that is none."""
+    """Keep the limits, written aside and renamed, so that no reader meets half a file; raises ConfigError for a value
+    that is none.
+    """
     _checked(wanted)
     aside = home.create().limits.with_suffix(f".{os.getpid()}")
     aside.write_text(json.dumps(asdict(wanted), indent=1) + "\n")
@@ -120,17 +134,26 @@ def _read(path: Path, stamp: tuple[int, int, int]) -> Limits:
 
 def _checked(found: Limits) -> Limits:
     """Return the limits as they are; raises ConfigError for a value that is out of bounds or of another kind."""
-    problems, people = _problems({name: getattr(found, name) for name in BOUNDS}), cast(Any, found.people)  # as a file has it
+    problems, people = (
+        _problems({name: getattr(found, name) for name in BOUNDS}),
+        cast(Any, found.people),
+    )  # as a file has it
     if not isinstance(people, Mapping) or len(people) > MOST_PEOPLE:
         problems.append(Problem("people", f"people must be up to {MOST_PEOPLE:,} names, each with limits."))
     else:
         for name, own in people.items():
             if not 1 <= len(name) <= LONGEST_NAME or not isinstance(own, Mapping) or set(own) - set(BOUNDS):
-                problems.append(Problem("people", f"What is otherwise for {name[:LONGEST_NAME]!r} must be some of {', '.join(BOUNDS)}."))
+                problems.append(
+                    Problem(
+                        "people", f"What is otherwise for {name[:LONGEST_NAME]!r} must be some of {', '.join(BOUNDS)}."
+                    )
+                )
             else:
                 problems += _problems(own)
     if not isinstance(cast(Any, found.host_network), bool):  # as a file has it
-        problems.append(Problem("host_network", f"host_network must be true or false, got {repr(found.host_network)[:40]}."))
+        problems.append(
+            Problem("host_network", f"host_network must be true or false, got {repr(found.host_network)[:40]}.")
+        )
     if problems:
         raise ConfigError(problems)
     return found
@@ -144,10 +167,15 @@ def _wrong(name: str, value: Any) -> str:
     """Return what is wrong with a value; empty where nothing is."""
     bounds = BOUNDS[name]
     kinds = int if bounds.is_whole else (int, float)
-    if value is None or (isinstance(value, kinds) and not isinstance(value, bool) and bounds.least <= value <= bounds.most):
+    if value is None or (
+        isinstance(value, kinds) and not isinstance(value, bool) and bounds.least <= value <= bounds.most
+    ):
         return ""
     unit = f" {bounds.unit}" if bounds.unit else ""
-    return f"{name} must be {bounds.least:,g} to {_number(bounds.most)}{unit}, or none for no limit, got {repr(value)[:40]}."
+    return (
+        f"{name} must be {bounds.least:,g} to {_number(bounds.most)}{unit}, or none for no limit, got "
+        f"{repr(value)[:40]}."
+    )
 
 
 def _number(value: float) -> str:

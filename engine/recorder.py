@@ -42,25 +42,35 @@ class Recorder(Protocol):
         """Record one point per metric at this rank's `step`."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase stops the outer one's clock."""
+        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase stops the outer one's
+        clock.
+        """
 
     def spend(self, name: str, seconds: float) -> None:
-        """Add seconds to a phase outside any block (negative ones take away); for the driving thread, which knows better afterwards."""
+        """Add seconds to a phase outside any block (negative ones take away); for the driving thread, which knows
+        better afterwards.
+        """
 
-    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> AbstractContextManager[None]:
+    def span(
+        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
+    ) -> AbstractContextManager[None]:
         """Record the block's start and end."""
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         """Add `count` to one bucket of a histogram."""
 
     def exchanged(self, size: int) -> None:
-        """Count the bytes of vectors that went between this rank and another; each is counted by one of the two. Recorded as `perf/exchanged` in MB."""
+        """Count the bytes of vectors that went between this rank and another; each is counted by one of the two.
+        Recorded as `perf/exchanged` in MB.
+        """
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         """Say how much of this rank's work is done, in the unit that throughput is counted in."""
 
     def flush(self) -> None:
-        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way. It may wait for a busy worker: not for each step."""
+        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way. It may wait for
+        a busy worker: not for each step.
+        """
 
 
 @dataclass
@@ -94,7 +104,9 @@ class MemoryRecorder:
         self.phases[name] += seconds
 
     @contextmanager
-    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:
+    def span(
+        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
+    ) -> Iterator[None]:
         start = time.monotonic_ns()
         try:
             yield

@@ -15,7 +15,16 @@ from engine.results import ACCURACY, Result
 
 UNLISTED = ("fault_museum",)
 """Launched from a page of its own, so that it is no card, no row of the list, and no choice among experiments."""
-EXPERIMENTS = ("reference", "parameter_server", "async_sgd", "sync_sgd", "hogwild", "batched_reinforce", "dppo", "pipeline")
+EXPERIMENTS = (
+    "reference",
+    "parameter_server",
+    "async_sgd",
+    "sync_sgd",
+    "hogwild",
+    "batched_reinforce",
+    "dppo",
+    "pipeline",
+)
 """What an experiment's sweeps are read by, beside what they measured; most have nothing."""
 
 
@@ -57,7 +66,9 @@ class Experiment:
     resumable: bool = False
     """Whether its runs keep checkpoints (`checkpoint_every_s`), from which another run can go on."""
     goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
-    """The value of a metric from which a run of that config has done what it is for; drawn as a line over the metric's curve."""
+    """The value of a metric from which a run of that config has done what it is for; drawn as a line over the metric's
+    curve.
+    """
     scaling: Scaling | None = None
     """The lines that a sweep along one of its fields is read against, and what is drawn a rank."""
     result: Result = ACCURACY

@@ -1,4 +1,6 @@
-"""What counts as the result of an experiment's run: one number, how it is taken, and the task that it is a result on. Torch-free."""
+"""What counts as the result of an experiment's run: one number, how it is taken, and the task that it is a result on.
+Torch-free.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +15,9 @@ class Result:
 
     metric: str = "test/accuracy"
     of: Of = "last"
-    """Which of its values: the last one (never the best on the way, which would be chosen by the test set), or the mean of all."""
+    """Which of its values: the last one (never the best on the way, which would be chosen by the test set), or the mean
+    of all.
+    """
     task: tuple[str, ...] = ("dataset",)
     """Settings that say what was worked on: numbers of different tasks can't be ranked together."""
     own_tasks: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,6 @@
-"""Sweeps: runs of one experiment over values of one or two fields, times seeds; from what a person writes to the queue. Torch-free."""
+"""Sweeps: runs of one experiment over values of one or two fields, times seeds; from what a person writes to the queue.
+Torch-free.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,11 +48,21 @@ class Plan:
     cells: tuple[Cell, ...]
 
 
-def plan(name: str, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], seeds: int = 1, *, draw: Draw | None = None, exclusive: bool = False) -> Plan:
-    """Return every run of a sweep, seeds outermost: after the first seed the whole curve exists, and values that are compared run side by side.
+def plan(
+    name: str,
+    base: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+    seeds: int = 1,
+    *,
+    draw: Draw | None = None,
+    exclusive: bool = False,
+) -> Plan:
+    """Return every run of a sweep, seeds outermost: after the first seed the whole curve exists, and values that are
+    compared run side by side.
 
-    `base` holds the other settings; seeds count up from its own. A `draw` takes the place of `grid`. In an exclusive sweep fields of words change
-    fastest (A B A B), so that what slows the machine for a while falls on all modes alike. Raises UnknownName, and ConfigError that names the combination.
+    `base` holds the other settings; seeds count up from its own. A `draw` takes the place of `grid`. In an exclusive
+    sweep fields of words change fastest (A B A B), so that what slows the machine for a while falls on all modes alike.
+    Raises UnknownName, and ConfigError that names the combination.
     """
     config = experiment(name).config
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
@@ -85,14 +97,22 @@ def launch_sweep(
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
-    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it reproduces. Raises what
-    `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is held.
+    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it
+    reproduces. Raises what `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is
+    held.
     """
     if preset:
         experiment(name).preset(preset)
     owner, title = owner_of(owner), checked_name(title)
     if stop_after is not None and stop_after < 1:
-        raise ConfigError([Problem("stop_after", f"stop_after must be at least 1, got {stop_after}. Leave it out to go on whatever fails.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "stop_after",
+                    f"stop_after must be at least 1, got {stop_after}. Leave it out to go on whatever fails.",
+                )
+            ]
+        )
     planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
     runs = new_runs(planned.cells, title)
     drawn = draw.as_json() if draw else None
@@ -156,7 +176,10 @@ class SweepOrder:
 def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:
     """Return cells as the store queues them; raises DeviceError for one that could never run here."""
     here = machine()
-    return [NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name)) for cell in cells]
+    return [
+        NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name))
+        for cell in cells
+    ]
 
 
 def _name(title: str, cell: str) -> str:
@@ -186,7 +209,17 @@ def _raise_size(counts: Sequence[int]) -> None:
         raise ConfigError([Problem("seeds", f"seeds must be at least 1, got {counts[-1]}.")])
     if prod(counts) > MOST_RUNS:
         sum_of_it = " x ".join(map(str, counts))
-        raise ConfigError([Problem("", f"A sweep may have at most {MOST_RUNS} runs, got {sum_of_it} = {prod(counts):,}. Give fewer values or seeds.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "",
+                    (
+                        f"A sweep may have at most {MOST_RUNS} runs, got {sum_of_it} = {prod(counts):,}. Give "
+                        "fewer values or seeds."
+                    ),
+                )
+            ]
+        )
 
 
 def _combinations(values: Mapping[str, Sequence[Any]], interleaved: bool) -> Iterator[dict[str, Any]]:
@@ -201,8 +234,12 @@ def _is_scale(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _drawn(config: type[Config], base: Mapping[str, Any], draw: Draw, seeds: int) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
-    """Return the values that each field of a draw takes, numbers in their order, and the combinations in the order drawn."""
+def _drawn(
+    config: type[Config], base: Mapping[str, Any], draw: Draw, seeds: int
+) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
+    """Return the values that each field of a draw takes, numbers in their order, and the combinations in the order
+    drawn.
+    """
     if SEED in draw.over:
         raise _seed_is_no_field()
     _raise_size([draw.count, seeds])
@@ -212,11 +249,19 @@ def _drawn(config: type[Config], base: Mapping[str, Any], draw: Draw, seeds: int
 
 
 def _seed_is_no_field() -> ConfigError:
-    return ConfigError([Problem(SEED, "seed can't be varied as a field: give the number of seeds, which count up from the form's own.")])
+    return ConfigError(
+        [
+            Problem(
+                SEED, "seed can't be varied as a field: give the number of seeds, which count up from the form's own."
+            )
+        ]
+    )
 
 
 def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: Sequence[Mapping[str, Any]]) -> None:
-    """Raise one ConfigError for all combinations that break a rule; what every one of them breaks alike is said once, without their names."""
+    """Raise one ConfigError for all combinations that break a rule; what every one of them breaks alike is said once,
+    without their names.
+    """
     broken: dict[str, tuple[Problem, ...]] = {}
     for values in combinations:
         try:
@@ -228,7 +273,11 @@ def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: S
     if len(broken) == len(combinations) and len(set(broken.values())) == 1:
         raise ConfigError(next(iter(broken.values())))
     shown = list(broken.items())[:MOST_SENTENCES]
-    problems = [Problem(problem.field, f"With {which}: {problem.sentence}") for which, found in shown for problem in found]
+    problems = [
+        Problem(problem.field, f"With {which}: {problem.sentence}") for which, found in shown for problem in found
+    ]
     if left := len(broken) - len(shown):
-        problems.append(Problem("", f"So {'does' if left == 1 else 'do'} {left} more of the {len(combinations)} combinations."))
+        problems.append(
+            Problem("", f"So {'does' if left == 1 else 'do'} {left} more of the {len(combinations)} combinations.")
+        )
     raise ConfigError(problems)

@@ -45,7 +45,11 @@ class Range:
         if self.is_whole and not self.is_log:
             return random.randint(int(self.low), int(self.high))
         share = random.random()
-        raw = exp(log(self.low) + share * (log(self.high) - log(self.low))) if self.is_log else self.low + share * (self.high - self.low)
+        raw = (
+            exp(log(self.low) + share * (log(self.high) - log(self.low)))
+            if self.is_log
+            else self.low + share * (self.high - self.low)
+        )
         found = round(raw) if self.is_whole else float(f"{raw:.{DIGITS}g}")
         return type(found)(min(max(found, self.low), self.high))
 
@@ -63,22 +67,52 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
     if parts is None or not kinds & {int, float} or choices_of(info):
         if text.strip().startswith("log:"):
             example = f"{field}=log:0.001..0.1"
-            raise ConfigError([Problem(field, f"{field}: a range over factors is written {example} and goes with fields of numbers, got '{text.strip()}'.")])
+            raise ConfigError(
+                [
+                    Problem(
+                        field,
+                        (
+                            f"{field}: a range over factors is written {example} and goes with fields of numbers, "
+                            f"got '{text.strip()}'."
+                        ),
+                    )
+                ]
+            )
         return None
     is_log, low_text, high_text = parts
     low, high = config.check_field(field, low_text), config.check_field(field, high_text)
     if not low < high:
-        raise ConfigError([Problem(field, f"{field}: a range counts up, such as {high_text}..{low_text}, got '{text.strip()}'.")])
+        raise ConfigError(
+            [Problem(field, f"{field}: a range counts up, such as {high_text}..{low_text}, got '{text.strip()}'.")]
+        )
     if is_log and low <= 0:
-        raise ConfigError([Problem(field, f"{field}: a range over factors starts above 0, got '{text.strip()}'. Raise its start, or leave out log:.")])
+        raise ConfigError(
+            [
+                Problem(
+                    field,
+                    (
+                        f"{field}: a range over factors starts above 0, got '{text.strip()}'. Raise its start, or "
+                        "leave out log:."
+                    ),
+                )
+            ]
+        )
     return Range(low, high, is_log, float not in kinds)
 
 
 def usual_range(config: type[Config], field: str, value: Any) -> str:
-    """Return a range worth a first look round `value`, as a person would write it; empty for a field that is no number, or where none comes to mind."""
+    """Return a range worth a first look round `value`, as a person would write it; empty for a field that is no number,
+    or where none comes to mind.
+    """
     info = config.model_fields[field]
     kinds = {info.annotation, *get_args(info.annotation)}
-    if choices_of(info) or not kinds & {int, float} or not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+    if (
+        choices_of(info)
+        or not kinds & {int, float}
+        or not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or value <= 0
+    ):
         return ""
     most = bound_of(info, "le")
     if float in kinds:
@@ -92,12 +126,15 @@ def usual_range(config: type[Config], field: str, value: Any) -> str:
 
 
 def combinations(config: type[Config], base: Mapping[str, Any], draw: Draw) -> list[dict[str, Any]]:
-    """Return `draw.count` different combinations; those that break a rule beside `base` are drawn again. More of the same draw begin with the same ones.
+    """Return `draw.count` different combinations; those that break a rule beside `base` are drawn again. More of the
+    same draw begin with the same ones.
 
     Raises ConfigError where there are not so many.
     """
     _check_draw(draw)
-    sources = {field: read_range(config, field, text) or read_values(config, field, text) for field, text in draw.over.items()}
+    sources = {
+        field: read_range(config, field, text) or read_values(config, field, text) for field, text in draw.over.items()
+    }
     found: list[dict[str, Any]] = []
     broken: ConfigError | None = None
     for values in _drawn(sources, draw):
@@ -113,18 +150,33 @@ def combinations(config: type[Config], base: Mapping[str, Any], draw: Draw) -> l
     if broken and not found:
         raise broken
     some = "only 1 combination that keeps" if len(found) == 1 else f"only {len(found)} different combinations that keep"
-    raise ConfigError([Problem("", f"{draw.count} combinations are to be drawn, but there are {some} the rules. Draw fewer, or from wider ranges.")])
+    raise ConfigError(
+        [
+            Problem(
+                "",
+                (
+                    f"{draw.count} combinations are to be drawn, but there are {some} the rules. Draw fewer, or "
+                    "from wider ranges."
+                ),
+            )
+        ]
+    )
 
 
 def _drawn(sources: Mapping[str, Range | tuple[Any, ...]], draw: Draw) -> Iterator[dict[str, Any]]:
     random = Random(draw.seed)
     for _ in range(TRIES + TRIES_EACH * draw.count):
-        yield {field: source.value(random) if isinstance(source, Range) else source[random.randrange(len(source))] for field, source in sources.items()}
+        yield {
+            field: source.value(random) if isinstance(source, Range) else source[random.randrange(len(source))]
+            for field, source in sources.items()
+        }
 
 
 def _check_draw(draw: Draw) -> None:
     if not 1 <= len(draw.over) <= MOST_FIELDS:
-        raise ConfigError([Problem("", f"A random draw is over 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")])
+        raise ConfigError(
+            [Problem("", f"A random draw is over 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")]
+        )
     if draw.count < 1:
         raise ConfigError([Problem("draw", f"A draw has at least 1 combination, got {draw.count}.")])
 

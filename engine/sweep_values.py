@@ -14,9 +14,11 @@ _RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")
 
 
 def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
-    """Return what a person wrote for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`, `none`.
+    """Return what a person wrote for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`,
+    `none`.
 
-    A `;` in the text parts values that hold commas themselves. Raises ConfigError with a sentence for each value that breaks the field's rule.
+    A `;` in the text parts values that hold commas themselves. Raises ConfigError with a sentence for each value that
+    breaks the field's rule.
     """
     if field not in config.model_fields:
         raise UnknownName("setting", field, config.model_fields, field=field)
@@ -27,7 +29,8 @@ def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
 def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> str:
     """Return values worth a first look as a person would write them, those left out that `base` does not go with.
 
-    All choices of a field that has some; 1, 2, 4, 8 for a small count; else half, the same and double of what `base` has.
+    All choices of a field that has some; 1, 2, 4, 8 for a small count; else half, the same and double of what `base`
+    has.
     """
     info, value = config.model_fields[field], base.get(field)
     is_count = int in (info.annotation, *get_args(info.annotation))
@@ -54,11 +57,19 @@ def value_in_words(value: Any) -> str:
     """Return one value as it is written in a form: `none` for an empty one."""
     if value is None:
         return "none"
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value) or "''"
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value) or "''"
+    )
 
 
 def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values in the field's type; raises ConfigError for those that break its rule, for none at all and for one given twice."""
+    """Return values in the field's type; raises ConfigError for those that break its rule, for none at all and for one
+    given twice.
+    """
     values: list[Any] = []
     problems: list[Problem] = []
     for value in written:
@@ -68,10 +79,20 @@ def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
             problems += error.problems
             continue
         if known in values:
-            problems.append(Problem(field, f"{field} has the value {value_in_words(known)} twice. Give each value once."))
+            problems.append(
+                Problem(field, f"{field} has the value {value_in_words(known)} twice. Give each value once.")
+            )
         values.append(known)
     if not written:
-        problems.append(Problem(field, f"{field} needs at least one value to vary over, such as {usual_values(config, field, {}) or 'its default'}."))
+        problems.append(
+            Problem(
+                field,
+                (
+                    f"{field} needs at least one value to vary over, such as "
+                    f"{usual_values(config, field, {}) or 'its default'}."
+                ),
+            )
+        )
     if problems:
         raise ConfigError(dict.fromkeys(problems))
     return tuple(values)
@@ -87,7 +108,9 @@ def _expanded(config: type[Config], field: str, piece: str) -> list[Any]:
     if last < first:
         raise ConfigError([Problem(field, f"{field}: a range counts up, such as {last}..{first}, got '{piece}'.")])
     if last - first >= MOST_RUNS:
-        raise ConfigError([Problem(field, f"{field}: a range may hold at most {MOST_RUNS} values, got '{piece}'. Give fewer.")])
+        raise ConfigError(
+            [Problem(field, f"{field}: a range may hold at most {MOST_RUNS} values, got '{piece}'. Give fewer.")]
+        )
     return list(range(first, last + 1))
 
 

@@ -1,4 +1,6 @@
-"""What a launch asks for its run beside its config: its place in the queue, how long it may be on, how often it is tried again. Torch-free."""
+"""What a launch asks for its run beside its config: its place in the queue, how long it may be on, how often it is
+tried again. Torch-free.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -30,9 +32,16 @@ class Terms:
         if self.priority not in PRIORITIES:
             problems.append(unknown_priority(self.priority))
         if self.max_run_time_s is not None and not 1 <= self.max_run_time_s <= LONGEST_S:
-            problems.append(Problem("max_run_time_s", f"max_run_time_s must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:g}."))
+            problems.append(
+                Problem(
+                    "max_run_time_s",
+                    f"max_run_time_s must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:g}.",
+                )
+            )
         if not 0 <= self.max_retries <= MOST_RETRIES:
-            problems.append(Problem("max_retries", f"max_retries must be from 0 to {MOST_RETRIES}, got {self.max_retries}."))
+            problems.append(
+                Problem("max_retries", f"max_retries must be from 0 to {MOST_RETRIES}, got {self.max_retries}.")
+            )
         if problems:
             raise ConfigError(problems)
         return self

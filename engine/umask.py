@@ -1,4 +1,6 @@
-"""The umask of our processes: what they make is their owner's alone. Exports and data sets, which are for others too, keep the umask that the user gave."""
+"""The umask of our processes: what they make is their owner's alone. Exports and data sets, which are for others too,
+keep the umask that the user gave.
+"""
 
 import os
 from collections.abc import Iterator
@@ -19,14 +21,18 @@ def set_private() -> None:
 
 @contextmanager
 def private() -> Iterator[None]:
-    """Make what is made within the block its owner's alone. The umask is the whole process's: not for one thread of several."""
+    """Make what is made within the block its owner's alone. The umask is the whole process's: not for one thread of
+    several.
+    """
     with _umask(PRIVATE):
         yield
 
 
 @contextmanager
 def given() -> Iterator[None]:
-    """Make what is made within the block as the user's own umask has it. The umask is the whole process's: not for one thread of several."""
+    """Make what is made within the block as the user's own umask has it. The umask is the whole process's: not for one
+    thread of several.
+    """
     with _umask(GIVEN):
         yield
 
@@ -41,7 +47,9 @@ def _umask(mask: int) -> Iterator[None]:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its owner can read, where there is none; what can't be made is left to whoever opens it next."""
+    """Make an empty file that only its owner can read, where there is none; what can't be made is left to whoever opens
+    it next.
+    """
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 

@@ -1,4 +1,6 @@
-"""`python -m engine.worker`: the process that carries out one run. Thin, because a spawned rank imports it once more."""
+"""`python -m engine.worker`: the process that carries out one run. Thin, because a spawned rank imports it
+once more.
+"""
 
 if __name__ == "__main__":
     from engine.runtime import fork_server

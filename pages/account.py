@@ -1,4 +1,6 @@
-"""Account: who one is in this lab and what one may do; the browsers, the password and the tokens that prove it; the way out."""
+"""Account: who one is in this lab and what one may do; the browsers, the password and the tokens that prove it; the way
+out.
+"""
 
 import streamlit as st
 

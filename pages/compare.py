@@ -1,4 +1,6 @@
-"""Compare: runs of any session, person and experiment side by side; the whole view stands in its address (`/compare?runs=1,2,5-9`)."""
+"""Compare: runs of any session, person and experiment side by side; the whole view stands in its address
+(`/compare?runs=1,2,5-9`).
+"""
 
 import time
 from dataclasses import replace
@@ -42,7 +44,9 @@ def page() -> None:
                         chooser(reader, view, "compare.more")
                 view = comparison(reader, view, found.runs)
             elif reader.count():
-                st.write("No run is chosen. Tick some of the newest, write their ids above, or describe them in the filter.")
+                st.write(
+                    "No run is chosen. Tick some of the newest, write their ids above, or describe them in the filter."
+                )
                 chooser(reader, view, "compare.newest")
             else:
                 parts.empty("No run has been launched yet, so there is nothing to compare.", "Launch one", "launch")
@@ -64,7 +68,15 @@ def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
     """Show the runs as the view asks for; return it as its widgets now say."""
     view = grouping(view, runs)
     key = compare_state.key_of("tab", view.tab)
-    tab = st.segmented_control("Shown as", list(TABS), key=key, required=True, format_func=lambda name: TABS[name], label_visibility="collapsed", wrap=True)
+    tab = st.segmented_control(
+        "Shown as",
+        list(TABS),
+        key=key,
+        required=True,
+        format_func=lambda name: TABS[name],
+        label_visibility="collapsed",
+        wrap=True,
+    )
     view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
     noting.facts("Shown", said_of(view))
     if view.tab in ("curves", "scatter"):
@@ -74,7 +86,11 @@ def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
     elif view.tab == "differences":
         view = differences(reader, shown, view)
     else:
-        view = {"bars": compare_number_tabs.bars, "scatter": compare_number_tabs.scatter, "parallel": compare_number_tabs.parallel}[view.tab](shown, view)
+        view = {
+            "bars": compare_number_tabs.bars,
+            "scatter": compare_number_tabs.scatter,
+            "parallel": compare_number_tabs.parallel,
+        }[view.tab](shown, view)
     with st.expander(f"The {len(runs)} runs compared" if len(runs) > 1 else "The run shown"):
         st.html(runs_table(runs, {run.id: group.name for group in shown.groups for run in group.runs}))
     return view

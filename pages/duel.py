@@ -1,4 +1,6 @@
-"""Duel: strategies on one budget; `?duel=ID` shows one, live while its runs are on; without a number the form for another one and those that there are."""
+"""Duel: strategies on one budget; `?duel=ID` shows one, live while its runs are on; without a number the form for
+another one and those that there are.
+"""
 
 import streamlit as st
 
@@ -20,7 +22,10 @@ else:
     st.title("Duel", anchor=False)
     if wanted:
         st.warning("A link to a duel ends in its number, such as /duel?duel=3.")
-    st.text("Strategies on one budget, from the same first weights and seeds, each with a learning rate tuned by the same grid: who gets further with it?")
+    st.text(
+        "Strategies on one budget, from the same first weights and seeds, each with a learning rate tuned by "
+        "the same grid: who gets further with it?"
+    )
     with reading() as reader:
         parts.runner_banner(reader)
         newest = reader.duels(limit=NEWEST)

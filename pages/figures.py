@@ -16,11 +16,16 @@ st.title("Published figures", anchor=False)
 with reading() as reader:
     parts.runner_banner(reader)
 if wanted and not known:
-    st.warning(f"No published figure has that name; those that there are: {', '.join(found.name for found in FIGURES)}.")
+    st.warning(
+        f"No published figure has that name; those that there are: {', '.join(found.name for found in FIGURES)}."
+    )
 if known:
     st.page_link(parts.PAGES["figures"], label="All figures")
 else:
-    st.text("What the sources of these experiments published, measured again on this machine. Each verdict stands beside the rules that led to it.")
+    st.text(
+        "What the sources of these experiments published, measured again on this machine. Each verdict stands "
+        "beside the rules that led to it."
+    )
 for found in known or FIGURES:
     with st.container(border=True):
         section(found.name)

@@ -1,4 +1,6 @@
-"""Home: what is on, what has ended since one last looked, how busy the machine is, who is ahead, and what was reproduced."""
+"""Home: what is on, what has ended since one last looked, how busy the machine is, who is ahead, and what was
+reproduced.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +16,10 @@ from engine.home import Home
 from engine.store import Reader
 
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
-    st.switch_page(parts.PAGES["launch"], query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params})
+    st.switch_page(
+        parts.PAGES["launch"],
+        query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
+    )
 carry_out_waiting()
 with reading(lambda: live.pulse(-1)) as first:
     looking.look(first)
@@ -44,7 +49,11 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
         st.header("On now", anchor=False)
         st.html(slots["home-now"])
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.header("New since you last looked" if person.name() else "Ended within the last day", anchor=False, width="stretch")
+            st.header(
+                "New since you last looked" if person.name() else "Ended within the last day",
+                anchor=False,
+                width="stretch",
+            )
             looking.news_actions()
         st.html(slots["home-news"])
     with right:
@@ -60,6 +69,8 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
-    if st.button("Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **allowed.control("launch")):
+    if st.button(
+        "Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **allowed.control("launch")
+    ):
         st.switch_page(parts.PAGES["launch"])
 page()

@@ -1,4 +1,6 @@
-"""Museum: the faults of the published code, each with a switch and its effect; `?system=TITLE` shows those of one system, `?exhibit=NAME` one."""
+"""Museum: the faults of the published code, each with a switch and its effect; `?system=TITLE` shows those of one
+system, `?exhibit=NAME` one.
+"""
 
 import streamlit as st
 
@@ -32,7 +34,9 @@ else:
 def chosen_system() -> str | None:
     """Ask for a system; return the name of its experiment, None for all."""
     names = {"All": None} | {experiment(name).title: name for name in systems()}
-    chosen = st.segmented_control("System", list(names), key="system", default="All", required=True, bind="query-params", wrap=True)
+    chosen = st.segmented_control(
+        "System", list(names), key="system", default="All", required=True, bind="query-params", wrap=True
+    )
     return names[chosen or "All"]
 
 

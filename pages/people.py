@@ -1,4 +1,6 @@
-"""People: who has an account, with which role, and what they hold; and the audit log of everything that anyone did. For admins."""
+"""People: who has an account, with which role, and what they hold; and the audit log of everything that anyone did. For
+admins.
+"""
 
 import streamlit as st
 
@@ -22,7 +24,9 @@ if refusal := person.why_not("add person"):
 people_list.open_asked()
 with reading() as reader:
     everyone, known = reader.people(), Known(reader.holdings(), disk(reader), reader.last_seen())
-view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
+view = st.segmented_control(
+    "View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed"
+)
 if view == VIEWS[1]:
     audit_log(everyone)
     st.stop()

@@ -17,9 +17,14 @@ wanted = st.query_params.get("run", "")
 @st.fragment
 def page(run_id: int) -> None:
     """Show the run, and again whenever its frame changes; what ticks, and the curves, keep themselves up to date."""
-    with reading(lambda: live.pulse(-1, run_id=run_id)) as reader, reader.snapshot():  # what is shown and the frame are of the same moment
+    with (
+        reading(lambda: live.pulse(-1, run_id=run_id)) as reader,
+        reader.snapshot(),
+    ):  # what is shown and the frame are of the same moment
         token, run, entry = reader.token(), reader.run(run_id), reader.entry(run_id)
-        picture = standing.has_picture(reader.home, run_id)  # checked after the run's version is read: one drawn later comes with a newer version
+        picture = standing.has_picture(
+            reader.home, run_id
+        )  # checked after the run's version is read: one drawn later comes with a newer version
         if run.status == "queued":
             parts.runner_banner(reader)
         heading(run, entry, reader)

@@ -27,8 +27,12 @@ st.title("Runs", anchor=False)
 def listing() -> None:
     """Show the runs, and again whenever one of them has news."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        group = st.segmented_control("Show", list(GROUPS), key="show", default="all", required=True, bind="query-params", wrap=True)
-        search = st.text_input("Search", key="find", placeholder="name, owner, experiment, tag", bind="query-params", width=260)
+        group = st.segmented_control(
+            "Show", list(GROUPS), key="show", default="all", required=True, bind="query-params", wrap=True
+        )
+        search = st.text_input(
+            "Search", key="find", placeholder="name, owner, experiment, tag", bind="query-params", width=260
+        )
         mine = st.toggle("Only mine", key="mine", bind="query-params", disabled=person.name() is None)
     with reading(lambda: live.pulse(-1)) as reader:
         token = reader.token()
@@ -40,12 +44,18 @@ def listing() -> None:
         statuses, owner = GROUPS[group or "all"], person.name() if mine else None
         count = reader.count(statuses=statuses, search=search, owner=owner, archived=False)
         page = st.session_state.get("runs.page", 1)
-        runs = reader.runs(statuses=statuses, search=search, owner=owner, archived=False, limit=PAGE, offset=PAGE * (page - 1))
+        runs = reader.runs(
+            statuses=statuses, search=search, owner=owner, archived=False, limit=PAGE, offset=PAGE * (page - 1)
+        )
         on = [run for run in runs if run.status not in ENDED]
         for run in on + [run for run in runs if run.status in ENDED]:
             row(run, reader, queue)
     if not count:
-        parts.empty("No run matches." if search or mine or group != "all" else "No run has been launched yet.", "Launch one", "launch")
+        parts.empty(
+            "No run matches." if search or mine or group != "all" else "No run has been launched yet.",
+            "Launch one",
+            "launch",
+        )
     elif count > PAGE:
         st.pagination(math.ceil(count / PAGE), key="runs.page")
     live.pulse(token, every_ms=1_000 if on else 2_500, early_ms=1_000)

@@ -20,13 +20,24 @@ VIEWS = ("Scaling", "Where the time went", "Staleness")
 
 st.title("Scaling", anchor=False)
 st.text(
-    "How time, speed-up, efficiency and staleness go with the number of ranks or splits, over any finished runs. A sweep's own page has the same for its runs."
+    "How time, speed-up, efficiency and staleness go with the number of ranks or splits, over any finished "
+    "runs. A sweep's own page has the same for its runs."
 )
 with reading() as reader:
     parts.runner_banner(reader)
-text = st.text_input("Runs", key="runs", placeholder="12, 15-18", bind="query-params", help="Numbers of runs apart by commas, ranges as 15-18.")
+text = st.text_input(
+    "Runs",
+    key="runs",
+    placeholder="12, 15-18",
+    bind="query-params",
+    help="Numbers of runs apart by commas, ranges as 15-18.",
+)
 if not text:
-    parts.empty("No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.", "Results", "results")
+    parts.empty(
+        "No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.",
+        "Results",
+        "results",
+    )
     st.stop()
 try:
     ids = read_run_ids(text, MOST_RUNS)
@@ -36,17 +47,31 @@ except EngineError as error:
 with reading() as reader:
     known = reader.some(ids)
     if gone := sorted(set(ids) - {run.id for run in known}):
-        st.warning(f"No such runs (they may have been deleted): {', '.join(map(str, gone[:10]))}. The others are shown.")
+        st.warning(
+            f"No such runs (they may have been deleted): {', '.join(map(str, gone[:10]))}. The others are shown."
+        )
     finished = [run for run in known if run.status == "finished"]
     if len(finished) < len(known):
         st.caption(f"{len(known) - len(finished)} of these runs did not finish, or have not yet; they are left out.")
     varied = differing(finished)
     counts = [name for name in COUNTS if name in varied]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        along = st.selectbox("Along", counts, key="along", bind="query-params", width=220) if len(counts) > 1 else next(iter(counts), None)
+        along = (
+            st.selectbox("Along", counts, key="along", bind="query-params", width=220)
+            if len(counts) > 1
+            else next(iter(counts), None)
+        )
         others = [name for name in varied if name != along]
         line = (
-            st.selectbox("Lines", others, index=0 if len(others) == 1 else None, key="lines", placeholder="one line", bind="query-params", width=220)
+            st.selectbox(
+                "Lines",
+                others,
+                index=0 if len(others) == 1 else None,
+                key="lines",
+                placeholder="one line",
+                bind="query-params",
+                width=220,
+            )
             if others
             else None
         )
@@ -67,4 +92,11 @@ with reading() as reader:
             to_a_target(found, finished, reader, "chosen")
     if finished:
         with leaving:
-            view_downloads("scaling", f"{view}: runs {ids_text([run.id for run in finished])}", here("/scaling"), shown, finished, key="scaling")
+            view_downloads(
+                "scaling",
+                f"{view}: runs {ids_text([run.id for run in finished])}",
+                here("/scaling"),
+                shown,
+                finished,
+                key="scaling",
+            )

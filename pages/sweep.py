@@ -35,7 +35,15 @@ def page(sweep_id: int) -> None:
         st.header("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):
-            view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed")
+            view = st.segmented_control(
+                "View",
+                VIEWS,
+                key="view",
+                default=VIEWS[0],
+                required=True,
+                bind="query-params",
+                label_visibility="collapsed",
+            )
             leaving = st.container(width="content")
         found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
         with noting.keeping() as shown:
@@ -66,7 +74,14 @@ else:
     with reading() as reader:
         newest, count = reader.sweeps(limit=NEWEST), reader.count_sweeps()
     if not newest:
-        parts.empty("No sweep has been launched yet. The launch form has a switch for it: several runs over values of a setting.", "Launch one", "launch")
+        parts.empty(
+            (
+                "No sweep has been launched yet. The launch form has a switch for it: several runs over values of "
+                "a setting."
+            ),
+            "Launch one",
+            "launch",
+        )
     for one in newest:
         entry(one)
     if count > len(newest):

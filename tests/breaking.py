@@ -10,7 +10,9 @@ SIGNALS = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class Breaking:
-    """An environment that in its eleventh step does what `how` says: raise, hang, die (its process is killed) or stop (its process is)."""
+    """An environment that in its eleventh step does what `how` says: raise, hang, die (its process is killed) or stop
+    (its process is).
+    """
 
     def __init__(self, name: str, how: str) -> None:
         self._inner = make(name)

@@ -1,4 +1,6 @@
-"""Passwords at next to no cost, for tests that are not about their cost: argon2's usual parameters take a tenth of a second each."""
+"""Passwords at next to no cost, for tests that are not about their cost: argon2's usual parameters take a tenth of a
+second each.
+"""
 
 from collections.abc import Iterator
 

@@ -42,7 +42,8 @@ def die(rank: Rank, collective: Collective, role: str) -> None:
 
 
 def stop(rank: Rank, collectives: list[Collective], role: str, amid: bool) -> None:
-    """Average over each carrier at once; one rank is stopped before it comes to any, or when it has come to the first and sent nothing there.
+    """Average over each carrier at once; one rank is stopped before it comes to any, or when it has come to the first
+    and sent nothing there.
 
     Each of the others writes down what it was told about each carrier.
     """
@@ -56,7 +57,10 @@ def stop(rank: Rank, collectives: list[Collective], role: str, amid: bool) -> No
                 circles[0]._average = _stop
                 circles[0].average(torch.ones(collectives[0].size), "round 2")
             _stop()
-        threads = [threading.Thread(target=_wait, args=(rank, circle, collective)) for circle, collective in zip(circles, collectives, strict=True)]
+        threads = [
+            threading.Thread(target=_wait, args=(rank, circle, collective))
+            for circle, collective in zip(circles, collectives, strict=True)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -30,16 +30,22 @@ if "PARALLAB_DATA" not in os.environ and SHARED_DATA.is_dir():
 os.environ["PARALLAB_HOME"] = str(Path(tempfile.gettempdir()) / "parallab-test-without-home")
 os.environ["PARALLAB_SECRETS"] = os.devnull  # the providers of whoever runs the tests are none of theirs
 
-connecting.SYNCHRONOUS = "OFF"  # no test cuts the power, and waiting for the disk takes a tenth of the time of those that write
+connecting.SYNCHRONOUS = (
+    "OFF"  # no test cuts the power, and waiting for the disk takes a tenth of the time of those that write
+)
 
 settings.register_profile("parallab", deadline=None)  # how long an input takes says something of the machine alone
 settings.load_profile("parallab")
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that tests start
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # a shell's background job ignores it, and so would all that tests start
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run one test more at a time than there are cores for this process: with as many as two cores, an eighth of their time is idle."""
+    """Run one test more at a time than there are cores for this process: with as many as two cores, an eighth of their
+    time is idle.
+    """
     return 1 + len(os.sched_getaffinity(0))
 
 
@@ -80,7 +86,10 @@ def marked(request: pytest.FixtureRequest) -> Iterator[None]:
     before = len(started)
     yield
     if (found := started[before:]) and not any(request.node.get_closest_marker(name) for name in MAY_START):
-        pytest.fail(f"Mark this test `processes`, or `ranks` for ranks as threads, so that `make test-quick` leaves it out. It started {found[0]}")
+        pytest.fail(
+            "Mark this test `processes`, or `ranks` for ranks as threads, so that `make test-quick` leaves it "
+            f"out. It started {found[0]}"
+        )
 
 
 @pytest.fixture
@@ -104,7 +113,9 @@ def migrated() -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture(autouse=True)
 def copied_schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy the schema into each new store of this process, a tenth of the time of its steps; tests marked `schema` carry the steps out."""
+    """Copy the schema into each new store of this process, a tenth of the time of its steps; tests marked `schema`
+    carry the steps out.
+    """
     if not request.node.get_closest_marker("schema"):
         template = request.getfixturevalue("migrated")
 
@@ -119,7 +130,9 @@ def copied_schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(autouse=True)
 def main_module() -> Iterator[None]:
-    """Put back what Streamlit takes for the main module while it runs a page: every rank that is started later would import that page."""
+    """Put back what Streamlit takes for the main module while it runs a page: every rank that is started later would
+    import that page.
+    """
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before

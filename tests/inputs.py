@@ -1,4 +1,6 @@
-"""Tests with drawn inputs: a few, the same ones each time; among the long tests thousands of others, whose seed is printed."""
+"""Tests with drawn inputs: a few, the same ones each time; among the long tests thousands of others, whose seed is
+printed.
+"""
 
 import secrets
 from collections.abc import Callable
@@ -14,12 +16,22 @@ Test = Callable[..., None]
 
 def counts(few: int = FEW, many: int = MANY) -> Any:
     """Return the mark that runs a test with a `count` of few inputs, and of many among the long tests."""
-    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])])
+    return pytest.mark.parametrize(
+        "count", [few, pytest.param(many, marks=[pytest.mark.long, pytest.mark.timeout(3_600)])]
+    )
 
 
 def inputs(count: int) -> Callable[[Test], Test]:
-    """Have hypothesis draw so many inputs: up to 500 are the same ones each time, so that a test fails for a change alone; more are others each time."""
-    chosen = settings(max_examples=count, deadline=None, database=None, derandomize=count <= 500, suppress_health_check=list(HealthCheck))
+    """Have hypothesis draw so many inputs: up to 500 are the same ones each time, so that a test fails for a change
+    alone; more are others each time.
+    """
+    chosen = settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=count <= 500,
+        suppress_health_check=list(HealthCheck),
+    )
     if count <= 500:
         return chosen
     number = secrets.randbits(32)

@@ -59,7 +59,8 @@ def try_to_listen(rank: Rank, kind: str, given: Any) -> None:
 
 
 def listeners(pid: int) -> tuple[list[int], list[str]]:
-    """Return the TCP ports and the abstract Unix sockets on which this process listens, as it sees them itself, the oldest first.
+    """Return the TCP ports and the abstract Unix sockets on which this process listens, as it sees them itself, the
+    oldest first.
 
     A port on which some other process listens in the test's own network is left out: who reaches that reaches no rank.
     """
@@ -73,7 +74,11 @@ def listeners(pid: int) -> tuple[list[int], list[str]]:
 
 def _listening(pid: int) -> dict[str, int]:
     """Return by inode the ports that somebody listens on in the network of this process."""
-    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+    ]
     return {row[9]: int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTENS}
 
 
@@ -94,7 +99,9 @@ def as_nobody(attack: Callable[..., str], *given: Any) -> str:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            _LIBC.prctl(_SET_DUMPABLE, 1)  # as is every process that a user starts: else its files under /proc stay root's
+            _LIBC.prctl(
+                _SET_DUMPABLE, 1
+            )  # as is every process that a user starts: else its files under /proc stay root's
             answer = attack(*given)
         except BaseException as error:
             answer = f"{type(error).__name__}: {error}"
@@ -121,7 +128,9 @@ def reached(ports: Iterable[int], names: Iterable[str]) -> str:
 
 
 def user_of(port: int, role: str) -> str:
-    """Return the user that a rank runs as, asked by remote call through its listener: what anybody may do who reaches it."""
+    """Return the user that a rank runs as, asked by remote call through its listener: what anybody may do who reaches
+    it.
+    """
     store = HashStore()
     store.set("names/0", role)
     store.set(f"addrs/{role}", f"uv://127.0.0.1:{port}")

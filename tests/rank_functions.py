@@ -17,7 +17,9 @@ from engine.runtime.ranks import Rank
 
 
 def in_each_case(rank: Rank, function: Callable[..., None], cases: Sequence[tuple[Any, ...]]) -> None:
-    """Call `function(rank, *case)` for one case after another in one start of the ranks, each in a folder of its own."""
+    """Call `function(rank, *case)` for one case after another in one start of the ranks, each in a folder
+    of its own.
+    """
     run = rank.folder
     for number, case in enumerate(cases):
         rank.folder = run / str(number)

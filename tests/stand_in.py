@@ -1,4 +1,6 @@
-"""A process that stands in for the worker of runs that are made up: the runner may end what an ended run has left, and that must not be the tests."""
+"""A process that stands in for the worker of runs that are made up: the runner may end what an ended run has left, and
+that must not be the tests.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,9 @@
-"""`make test-stress`: the tests of `make test` while processes of theirs are stopped at random and two CPU hogs run beside them.
+"""`make test-stress`: the tests of `make test` while processes of theirs are stopped at random and two CPU hogs run
+beside them.
 
-Whatever belongs to the suite may be hit: pytest's own processes, consoles, runners, workers, ranks, Chromium. Each is stopped (SIGSTOP) for up
-to `LONGEST_S` seconds. What a test stops itself stays stopped. Prints its seed; `--seed` repeats the choices, though not the moments.
+Whatever belongs to the suite may be hit: pytest's own processes, consoles, runners, workers, ranks, Chromium. Each is
+stopped (SIGSTOP) for up to `LONGEST_S` seconds. What a test stops itself stays stopped. Prints its seed; `--seed`
+repeats the choices, though not the moments.
 """
 
 import argparse
@@ -46,7 +48,11 @@ class Stopper(threading.Thread):
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
-            return process.pid != os.getpid() and process.environ().get(TOKEN) == self._token and process.status() != psutil.STATUS_STOPPED
+            return (
+                process.pid != os.getpid()
+                and process.environ().get(TOKEN) == self._token
+                and process.status() != psutil.STATUS_STOPPED
+            )
         except psutil.Error:
             return False
 
@@ -89,14 +95,19 @@ def main() -> None:
     began, codes = time.monotonic(), []
     try:
         for arguments in lanes().values():
-            ended = subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=os.environ | {TOKEN: str(os.getpid())})
+            ended = subprocess.run(
+                [sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=os.environ | {TOKEN: str(os.getpid())}
+            )
             codes.append(ended.returncode)
     finally:
         stopper.ending.set()
         stopper.join()
         for hog in hogs:
             hog.kill()
-    print(f"{time.monotonic() - began:.0f} s; {stopper.hits.total()} stops: {dict(stopper.hits.most_common(8))}; seed {seed}")
+    print(
+        f"{time.monotonic() - began:.0f} s; {stopper.hits.total()} stops: {dict(stopper.hits.most_common(8))}; "
+        f"seed {seed}"
+    )
     sys.exit(next((code for code in codes if code), 0))
 
 

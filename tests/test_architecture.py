@@ -19,14 +19,48 @@ from tests.waiting import PATIENCE_S
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 METHOD_SEES = (
-    *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.data", "engine.training", "engine.rl", "engine.museum"),
-    *(f"engine.runtime.{name}" for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")),
-)
-TORCH_FREE = (
-    *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics", "engine.recorder", "engine.store"),
+    *(
+        "engine.config",
+        "engine.seeding",
+        "engine.recorder",
+        "engine.errors",
+        "engine.metrics",
+        "engine.data",
+        "engine.training",
+        "engine.rl",
+        "engine.museum",
+    ),
     *(
         f"engine.runtime.{name}"
-        for name in ("runner", "running", "machine", "processes", "launcher", "slots", "environment", "logs", "log_files", "sampling", "storage")
+        for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")
+    ),
+)
+TORCH_FREE = (
+    *(
+        "engine.__main__",
+        "engine.cli",
+        "engine.doctor",
+        "engine.launch",
+        "engine.registry",
+        "engine.metrics",
+        "engine.recorder",
+        "engine.store",
+    ),
+    *(
+        f"engine.runtime.{name}"
+        for name in (
+            "runner",
+            "running",
+            "machine",
+            "processes",
+            "launcher",
+            "slots",
+            "environment",
+            "logs",
+            "log_files",
+            "sampling",
+            "storage",
+        )
     ),
     *(
         "engine.limits",
@@ -36,12 +70,32 @@ TORCH_FREE = (
         *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement")),
     ),
     *("engine.upkeep.fsck", "engine.upkeep.leftovers", "engine.filter"),
-    *("engine.duel", *(f"engine.duel.{name}" for name in ("contest", "launching", "outcome", "outlay", "unlike")), "engine.runtime.referee"),
-    *("engine.sweep", "engine.sweep_change", "engine.sweep_draw", "engine.published", "engine.published.judging", "engine.published.launching"),
+    *(
+        "engine.duel",
+        *(f"engine.duel.{name}" for name in ("contest", "launching", "outcome", "outlay", "unlike")),
+        "engine.runtime.referee",
+    ),
+    *(
+        "engine.sweep",
+        "engine.sweep_change",
+        "engine.sweep_draw",
+        "engine.published",
+        "engine.published.judging",
+        "engine.published.launching",
+    ),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
     *("engine.museum", "engine.museum.source", "engine.museum.visits"),
-    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures", "engine.experiments.pipeline.schedules"),
-    *(f"engine.analysis{name}" for name in ("", ".simulation", ".pipeline", ".advice", ".laws", ".breakdown", ".targets", ".speedup")),
+    *(
+        "engine.data.catalogue",
+        "engine.training.settings",
+        "engine.rl.kinds",
+        "engine.rl.pictures",
+        "engine.experiments.pipeline.schedules",
+    ),
+    *(
+        f"engine.analysis{name}"
+        for name in ("", ".simulation", ".pipeline", ".advice", ".laws", ".breakdown", ".targets", ".speedup")
+    ),
 )
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 
@@ -105,12 +159,19 @@ def is_method(module: str) -> bool:
 
 
 def test_imports_point_one_way_and_each_layer_alone_speaks_sql_or_imports_torch() -> None:
-    assert not {module: found for module in within(modules(), "engine") if (found := within(imports(module), "app", "pages", "streamlit"))}
+    assert not {
+        module: found
+        for module in within(modules(), "engine")
+        if (found := within(imports(module), "app", "pages", "streamlit"))
+    }
     assert not {module: found for module in within(modules(), "app") if (found := within(imports(module), "pages"))}
     assert not {module: found for module in within(modules(), "pages") if (found := within(imports(module), "pages"))}
     others = set(modules()) - set(within(modules(), "engine.store"))
     assert not {module: found for module in others if (found := SQL & imports(module))}
-    allowed = {*within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl", "engine.museum.exhibits"), *filter(is_method, modules())}
+    allowed = {
+        *within(modules(), "engine.data", "engine.runtime", "engine.training", "engine.rl", "engine.museum.exhibits"),
+        *filter(is_method, modules()),
+    }
     assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
 
 
@@ -132,9 +193,12 @@ def test_no_import_leads_to_torch_from_where_it_is_not_wanted() -> None:
 @pytest.mark.processes
 def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
     program = (
-        f"import importlib, sys\nfor name in {TORCH_FREE}: importlib.import_module(name)\nprint([n for n in ('torch', 'torchvision') if n in sys.modules])"
+        f"import importlib, sys\nfor name in {TORCH_FREE}: importlib.import_module(name)\nprint([n for n in "
+        "('torch', 'torchvision') if n in sys.modules])"
     )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
 
 
@@ -144,7 +208,9 @@ def test_a_command_that_looks_something_up_loads_nothing_that_takes_long(home: H
         "import sys\nfrom engine.cli import main\ntry: main(['list'])\nexcept SystemExit: pass\n"
         "print([n for n in ('torch', 'pandas', 'scipy', 'httpx', 'streamlit', 'plotly') if n in sys.modules])"
     )
-    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "[]"), ended.stderr
 
 
@@ -152,17 +218,32 @@ def test_a_command_that_looks_something_up_loads_nothing_that_takes_long(home: H
 
 
 def fields() -> list[tuple[str, str, FieldInfo]]:
-    return [(found.name, name, info) for found in [*experiments(), *map(experiment, UNLISTED)] for name, info in found.config.model_fields.items()]
+    return [
+        (found.name, name, info)
+        for found in [*experiments(), *map(experiment, UNLISTED)]
+        for name, info in found.config.model_fields.items()
+    ]
 
 
 def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
     """A dialog opened inside a live fragment can lose a click (app/dialogs.py says why)."""
-    trees = {path: ast.parse(path.read_text()) for folder in ("app", "pages") for path in (ROOT / folder).rglob("*.py") if path.name != "dialogs.py"}
+    trees = {
+        path: ast.parse(path.read_text())
+        for folder in ("app", "pages")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name != "dialogs.py"
+    }
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    dialogs = {node.name for _, node in nodes if isinstance(node, ast.FunctionDef) and any("st.dialog" in ast.unparse(each) for each in node.decorator_list)}
+    dialogs = {
+        node.name
+        for _, node in nodes
+        if isinstance(node, ast.FunctionDef) and any("st.dialog" in ast.unparse(each) for each in node.decorator_list)
+    }
     assert {"ask_cancel", "ask_extend"} <= dialogs
     called = [
-        f"{path.relative_to(ROOT)}:{node.lineno}" for path, node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in dialogs
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in dialogs
     ]
     assert not called
 
@@ -194,17 +275,31 @@ def test_an_experiment_is_complete_with_presets_and_docs_of_every_field(name: st
 @pytest.mark.parametrize("name", EXPERIMENTS + UNLISTED)
 def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
     tree = ast.parse((ROOT / "engine" / "experiments" / name / "method.py").read_text())
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")}
+    defined = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
     assert defined == {"run"}
 
 
 def test_every_field_says_what_it_is_and_every_number_has_bounds() -> None:
-    assert not [f"{name}.{field}" for name, field, info in fields() if not (info.description or "").strip().endswith((".", "?"))]
-    numeric = [(name, field, info) for name, field, info in fields() if re.search(r"\b(int|float)\b", str(info.annotation)) and not choices_of(info)]
+    assert not [
+        f"{name}.{field}" for name, field, info in fields() if not (info.description or "").strip().endswith((".", "?"))
+    ]
+    numeric = [
+        (name, field, info)
+        for name, field, info in fields()
+        if re.search(r"\b(int|float)\b", str(info.annotation)) and not choices_of(info)
+    ]
     assert numeric
     for name, field, info in numeric:
-        assert bound_of(info, "ge") is not None or bound_of(info, "gt") is not None, f"{name}.{field} has no lower bound"
-        assert bound_of(info, "le") is not None or bound_of(info, "lt") is not None, f"{name}.{field} has no upper bound"
+        assert bound_of(info, "ge") is not None or bound_of(info, "gt") is not None, (
+            f"{name}.{field} has no lower bound"
+        )
+        assert bound_of(info, "le") is not None or bound_of(info, "lt") is not None, (
+            f"{name}.{field} has no upper bound"
+        )
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
@@ -212,7 +307,9 @@ def test_every_field_says_what_it_is_and_every_number_has_bounds() -> None:
 
 def texts() -> Iterator[tuple[Path, str]]:
     """Yield every text file of the checkout that is or could be committed."""
-    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
         try:
             yield Path(name), (ROOT / name).read_text()
@@ -227,20 +324,34 @@ def test_no_file_names_one_machine_and_the_readme_lists_every_package() -> None:
     layout = (ROOT / "README.md").read_text().partition("## Layout\n")[2].partition("\n[")[0]
     listed = set(re.findall(r"^ {6}(\w+)/", layout, re.M))
     assert listed == {path.parent.name for path in (ROOT / "engine").glob("*/__init__.py")}
-    assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"} - {"shared"}
+    assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {
+        path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"
+    } - {"shared"}
     assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
 
 
 # ---- charts --------------------------------------------------------------------------------------------------------
 
 OFFERS_AN_UPLOAD = {"map", "pydeck_chart", "to_html", "write_html", "iplot", "show_figure"}
-"""What else than Streamlit's charts draws with a bar or a map of its maker's: `live.figure` and `live.curves` draw ours."""
+"""What else than Streamlit's charts draws with a bar or a map of its maker's: `live.figure` and `live.curves` draw
+ours.
+"""
 
 
 def foreign_charts(text: str) -> list[str]:
-    """Return the calls that draw a chart whose bar or menu would offer to send it to a service (plotly's cloud, Vega's editor), or ask one for a map."""
-    called = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    return [f"{each.lineno}: {ast.unparse(each)}" for each in called if each.attr.endswith("_chart") or each.attr in OFFERS_AN_UPLOAD]
+    """Return the calls that draw a chart whose bar or menu would offer to send it to a service (plotly's cloud, Vega's
+    editor), or ask one for a map.
+    """
+    called = [
+        node.func
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    return [
+        f"{each.lineno}: {ast.unparse(each)}"
+        for each in called
+        if each.attr.endswith("_chart") or each.attr in OFFERS_AN_UPLOAD
+    ]
 
 
 def test_no_module_or_chart_is_of_the_wrong_kind() -> None:
@@ -248,5 +359,7 @@ def test_no_module_or_chart_is_of_the_wrong_kind() -> None:
         assert foreign_charts(call)
     assert not {name: found for name, path in modules().items() if (found := foreign_charts(path.read_text()))}
     texts = {path.name: path.read_text() for path in (ROOT / "app" / "browser").glob("*.js")}
-    assert [name for name, text in texts.items() if re.search(r"Plotly\??\.(react|newPlot|plot)\(", text)] == ["plot.js"]
+    assert [name for name, text in texts.items() if re.search(r"Plotly\??\.(react|newPlot|plot)\(", text)] == [
+        "plot.js"
+    ]
     assert "showSendToCloud: false" in texts["plot.js"]

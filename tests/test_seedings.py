@@ -1,4 +1,6 @@
-"""Runs that draw random numbers by different rules stand apart, or it is said, wherever several runs are put together."""
+"""Runs that draw random numbers by different rules stand apart, or it is said, wherever several runs are
+put together.
+"""
 
 import hashlib
 import json
@@ -70,7 +72,10 @@ def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
     drew_by_1(home, run.id)
     told = outcome(duel_labs.gathered(home, found.stored.id))
     assert [len(each.by_seed) for each in told.found] == [5]
-    assert f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out." in " ".join(told.cautions)
+    assert (
+        f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out."
+        in " ".join(told.cautions)
+    )
 
 
 def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home: Home) -> None:
@@ -78,15 +83,23 @@ def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home
     drew_by_1(home, runs[0].id)
     with Reader.open(home) as reader:
         evidence = judge(reader, figure("pipeline_as_run"), reader.sweep(sweep_id)).evidence
-    assert any(f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.") for each in evidence.obstacles)
-    with pytest.raises(ConfigError, match=r"drew random numbers by rule 1 \(seeding\), and new ones draw by rule 2\. Launch another sweep"):
+    assert any(
+        f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.")
+        for each in evidence.obstacles
+    )
+    with pytest.raises(
+        ConfigError,
+        match=r"drew random numbers by rule 1 \(seeding\), and new ones draw by rule 2\. Launch another sweep",
+    ):
         extend_sweep(home, sweep_id, {}, seeds=1, owner="Ada")
     page = opened("sweep", {"sweep": str(sweep_id)})
     assert not page.exception
     assert f"seeding 1: run {runs[0].id}" in said(page).replace("\\", "")
 
 
-def test_a_bundle_carries_the_rule_and_one_that_names_none_is_of_rule_1(home: Home, mixed: list[RunRow], tmp_path: Path) -> None:
+def test_a_bundle_carries_the_rule_and_one_that_names_none_is_of_rule_1(
+    home: Home, mixed: list[RunRow], tmp_path: Path
+) -> None:
     bundle, older = tmp_path / "runs.zip", tmp_path / "older.zip"
     with Reader.open(home) as reader:
         write_bundle(reader, [1, 2], bundle, by="Ada")

@@ -1,4 +1,6 @@
-"""Sweeps from what a person writes to the queue: values, combinations, their order, and the sentences for what is wrong."""
+"""Sweeps from what a person writes to the queue: values, combinations, their order, and the sentences for what is
+wrong.
+"""
 
 from typing import Any
 
@@ -61,7 +63,9 @@ def test_yes_and_no_are_read_too() -> None:
         ("split", "1", "Did you mean 'splits'?"),
     ],
 )
-def test_what_is_wrong_with_a_value_is_a_sentence_that_names_field_value_and_rule(field: str, text: str, sentence: str) -> None:
+def test_what_is_wrong_with_a_value_is_a_sentence_that_names_field_value_and_rule(
+    field: str, text: str, sentence: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         read_values(PipelineConfig, field, text)
     assert sentence in str(error.value)
@@ -77,7 +81,12 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
     assert third.sentence.startswith("With splits 64, mode torch_pipelining: splits must be at most")
     with pytest.raises(ConfigError) as error:
         plan("pipeline", {"batch_size": 4}, {"splits": range(1, 11)})
-    assert [problem.sentence[:14] for problem in error.value.problems] == ["With splits 5:", "With splits 6:", "With splits 7:", "So do 3 more o"]
+    assert [problem.sentence[:14] for problem in error.value.problems] == [
+        "With splits 5:",
+        "With splits 6:",
+        "With splits 7:",
+        "So do 3 more o",
+    ]
     with pytest.raises(ConfigError) as error:
         plan("hogwild", {"learning_rate": 99}, {"trainers": [1, 2]})
     assert str(error.value) == "learning_rate must be at most 10.0, got 99."
@@ -92,9 +101,17 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
     ("grid", "seeds", "sentence"),
     [
         ({}, 1, "A sweep varies 1 or 2 fields, got none."),
-        ({"splits": [1], "mode": ["gpipe"], "batches": [1]}, 1, "A sweep varies 1 or 2 fields, got 3: splits, mode, batches."),
+        (
+            {"splits": [1], "mode": ["gpipe"], "batches": [1]},
+            1,
+            "A sweep varies 1 or 2 fields, got 3: splits, mode, batches.",
+        ),
         ({"seed": [1, 2]}, 1, "seed can't be varied as a field"),
-        ({"splits": range(1, 11)}, 51, "A sweep may have at most 500 runs, got 10 x 51 = 510. Give fewer values or seeds."),
+        (
+            {"splits": range(1, 11)},
+            51,
+            "A sweep may have at most 500 runs, got 10 x 51 = 510. Give fewer values or seeds.",
+        ),
         ({"splits": [1]}, 0, "seeds must be at least 1, got 0."),
         ({"splits": [1]}, 2, "seed must be at most 2147483647"),
     ],
@@ -128,7 +145,9 @@ def test_the_usual_values_of_every_field_are_values_that_a_sweep_takes(name: str
 
 def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> None:
     base = experiment("hogwild").preset("quick").settings
-    sweep_id = launch_sweep(home, "hogwild", base, {"trainers": ["1", 2]}, 2, owner=" Ada ", preset="quick", title=" speed ")
+    sweep_id = launch_sweep(
+        home, "hogwild", base, {"trainers": ["1", 2]}, 2, owner=" Ada ", preset="quick", title=" speed "
+    )
     with Reader.open(home) as reader:
         sweep, runs = reader.sweep(sweep_id), [reader.run(run.id) for run in reader.sweep_runs(sweep_id)]
     assert (sweep.name, sweep.owner, sweep.grid) == ("speed", "Ada", {"trainers": (1, 2), "seed": (0, 1)})
@@ -158,7 +177,9 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
         runs = [run.name for run in reader.runs(experiment="hogwild", owner="Ada") if run.name.startswith("x")]
         assert {reader.sweep(1).name, reader.duel(1).name, runs[-1]} == {longest}
         of_sweep = [run.name for run in reader.sweep_runs(1)]
-    assert [name.partition("…: ")[2] for name in of_sweep] == ["trainers 1, seed 0", "trainers 2, seed 0"], "the cut shows"
+    assert [name.partition("…: ")[2] for name in of_sweep] == ["trainers 1, seed 0", "trainers 2, seed 0"], (
+        "the cut shows"
+    )
     assert {len(name) for name in of_sweep} == {200}
 
 
@@ -185,14 +206,18 @@ def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkey
     monkeypatch.setattr("platform.system", lambda: "Linux")
     for kind, case in cases:
         with pytest.raises(kind):
-            launch_sweep(home, case["name"], {}, case["grid"], owner=case.get("owner", "Ada"), preset=case.get("preset"))
+            launch_sweep(
+                home, case["name"], {}, case["grid"], owner=case.get("owner", "Ada"), preset=case.get("preset")
+            )
     with Reader.open(home) as reader:
         assert (reader.count(), reader.count_sweeps()) == (0, 0)
 
 
 def launched(home: Home) -> int:
     settings = dict(experiment("hogwild").preset("quick").settings) | {"epochs": 3}
-    return launch_sweep(home, "hogwild", settings, {"trainers": [1, 2], "lock": [False, True]}, owner="Ada", title="speed")
+    return launch_sweep(
+        home, "hogwild", settings, {"trainers": [1, 2], "lock": [False, True]}, owner="Ada", title="speed"
+    )
 
 
 def cells(home: Home, sweep_id: int) -> list[tuple[Any, ...]]:
@@ -224,7 +249,9 @@ def test_more_values_and_more_seeds_are_new_cells_with_the_old_settings(home: Ho
         ({}, {"seeds": 200}, "A sweep may have at most 500 runs"),
     ],
 )
-def test_what_can_not_be_added_is_a_sentence_and_queues_nothing(home: Home, more: dict[str, Any], counts: dict[str, int], sentence: str) -> None:
+def test_what_can_not_be_added_is_a_sentence_and_queues_nothing(
+    home: Home, more: dict[str, Any], counts: dict[str, int], sentence: str
+) -> None:
     sweep_id = launched(home)
     with pytest.raises(ConfigError) as error:
         extend_sweep(home, sweep_id, more, **counts, owner="Ada")
@@ -284,7 +311,9 @@ def test_draws_repeat_spread_differ_and_have_a_size() -> None:
     assert {each["splits"] for each in drawn(6, splits="1..6")} == {1, 2, 3, 4, 5, 6}
     found = drawn(8, base={"batch_size": 8}, splits="1..64")
     assert sorted(each["splits"] for each in found) == [1, 2, 3, 4, 5, 6, 7, 8]
-    with pytest.raises(ConfigError, match="9 combinations are to be drawn, but there are only 8 different combinations"):
+    with pytest.raises(
+        ConfigError, match="9 combinations are to be drawn, but there are only 8 different combinations"
+    ):
         drawn(9, base={"batch_size": 8}, splits="1..64")
     with pytest.raises(ConfigError, match="splits must be at most batch_size"):
         drawn(1, base={"batch_size": 8}, splits="60..64")
@@ -304,7 +333,9 @@ def test_the_usual_range_of_every_number_can_be_drawn_from(name: str) -> None:
 
 def test_a_drawn_or_missing_sweep_is_told_and_takes_more(home: Home) -> None:
     draw = Draw(4, 3, {"learning_rate": "log:0.001..0.1"})
-    sweep_id = launch_sweep(home, "hogwild", experiment("hogwild").preset("quick").settings, {}, 2, owner="Ada", draw=draw)
+    sweep_id = launch_sweep(
+        home, "hogwild", experiment("hogwild").preset("quick").settings, {}, 2, owner="Ada", draw=draw
+    )
     assert extend_sweep(home, sweep_id, {}, draws=2, owner="Ada") == [9, 10, 11, 12]
     with Reader.open(home) as reader:
         sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)

@@ -11,7 +11,9 @@ import pytest
 PATIENCE_S = 240.0
 
 
-def wait_until(holds: Callable[[], object], what: str = "what the test waits for came true", patience_s: float = PATIENCE_S) -> None:
+def wait_until(
+    holds: Callable[[], object], what: str = "what the test waits for came true", patience_s: float = PATIENCE_S
+) -> None:
     """Return once `holds` gives something true; fail the test with `what` after `patience_s` seconds."""
     end = time.monotonic() + patience_s
     while not holds():

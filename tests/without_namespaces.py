@@ -1,4 +1,6 @@
-"""What a worker does on a machine that makes no network namespaces; run by tests/runtime/test_isolation.py in such an environment."""
+"""What a worker does on a machine that makes no network namespaces; run by tests/runtime/test_isolation.py in such an
+environment.
+"""
 
 import json
 import tempfile

@@ -1,11 +1,23 @@
-"""What can be launched and what is measured: experiments with their presets and settings, metrics with their meanings; and the lab's sweeps."""
+"""What can be launched and what is measured: experiments with their presets and settings, metrics with their meanings;
+and the lab's sweeps.
+"""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
-from app.api.lab_shapes import ExperimentInFull, ExperimentList, ExperimentTold, MetricList, MetricTold, PresetTold, SweepInFull, SweepList, SweepTold
+from app.api.lab_shapes import (
+    ExperimentInFull,
+    ExperimentList,
+    ExperimentTold,
+    MetricList,
+    MetricTold,
+    PresetTold,
+    SweepInFull,
+    SweepList,
+    SweepTold,
+)
 from app.api.refusing import told
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.errors import UnknownName
@@ -20,7 +32,11 @@ router = APIRouter()
 class SweepsAsked(Asked):
     """Which sweeps are asked for."""
 
-    before: Id | None = Field(None, json_schema_extra=left_out, description="Only sweeps older than this one: the cursor that the page before gave as next.")
+    before: Id | None = Field(
+        None,
+        json_schema_extra=left_out,
+        description="Only sweeps older than this one: the cursor that the page before gave as next.",
+    )
     limit: int = Field(50, ge=1, le=200, description="At most so many.")
 
 
@@ -30,7 +46,9 @@ def experiment_list() -> ExperimentList:
     return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()])
 
 
-@router.get("/experiments/{name}", summary="Tell one experiment in full", responses={404: told("No experiment has that name.")})
+@router.get(
+    "/experiments/{name}", summary="Tell one experiment in full", responses={404: told("No experiment has that name.")}
+)
 def experiment_in_full(name: Annotated[str, Path(max_length=100, description="Its name.")]) -> ExperimentInFull:
     """Return one experiment with its presets, and its settings as a JSON schema."""
     try:
@@ -38,7 +56,9 @@ def experiment_in_full(name: Annotated[str, Path(max_length=100, description="It
     except UnknownName as error:
         raise HTTPException(404, str(error)) from error
     presets = {
-        each: PresetTold(sentence=preset.sentence, settings=dict(preset.settings), expects=dict(preset.expects), takes=preset.takes)
+        each: PresetTold(
+            sentence=preset.sentence, settings=dict(preset.settings), expects=dict(preset.expects), takes=preset.takes
+        )
         for each, preset in found.presets.items()
     }
     return ExperimentInFull(**_card(found), presets=presets, config_schema=found.config.model_json_schema())
@@ -46,7 +66,9 @@ def experiment_in_full(name: Annotated[str, Path(max_length=100, description="It
 
 @router.get("/metric-names", summary="Say what each metric means")
 def metric_names() -> MetricList:
-    """Return every metric that this version records, and those that runs of the store have recorded, with label, unit and which way is better."""
+    """Return every metric that this version records, and those that runs of the store have recorded, with label, unit
+    and which way is better.
+    """
     with Reader.open(Home.find()) as reader:
         names = dict.fromkeys([*METRICS, *reader.metric_names()])
     return MetricList(metrics=[MetricTold.model_validate(metric(name)) for name in names])

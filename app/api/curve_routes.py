@@ -34,7 +34,14 @@ CHUNK = 1 << 20
 NDJSON, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Metrics = Annotated[
-    str, Field(max_length=2_000, description="Names joined by commas, such as train/loss,test/accuracy. None: every curve (series), or every metric (points).")
+    str,
+    Field(
+        max_length=2_000,
+        description=(
+            "Names joined by commas, such as train/loss,test/accuracy. None: every curve (series), or every metric "
+            "(points)."
+        ),
+    ),
 ]
 
 
@@ -42,17 +49,27 @@ class SeriesAsked(Asked):
     """Which curves are asked for, and how finely."""
 
     metrics: Metrics = ""
-    max_points: int = Field(1_000, ge=5, le=10_000, description="Of one curve at most so many; a longer one is down-sampled.")
-    axis: Literal["step", "time", "passes"] = Field("step", description="Along what from and to are meant: steps, seconds, or passes over the data.")
-    from_: Finite | None = Field(None, json_schema_extra=left_out, alias="from", description="Only from here on, with the neighbour before.")
-    to: Finite | None = Field(None, json_schema_extra=left_out, description="Only up to here, with the neighbour behind.")
+    max_points: int = Field(
+        1_000, ge=5, le=10_000, description="Of one curve at most so many; a longer one is down-sampled."
+    )
+    axis: Literal["step", "time", "passes"] = Field(
+        "step", description="Along what from and to are meant: steps, seconds, or passes over the data."
+    )
+    from_: Finite | None = Field(
+        None, json_schema_extra=left_out, alias="from", description="Only from here on, with the neighbour before."
+    )
+    to: Finite | None = Field(
+        None, json_schema_extra=left_out, description="Only up to here, with the neighbour behind."
+    )
 
     @property
     def stretch(self) -> Stretch | None:
         """The part that is asked for, None for all."""
         if self.from_ is None and self.to is None:
             return None
-        return Stretch(AXES[self.axis], -math.inf if self.from_ is None else self.from_, math.inf if self.to is None else self.to)
+        return Stretch(
+            AXES[self.axis], -math.inf if self.from_ is None else self.from_, math.inf if self.to is None else self.to
+        )
 
 
 class PointsAsked(Asked):
@@ -68,7 +85,8 @@ class PointsAsked(Asked):
     responses={400: told("More is asked for than one answer holds."), 404: told("No run has that number.")},
 )
 def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
-    """Return curves of a run. A long one keeps first, last, least and greatest of each of some stretches, and says of how many points.
+    """Return curves of a run. A long one keeps first, last, least and greatest of each of some stretches, and says of
+    how many points.
 
     A metric that the run has not recorded has no curve. What would exceed 500,000 points in all is refused with 400.
     """
@@ -77,9 +95,16 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
         recorded = reader.summaries(run_id)
         names = _names(asked.metrics) or live_metrics([summary.metric for summary in recorded])[:MOST_METRICS]
         many = sum(summary.metric in names for summary in recorded)
-        if many * asked.max_points > MOST_POINTS and sum(min(s.count + s.nonfinite, asked.max_points) for s in recorded if s.metric in names) > MOST_POINTS:
-            said = f"{many} curves of up to {asked.max_points:,} points are more than one answer holds ({MOST_POINTS:,})."
-            raise HTTPException(400, f"{said} Ask for fewer metrics or points, or for all of them from /runs/{run_id}/points.")
+        if (
+            many * asked.max_points > MOST_POINTS
+            and sum(min(s.count + s.nonfinite, asked.max_points) for s in recorded if s.metric in names) > MOST_POINTS
+        ):
+            said = (
+                f"{many} curves of up to {asked.max_points:,} points are more than one answer holds ({MOST_POINTS:,})."
+            )
+            raise HTTPException(
+                400, f"{said} Ask for fewer metrics or points, or for all of them from /runs/{run_id}/points."
+            )
         found = reader.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
         roles = {row.rank: row.role for row in reader.ranks(run_id)}
     return Curves(run_id=run_id, version=run.version, status=run.status, series=[_curve(each, roles) for each in found])
@@ -96,9 +121,11 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     },
 )
 def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingResponse:
-    """Return every point of a run that the store holds: run_id, experiment, metric, rank, role, step, passes, time_s, value.
+    """Return every point of a run that the store holds: run_id, experiment, metric, rank, role, step, passes, time_s,
+    value.
 
-    A point of the whole run has no rank and an empty role. In JSON a value that is no finite number is "NaN", "Infinity" or "-Infinity".
+    A point of the whole run has no rank and an empty role. In JSON a value that is no finite number is "NaN",
+    "Infinity" or "-Infinity".
     """
     home = Home.find()
     with Reader.open(home) as reader:
@@ -116,18 +143,35 @@ def _names(text: str) -> list[str]:
     """Return the metrics that a request names, once each; raises a refusal for too many."""
     names = list(dict.fromkeys(name for name in map(str.strip, text.split(",")) if name))
     if len(names) > MOST_METRICS:
-        raise HTTPException(400, f"One answer has at most {MOST_METRICS} metrics, {len(names)} are asked for. Ask for fewer at a time.")
+        raise HTTPException(
+            400, f"One answer has at most {MOST_METRICS} metrics, {len(names)} are asked for. Ask for fewer at a time."
+        )
     return names
 
 
 def _curve(found: Series, roles: dict[int, str]) -> Curve:
     role = "" if found.rank is None else roles.get(found.rank, "")
-    columns: dict[str, Any] = {"steps": found.steps, "times_s": found.times_s, "passes": found.passes, "values": found.values}
-    return Curve(metric=found.metric, rank=found.rank, role=role, unit=metric(found.metric).unit, **columns, shown=len(found.ids), total=found.total)
+    columns: dict[str, Any] = {
+        "steps": found.steps,
+        "times_s": found.times_s,
+        "passes": found.passes,
+        "values": found.values,
+    }
+    return Curve(
+        metric=found.metric,
+        rank=found.rank,
+        role=role,
+        unit=metric(found.metric).unit,
+        **columns,
+        shown=len(found.ids),
+        total=found.total,
+    )
 
 
 def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording, list[PointRow]]]:
-    """Yield the points of each recording by the page; every page opens the store for itself, since the server reads a stream in any of its threads."""
+    """Yield the points of each recording by the page; every page opens the store for itself, since the server reads a
+    stream in any of its threads.
+    """
     for recording in recordings:
         last = 0
         while True:
@@ -143,13 +187,22 @@ def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording,
 def _lines(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
     run_id, experiment = about
     for recording, page in pages:
-        head = {"run_id": run_id, "experiment": experiment, "metric": recording.metric, "rank": recording.rank, "role": recording.role}
+        head = {
+            "run_id": run_id,
+            "experiment": experiment,
+            "metric": recording.metric,
+            "rank": recording.rank,
+            "role": recording.role,
+        }
         said = json.dumps(head, ensure_ascii=False)[:-1]
         yield "".join(f"{said}, {_point(point)}}}\n" for point in page).encode()
 
 
 def _point(point: PointRow) -> str:
-    return f'"step": {point.step}, "passes": {_number(point.passes)}, "time_s": {_number(point.time_s)}, "value": {_number(point.value)}'
+    return (
+        f'"step": {point.step}, "passes": {_number(point.passes)}, "time_s": {_number(point.time_s)}, "value": '
+        f"{_number(point.value)}"
+    )
 
 
 def _number(value: float | None) -> str:
@@ -165,7 +218,17 @@ def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[Point
     import pyarrow as pa
     from pyarrow import parquet
 
-    kinds = (pa.int64(), pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.float64(), pa.float64())
+    kinds = (
+        pa.int64(),
+        pa.string(),
+        pa.string(),
+        pa.int64(),
+        pa.string(),
+        pa.int64(),
+        pa.float64(),
+        pa.float64(),
+        pa.float64(),
+    )
     schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
     with tempfile.TemporaryFile() as file:
         with parquet.ParquetWriter(file, schema) as writer:

@@ -18,7 +18,12 @@ class Curve(Shape):
     passes: list[Number | None] = Field(description="Passes over the training data by all ranks; null where not known.")
     values: list[Number]
     shown: Count = Field(description="How many points this answer holds.")
-    total: Count = Field(description="How many points the store holds; more than shown where a stretch was asked for, or the curve was down-sampled.")
+    total: Count = Field(
+        description=(
+            "How many points the store holds; more than shown where a stretch was asked for, or the curve was "
+            "down-sampled."
+        )
+    )
 
 
 class Curves(Shape):

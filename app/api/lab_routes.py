@@ -7,7 +7,17 @@ from pydantic import Field
 from starlette.requests import Request
 
 from app.api.callers import visitor
-from app.api.lab_shapes import EstimateTold, GpuTold, HolderTold, MachineTold, Me, QueueTold, RunnerTold, SampleTold, WaitTold
+from app.api.lab_shapes import (
+    EstimateTold,
+    GpuTold,
+    HolderTold,
+    MachineTold,
+    Me,
+    QueueTold,
+    RunnerTold,
+    SampleTold,
+    WaitTold,
+)
 from app.api.shapes import Asked
 from engine.access.rules import COMMANDS, Standing
 from engine.home import Home
@@ -48,7 +58,11 @@ def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
     home = Home.find()
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.count_queued()
-    return QueueTold(queued=total, max_running_per_person=limits(home).max_running_per_person, runs=[_wait(wait) for wait in waits[: asked.limit]])
+    return QueueTold(
+        queued=total,
+        max_running_per_person=limits(home).max_running_per_person,
+        runs=[_wait(wait) for wait in waits[: asked.limit]],
+    )
 
 
 @router.get("/machine", summary="Tell how the machine stands")
@@ -63,7 +77,10 @@ def machine_now() -> MachineTold:
         cpu_model=here.cpu_model,
         memory_gb=here.memory_gb,
         gpus=[GpuTold.model_validate(gpu) for gpu in here.gpus],
-        holders=[HolderTold(run_id=run.id, owner=run.owner, status=run.status, cores=run.demand.cores, gpus=list(run.gpus)) for run in holders],
+        holders=[
+            HolderTold(run_id=run.id, owner=run.owner, status=run.status, cores=run.demand.cores, gpus=list(run.gpus))
+            for run in holders
+        ],
         runner=_runner(home, row) if row else None,
         samples=[SampleTold.model_validate(sample) for sample in samples],
         disk_free_bytes=room.disk_free,

@@ -15,9 +15,13 @@ class Me(Shape):
 
     name: str = Field(description="Whom the token or the sign-in stands for; empty in a lab without accounts.")
     role: Role | None = Field(description="Null in a lab without accounts, where everyone may do everything.")
-    scope: Literal["read", "launch"] | None = Field(description="What the token is for; null for a browser, and in a lab without accounts.")
+    scope: Literal["read", "launch"] | None = Field(
+        description="What the token is for; null for a browser, and in a lab without accounts."
+    )
     accounts: bool = Field(description="Whether the lab has accounts.")
-    may: list[str] = Field(description="The commands that they may give to what is their own; of these the API has launch and cancel.")
+    may: list[str] = Field(
+        description="The commands that they may give to what is their own; of these the API has launch and cancel."
+    )
 
 
 class SweepTold(Shape):
@@ -29,7 +33,9 @@ class SweepTold(Shape):
     owner: str
     created_at: Moment
     grid: dict[str, list[Any]] = Field(description="The values of each setting that varies, the seed last.")
-    statuses: dict[Status, Count] = Field(description="How many of its runs have each status; those of none are left out.")
+    statuses: dict[Status, Count] = Field(
+        description="How many of its runs have each status; those of none are left out."
+    )
     held: bool = Field(description="Whether it is paused.")
     exclusive: bool = Field(description="Whether each of its runs has the machine to itself.")
     stop_after: int | None = Field(description="So many cells may end badly, then its queued runs are cancelled.")
@@ -80,7 +86,9 @@ class ExperimentInFull(ExperimentTold):
     """A method with its presets, and its settings as a JSON schema."""
 
     presets: dict[str, PresetTold]
-    config_schema: dict[str, Any] = Field(description="JSON schema of the config: bounds, units, help and defaults of every setting.")
+    config_schema: dict[str, Any] = Field(
+        description="JSON schema of the config: bounds, units, help and defaults of every setting."
+    )
 
 
 class MetricTold(Shape):

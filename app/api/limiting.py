@@ -1,4 +1,6 @@
-"""How long a body may be: one that says it is longer is not read, one that turns out to be longer is read no further."""
+"""How long a body may be: one that says it is longer is not read, one that turns out to be longer is read
+no further.
+"""
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers

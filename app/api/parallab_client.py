@@ -1,4 +1,5 @@
-"""A client for the API of a Parallab lab, in one file that needs nothing but Python 3.9 or newer: copy it beside your script.
+"""A client for the API of a Parallab lab, in one file that needs nothing but Python 3.9 or newer: copy it beside your
+script.
 
     from parallab_client import Parallab
 
@@ -9,9 +10,9 @@
     for run in lab.runs(filter="trainers >= 4 and test/accuracy.best > 98"):
         print(run["id"], run["execution_time_s"])
 
-In a lab without accounts give no token but your name: Parallab(owner="ada"). Answers are the API's own JSON as dicts (/api/v1/openapi.json says what
-each field means). What the lab refuses is raised as an error with the lab's own sentence. The token is shown to the lab alone: never in an error, and
-never to where a redirect leads.
+In a lab without accounts give no token but your name: Parallab(owner="ada"). Answers are the API's own JSON as dicts
+(/api/v1/openapi.json says what each field means). What the lab refuses is raised as an error with the lab's own
+sentence. The token is shown to the lab alone: never in an error, and never to where a redirect leads.
 """
 
 from __future__ import annotations
@@ -59,12 +60,21 @@ class Parallab:
     """One lab; for one thread."""
 
     def __init__(
-        self, url: str | None = None, token: str | None = None, *, owner: str | None = None, timeout_s: float = 30.0, tries: int = 6, insecure: bool = False
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        owner: str | None = None,
+        timeout_s: float = 30.0,
+        tries: int = 6,
+        insecure: bool = False,
     ) -> None:
-        """Speak to the lab at `url`; each request waits `timeout_s` and is tried so many times while the lab is busy or does not answer.
+        """Speak to the lab at `url`; each request waits `timeout_s` and is tried so many times while the lab is busy or
+        does not answer.
 
-        Without them, PARALLAB_URL (else http://127.0.0.1:8501), PARALLAB_TOKEN and PARALLAB_OWNER are asked. Raises ValueError for an address that is
-        none, and for a token that would travel readable to another machine (http), unless `insecure` says that the way there is safe.
+        Without them, PARALLAB_URL (else http://127.0.0.1:8501), PARALLAB_TOKEN and PARALLAB_OWNER are asked. Raises
+        ValueError for an address that is none, and for a token that would travel readable to another machine (http),
+        unless `insecure` says that the way there is safe.
         """
         self.url = (url or os.environ.get("PARALLAB_URL") or "http://127.0.0.1:8501").rstrip("/")
         self.owner = owner or os.environ.get("PARALLAB_OWNER")
@@ -75,8 +85,13 @@ class Parallab:
             raise ValueError(f"An address looks like https://lab.example:8501, got '{self.url}'.")
         near = _is_near(parts.hostname)
         if self._token and parts.scheme == "http" and not near and not insecure:
-            raise ValueError(f"The token would travel readable to {parts.hostname}. Use https, or insecure=True where the way there is safe.")
-        self._opener = build_opener(_NoRedirects(), *([ProxyHandler({})] if near else []))  # no proxy to this machine's own addresses
+            raise ValueError(
+                f"The token would travel readable to {parts.hostname}. Use https, or insecure=True where the "
+                "way there is safe."
+            )
+        self._opener = build_opener(
+            _NoRedirects(), *([ProxyHandler({})] if near else [])
+        )  # no proxy to this machine's own addresses
 
     def me(self) -> dict[str, Any]:
         """Return whom the token stands for, and what they may do."""
@@ -95,7 +110,15 @@ class Parallab:
     ) -> Iterator[dict[str, Any]]:
         """Yield the runs that match all that is given, the newest first; pages are asked for as they are needed."""
         kinds = [status] if isinstance(status, str) else list(status)
-        asked = {"filter": filter or None, "status": kinds, "experiment": experiment, "owner": owner, "sweep": sweep, "archived": archived, "limit": page}
+        asked = {
+            "filter": filter or None,
+            "status": kinds,
+            "experiment": experiment,
+            "owner": owner,
+            "sweep": sweep,
+            "archived": archived,
+            "limit": page,
+        }
         return self._pages("/runs", "runs", asked)
 
     def run(self, run_id: int) -> dict[str, Any]:
@@ -114,7 +137,8 @@ class Parallab:
     ) -> list[dict[str, Any]]:
         """Return curves of a run, each with steps, times_s, passes and values; none named: all of them.
 
-        `shown` of `total` points are in a curve. A value that is no finite number is a float all the same: nan, inf or -inf.
+        `shown` of `total` points are in a curve. A value that is no finite number is a float all the same: nan, inf or
+        -inf.
         """
         asked = {"metrics": _joined(metrics), "max_points": max_points, "axis": axis, "from": start, "to": end}
         found: list[dict[str, Any]] = self._get(f"/runs/{int(run_id)}/series", asked)["series"]
@@ -125,13 +149,17 @@ class Parallab:
 
     def points(self, run_id: int, metrics: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield every point that a run recorded of some metrics (none named: of all), as it comes."""
-        with self._open("GET", f"/runs/{int(run_id)}/points", {"metrics": _joined(metrics), "format": "ndjson"}) as answer:
+        with self._open(
+            "GET", f"/runs/{int(run_id)}/points", {"metrics": _joined(metrics), "format": "ndjson"}
+        ) as answer:
             for line in answer:
                 point: dict[str, Any] = json.loads(line)
                 yield {**point, "value": float(point["value"])}
 
     def log(self, run_id: int, source: str = "worker", offset: int | None = None) -> dict[str, Any]:
-        """Return the end of a log (`text`), or what follows a byte offset; the `end` of one answer is the offset of the next."""
+        """Return the end of a log (`text`), or what follows a byte offset; the `end` of one answer is the offset of the
+        next.
+        """
         return self._get(f"/runs/{int(run_id)}/logs", {"source": source, "offset": offset})
 
     def sweeps(self) -> Iterator[dict[str, Any]]:
@@ -165,9 +193,17 @@ class Parallab:
         return self._get("/machine")
 
     def submit(
-        self, experiment: str, *, preset: str | None = None, title: str = "", terms: Mapping[str, Any] | None = None, key: str | None = None, **config: Any
+        self,
+        experiment: str,
+        *,
+        preset: str | None = None,
+        title: str = "",
+        terms: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        **config: Any,
     ) -> int:
-        """Launch a run with some settings changed and return its id; a request that has to be sent again launches no second one.
+        """Launch a run with some settings changed and return its id; a request that has to be sent again launches no
+        second one.
 
         `key` is what you call this launch: given again within a week, also by another process, it returns the same run.
         """
@@ -177,7 +213,9 @@ class Parallab:
         return int(self._post("/runs", self._named(body), {"Idempotency-Key": key or str(uuid.uuid4())})["id"])
 
     def wait(self, run_id: int, timeout_s: float | None = None, *, poll_s: float = 0.5) -> dict[str, Any]:
-        """Return a run in full once it has ended, well or not (`status` and `cause` tell); raises TimedOut where it is on after `timeout_s`."""
+        """Return a run in full once it has ended, well or not (`status` and `cause` tell); raises TimedOut where it is
+        on after `timeout_s`.
+        """
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             found = self.run(run_id)
@@ -213,10 +251,21 @@ class Parallab:
                 return
 
     def _open(
-        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> IO[bytes]:
-        """Send one request, again while the lab is busy or does not answer; both changes that the API knows may be sent twice."""
-        given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in (query or {}).items() if value is not None}
+        """Send one request, again while the lab is busy or does not answer; both changes that the API knows may be sent
+        twice.
+        """
+        given = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (query or {}).items()
+            if value is not None
+        }
         address = f"{self.url}/api/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
         pause_s = FIRST_PAUSE_S
         for left in range(self.tries - 1, -1, -1):
@@ -236,7 +285,8 @@ class Parallab:
                 if not left:
                     why = getattr(error, "reason", error)
                     raise Unreachable(
-                        f"The lab at {self.url} does not answer ({why or type(error).__name__}). Is its console on, and the address right?"
+                        f"The lab at {self.url} does not answer ({why or type(error).__name__}). Is its "
+                        "console on, and the address right?"
                     ) from None
             time.sleep(min(pause_s, LONGEST_PAUSE_S))
             pause_s *= 2
@@ -269,7 +319,10 @@ def _refused(error: HTTPError) -> Refused:
     """Return what the lab said, or where it was no lab that spoke, HTTP's own word."""
     try:
         said = json.loads(error.read())
-        sentence, problems = str(said["error"]), {str(each["field"]): str(each["sentence"]) for each in said.get("problems", [])}
+        sentence, problems = (
+            str(said["error"]),
+            {str(each["field"]): str(each["sentence"]) for each in said.get("problems", [])},
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         sentence, problems = f"Something else than a lab answered: {error.reason}.", {}
     return Refused(error.code, sentence, problems)

@@ -1,4 +1,6 @@
-"""How the API says no: every refusal is one sentence with the status that belongs to it, and names the fields that are meant."""
+"""How the API says no: every refusal is one sentence with the status that belongs to it, and names the fields that are
+meant.
+"""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -74,10 +76,14 @@ def told(why: str) -> dict[str, Any]:
     return {"model": Refusal, "description": why}
 
 
-def refusal(status: int, sentence: str, problems: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None) -> Response:
+def refusal(
+    status: int, sentence: str, problems: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
+) -> Response:
     """Return the answer to a request that is refused."""
     named = [FieldProblem(field=_writable(each.field), sentence=_writable(each.sentence)) for each in problems]
-    return JSONResponse(Refusal(error=_writable(sentence), problems=named).model_dump(), status, NEVER_STORE | dict(headers or {}))
+    return JSONResponse(
+        Refusal(error=_writable(sentence), problems=named).model_dump(), status, NEVER_STORE | dict(headers or {})
+    )
 
 
 def of_error(error: EngineError) -> Response:
@@ -88,7 +94,12 @@ def of_error(error: EngineError) -> Response:
         problems = [FieldProblem(field=each.field, sentence=each.sentence) for each in error.problems]
     elif isinstance(error, FilterError):
         problems = [FieldProblem(field="filter", sentence=f"{error} (characters {error.start} to {error.end})")]
-    return refusal(status, Home.find().unnamed(str(error)), problems, {"retry-after": str(RETRY_AFTER_S)} if status == 503 else None)
+    return refusal(
+        status,
+        Home.find().unnamed(str(error)),
+        problems,
+        {"retry-after": str(RETRY_AFTER_S)} if status == 503 else None,
+    )
 
 
 def status_of(error: EngineError) -> int:
@@ -112,7 +123,9 @@ def add_refusals(api: FastAPI) -> None:
     async def bare(request: Request, error: HTTPException) -> Response:
         said = str(error.detail)
         if said in (HTTPStatus(error.status_code).phrase, "There was an error parsing the body"):
-            said = SENTENCES.get(error.status_code, f"{said}.").format(method=request.method, path=request.url.path[:200])
+            said = SENTENCES.get(error.status_code, f"{said}.").format(
+                method=request.method, path=request.url.path[:200]
+            )
         allowed = {"allow": ", ".join(_methods(api, request))} if error.status_code == 405 else error.headers
         return refusal(error.status_code, said, headers=allowed)
 
@@ -124,7 +137,14 @@ def add_refusals(api: FastAPI) -> None:
 def _methods(api: FastAPI, request: Request) -> list[str]:
     """Return what may be done at a path: two operations there are two routes, of which each knows itself alone."""
     path = request.scope["path"].removeprefix(API)
-    return sorted({method.upper() for pattern, item in api.openapi()["paths"].items() for method in item if compile_path(pattern)[0].match(path)})
+    return sorted(
+        {
+            method.upper()
+            for pattern, item in api.openapi()["paths"].items()
+            for method in item
+            if compile_path(pattern)[0].match(path)
+        }
+    )
 
 
 def _problem(item: dict[str, Any]) -> FieldProblem:

@@ -8,7 +8,17 @@ from pydantic import Field
 from app import tail
 from app.api.curve_shapes import LogTail
 from app.api.refusing import told
-from app.api.run_shapes import Demanded, EventTold, Phases, RankTold, RunEntry, RunInFull, RunList, SummaryTold, TermsTold
+from app.api.run_shapes import (
+    Demanded,
+    EventTold,
+    Phases,
+    RankTold,
+    RunEntry,
+    RunInFull,
+    RunList,
+    SummaryTold,
+    TermsTold,
+)
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
@@ -22,20 +32,32 @@ RunId = Annotated[int, Path(ge=1, le=MOST_ID, description="The run's number."), 
 class RunsAsked(Asked):
     """Which runs are asked for."""
 
-    filter: str = Field("", max_length=LONGEST, description="In the filter language of docs/filter.md, such as trainers >= 4 and test/accuracy.best > 98.")
+    filter: str = Field(
+        "",
+        max_length=LONGEST,
+        description="In the filter language of docs/filter.md, such as trainers >= 4 and test/accuracy.best > 98.",
+    )
     status: list[Status] = Field([], max_length=8, description="Only runs of these; may be given often.")
-    experiment: str | None = Field(None, json_schema_extra=left_out, max_length=200, description="Only runs of this experiment.")
+    experiment: str | None = Field(
+        None, json_schema_extra=left_out, max_length=200, description="Only runs of this experiment."
+    )
     owner: str | None = Field(None, json_schema_extra=left_out, max_length=200, description="Only runs of this person.")
     sweep: Id | None = Field(None, json_schema_extra=left_out, description="Only runs of this sweep.")
     archived: bool = Field(False, description="Archived runs too; a filter that mentions archived decides by itself.")
-    before: Id | None = Field(None, json_schema_extra=left_out, description="Only runs older than this one: the cursor that the page before gave as next.")
+    before: Id | None = Field(
+        None,
+        json_schema_extra=left_out,
+        description="Only runs older than this one: the cursor that the page before gave as next.",
+    )
     limit: int = Field(100, ge=1, le=500, description="At most so many.")
 
 
 class LogAsked(Asked):
     """Which piece of which log is asked for."""
 
-    source: str = Field("worker", max_length=100, description="Who writes it: worker, or a rank's role such as trainer1.")
+    source: str = Field(
+        "worker", max_length=100, description="Who writes it: worker, or a rank's role such as trainer1."
+    )
     offset: Annotated[int, Field(ge=0, le=MOST_ID)] | None = Field(
         None, json_schema_extra=left_out, description="Byte from which on; without it the last 256 KB."
     )
@@ -43,7 +65,9 @@ class LogAsked(Asked):
 
 @router.get("/runs", summary="List runs, the newest first", responses={400: told("The filter can't be read.")})
 def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
-    """Return a page of runs that match all that is asked; archived ones where they are asked for. The values of curves are not part of it."""
+    """Return a page of runs that match all that is asked; archived ones where they are asked for. The values of curves
+    are not part of it.
+    """
     with Reader.open(Home.find()) as reader, reader.snapshot():
         matching = reader.filter(asked.filter)
         found = reader.runs(
@@ -62,12 +86,16 @@ def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
 
 @router.get("/runs/{run_id}", summary="Tell one run in full", responses={404: told("No run has that number.")})
 def run(run_id: RunId) -> RunInFull:
-    """Return all of a run but its curves and logs: config, environment, summaries, ranks, phases, events, what it goes back to and what goes back to it."""
+    """Return all of a run but its curves and logs: config, environment, summaries, ranks, phases, events, what it goes
+    back to and what goes back to it.
+    """
     with Reader.open(Home.find()) as reader, reader.snapshot():
         return in_full(reader, run_id)
 
 
-@router.get("/runs/{run_id}/logs", summary="Read a log", responses={404: told("No run has that number, or it has no such log.")})
+@router.get(
+    "/runs/{run_id}/logs", summary="Read a log", responses={404: told("No run has that number, or it has no such log.")}
+)
 def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
     """Return the end of one log of a run, or what follows a byte offset; at most 256 KB."""
     home = Home.find()
@@ -80,16 +108,26 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
         raise
     except EngineError as error:
         raise HTTPException(404, home.unnamed(str(error))) from error
-    return LogTail(source=asked.source, sources=sources, text=found.text, start=found.start, end=found.end, size=found.size)
+    return LogTail(
+        source=asked.source, sources=sources, text=found.text, start=found.start, end=found.end, size=found.size
+    )
 
 
 def in_full(reader: Reader, run_id: int) -> RunInFull:
     """Return a run with all that is told of it, inside a snapshot; raises NoSuchRun."""
     found = reader.run(run_id)
     same = {name: getattr(found, name) for name in RunInFull.model_fields if hasattr(found, name)}
-    told = vars(reader.entry(run_id)) | same | {"progress_done": found.progress_done, "progress_total": found.progress_total}
+    told = (
+        vars(reader.entry(run_id))
+        | same
+        | {"progress_done": found.progress_done, "progress_total": found.progress_total}
+    )
     return RunInFull(
-        **{name: value for name, value in told.items() if name in RunInFull.model_fields and name not in ("demand", "terms")},
+        **{
+            name: value
+            for name, value in told.items()
+            if name in RunInFull.model_fields and name not in ("demand", "terms")
+        },
         demand=Demanded.model_validate(found.demand),
         terms=TermsTold.model_validate(found.terms),
         queue_position=reader.queue_position(run_id) if found.status == "queued" else None,

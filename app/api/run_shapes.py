@@ -15,7 +15,9 @@ class RunEntry(Shape):
     """A run as a list has it."""
 
     id: Id = Field(description="The run's number.")
-    experiment: str = Field(description="The method's name; one that was imported may have a name that no experiment of this lab has.")
+    experiment: str = Field(
+        description="The method's name; one that was imported may have a name that no experiment of this lab has."
+    )
     preset: str | None = Field(description="The preset that its config began as; null for a config made by hand.")
     name: str = Field(description="What its owner calls it, may be empty.")
     owner: str = Field(description="Who launched it.")
@@ -25,17 +27,32 @@ class RunEntry(Shape):
     started_at: Moment | None = Field(description="When all ranks were ready.")
     ended_at: Moment | None = Field(description="When it ended.")
     progress: float = Field(ge=0, le=1, description="The share of its work that is done.")
-    time_left_s: Number | None = Field(description="Seconds that are left at its pace so far; null where nothing tells.")
+    time_left_s: Number | None = Field(
+        description="Seconds that are left at its pace so far; null where nothing tells."
+    )
     execution_time_s: Number | None = Field(description="Seconds from all ranks ready to all ranks done.")
     startup_time_s: Number | None = Field(description="Seconds from its worker taking it to all ranks ready.")
     time_before_s: Number = Field(description="Seconds of training of the runs that it goes on from.")
     sweep_id: Id | None = Field(description="The sweep that it is part of.")
-    seeding: int = Field(ge=1, description="The rule that it drew random numbers by: 1 seed + rank, 2 streams. Runs of different rules are no repetitions.")
+    seeding: int = Field(
+        ge=1,
+        description=(
+            "The rule that it drew random numbers by: 1 seed + rank, 2 streams. Runs of different rules are no "
+            "repetitions."
+        ),
+    )
     config: dict[str, Any] = Field(
-        description="All settings; GET /experiments/{name} says what each means. Of one that is longer than 16 KB a list has a part, and in it '(left out)' "
+        description="All settings; GET /experiments/{name} says what each means. Of one "
+        "that is longer than 16 KB a list "
+        "has a part, and in it '(left out)' "
         "says how many are missing; GET /runs/{id} has all."
     )
-    last: Numbers = Field(description="The last value of each metric, the mean over ranks where only ranks recorded it. GET /metric-names says units.")
+    last: Numbers = Field(
+        description=(
+            "The last value of each metric, the mean over ranks where only ranks recorded it. GET /metric-names "
+            "says units."
+        )
+    )
     best: Numbers = Field(description="The best value of each metric that has a better side.")
     mean: Numbers = Field(description="The mean of all values of each metric.")
     tags: list[str] = Field(description="The words that people file it under.")
@@ -67,9 +84,20 @@ class TermsTold(Shape):
     model_config = ConfigDict(strict=True)
 
     priority: Priority = Field(default="normal", description="Runs of a higher one start first; high takes an admin.")
-    oversubscribe: bool = Field(default=False, description="Whether it may start on cores that other runs hold: sooner, and with times that say little.")
-    max_run_time_s: float | None = Field(default=None, ge=1, le=LONGEST_S, allow_inf_nan=False, description="Seconds until it is ended; null for no limit.")
-    max_retries: int = Field(default=0, ge=0, le=MOST_RETRIES, description="How often it is queued anew where it is lost.")
+    oversubscribe: bool = Field(
+        default=False,
+        description="Whether it may start on cores that other runs hold: sooner, and with times that say little.",
+    )
+    max_run_time_s: float | None = Field(
+        default=None,
+        ge=1,
+        le=LONGEST_S,
+        allow_inf_nan=False,
+        description="Seconds until it is ended; null for no limit.",
+    )
+    max_retries: int = Field(
+        default=0, ge=0, le=MOST_RETRIES, description="How often it is queued anew where it is lost."
+    )
 
 
 class RankTold(Shape):
@@ -138,15 +166,21 @@ class RunInFull(RunEntry):
     stop_requested_by: str | None
     stop_kind: StopKind
     held_by: str | None = Field(description="Who keeps it from starting while it waits.")
-    queue_position: int | None = Field(description="How many runs wait before it; null where it does not wait, or is on hold.")
+    queue_position: int | None = Field(
+        description="How many runs wait before it; null where it does not wait, or is on hold."
+    )
     progress_done: int
     progress_total: int
     progress_unit: str = Field(description="What progress counts, such as samples.")
     parent_id: Id | None = Field(description="The run that it resumes, or repeats.")
-    resumes: bool = Field(description="Whether it goes on from its parent's checkpoint; else it repeats its parent from the start.")
+    resumes: bool = Field(
+        description="Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."
+    )
     resumed_as: list[Id]
     retried_as: list[Id]
-    chain: list[Id] = Field(description="The run with all that it goes back to and all that go back to it, the oldest first.")
+    chain: list[Id] = Field(
+        description="The run with all that it goes back to and all that go back to it, the oldest first."
+    )
     environment: dict[str, Any] = Field(description="Host, versions, commit, devices that it ran on.")
     summaries: list[SummaryTold]
     ranks: list[RankTold]

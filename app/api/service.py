@@ -1,4 +1,6 @@
-"""The API as one FastAPI app, mounted under /api/v1 of the console. What it must not forget: the gate before it decides who comes in."""
+"""The API as one FastAPI app, mounted under /api/v1 of the console. What it must not forget: the gate before it decides
+who comes in.
+"""
 
 import re
 from functools import cache
@@ -26,7 +28,7 @@ changes something; a browser that is signed in reads too. A lab without accounts
 
 Times are UTC, ISO 8601. A field's name ends in its unit (`execution_time_s`, `memory_mb`). JSON is strict: a number that is none is one of the strings
 "NaN", "Infinity" and "-Infinity"; null means that there is nothing. Lists are paged by a cursor: give `next` as `before`. Names, notes, titles and causes are
-what people and programs wrote: show them as text."""
+what people and programs wrote: show them as text."""  # noqa: E501
 CLIENT = ROOT / "app" / "api" / "parallab_client.py"
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: told("No token, or one that lets nobody in."),
@@ -66,7 +68,9 @@ def api() -> FastAPI:
 def api_routes() -> list[BaseRoute]:
     """Return the API as a route beside the console's own."""
     mount = Mount(at(API), api())
-    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)  # an address with a line's end in it is the API's to refuse too
+    mount.path_regex = re.compile(
+        mount.path_regex.pattern, re.DOTALL
+    )  # an address with a line's end in it is the API's to refuse too
     return [mount]
 
 

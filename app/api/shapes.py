@@ -9,7 +9,12 @@ MOST_ID = 2**53 - 1
 """The greatest id that every JSON reader keeps exact."""
 NUMBERS_THAT_ARE_NONE = ("NaN", "Infinity", "-Infinity")
 
-Number = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "enum": list(NUMBERS_THAT_ARE_NONE)}]}, mode="serialization")]
+Number = Annotated[
+    float,
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"type": "string", "enum": list(NUMBERS_THAT_ARE_NONE)}]}, mode="serialization"
+    ),
+]
 """A number as JSON; one that JSON has no digits for is one of three strings, which most languages read as a float."""
 Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """A time in UTC, ISO 8601 with milliseconds and a Z."""
@@ -18,7 +23,9 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def left_out(schema: dict[str, Any]) -> None:
-    """Let the schema of a field that may be left out say what it is where it is there; null is nothing that a request can send."""
+    """Let the schema of a field that may be left out say what it is where it is there; null is nothing that a request
+    can send.
+    """
     kind = next(each for each in schema.pop("anyOf") if each.get("type") != "null")
     schema.pop("default", None)
     schema.update(kind)
@@ -31,7 +38,8 @@ class Shape(BaseModel):
 
 
 def as_json_writes_it(value: Any, kind: object) -> Any:
-    """Return a text of an address as it is; raises ValueError where it stands for a number or a flag and JSON would not write it so.
+    """Return a text of an address as it is; raises ValueError where it stands for a number or a flag and JSON would not
+    write it so.
 
     Pydantic alone would take ' 4', '+4', '1_0' and 'yes' too.
     """
@@ -51,7 +59,9 @@ DIGITS = BeforeValidator(lambda value: as_json_writes_it(value, int))
 
 
 class Asked(BaseModel):
-    """What stands behind the question mark of a request; a name that nobody knows is refused, so that a slip is no silent answer to another question."""
+    """What stands behind the question mark of a request; a name that nobody knows is refused, so that a slip is no
+    silent answer to another question.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,6 @@
-"""The one HTML file of a report: the console's theme, plotly.js, each part, and a policy that forbids the browser to ask any network."""
+"""The one HTML file of a report: the console's theme, plotly.js, each part, and a policy that forbids the browser to
+ask any network.
+"""
 
 import json
 import math
@@ -18,7 +20,10 @@ from engine.home import ROOT
 from engine.store.clock import now
 from engine.transfer.tables import Table, plain
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri "
+    "'none'; form-action 'none'"
+)
 SCRIPTS = ("plotly.js", "plot.js", "paint.js", "save.js", "swatch.js", "report.js")
 MOST_ROWS = 500
 """Rows of a table that are laid out; the file that is saved out of the report holds all."""
@@ -62,7 +67,10 @@ def _part(part: Part, number: int) -> str:
             rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
             return f"<section><h3>{escape(title)}</h3><dl>{rows}</dl></section>"
         case Legend(entries):
-            return f'<ul class="legend"><script type="application/json">{_data([dict(entry) for entry in entries])}</script></ul>'
+            return (
+                '<ul class="legend"><script '
+                f'type="application/json">{_data([dict(entry) for entry in entries])}</script></ul>'
+            )
         case Link(text, address):
             return f"<p>{escape(text)} {_link(address)}</p>"
         case Commands(title, lines):
@@ -77,14 +85,19 @@ def _chart(part: Chart, number: int) -> str:
     return (
         f'<section><h3>{escape(part.title)}</h3><figure data-chart="{number}">{caption}'
         f'<div class="plot" role="figure" aria-label="{escape(part.title)}" style="height:{part.height}px"></div>'
-        f'<script type="application/json">{_data(told)}</script><details><summary>Numbers</summary><div class="numbers"></div></details></figure></section>'
+        f'<script type="application/json">{_data(told)}</script><details><summary>Numbers</summary><div '
+        'class="numbers"></div></details></figure></section>'
     )
 
 
 def _grid(title: str, table: Table, number: int) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
     body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in table.rows[:MOST_ROWS])
-    said = f'<p class="made">The first {MOST_ROWS} of {len(table.rows):,} rows; the saved file holds all.</p>' if len(table.rows) > MOST_ROWS else ""
+    said = (
+        f'<p class="made">The first {MOST_ROWS} of {len(table.rows):,} rows; the saved file holds all.</p>'
+        if len(table.rows) > MOST_ROWS
+        else ""
+    )
     told = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
     return (
         f'<section data-grid="{number}"><h3>{escape(title)}</h3>{said}<div class="scroll" tabindex="0">'
@@ -101,7 +114,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f'<td class="number">{value}</td>'
     shown = plain(value)
-    return f"<td>{escape(', '.join(map(str, shown)) if isinstance(shown, list) else '' if shown is None else str(shown))}</td>"
+    return f"<td>{escape(', '.join(map(str, shown)) if isinstance(shown, list) else '' if shown is None else str(shown))}</td>"  # noqa: E501
 
 
 def _link(address: str) -> str:
@@ -125,11 +138,19 @@ def _style() -> str:
     light, dark = (_variables(theme[name]) for name in ("light", "dark"))
     themes = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     chosen = f':root[data-theme="light"] {{ {light} }}\n:root[data-theme="dark"] {{ {dark} }}\n'
-    return themes + chosen + (_FOLDER / "report.css").read_text() + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
+    return (
+        themes
+        + chosen
+        + (_FOLDER / "report.css").read_text()
+        + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
+    )
 
 
 def _variables(theme: dict[str, Any]) -> str:
-    return " ".join(f"{name}: {', '.join(value) if isinstance(value := theme[key], list) else value};" for key, name in _THEME.items())
+    return " ".join(
+        f"{name}: {', '.join(value) if isinstance(value := theme[key], list) else value};"
+        for key, name in _THEME.items()
+    )
 
 
 _PAGE = """<!doctype html>

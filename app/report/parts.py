@@ -25,7 +25,9 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure with its numbers as a table below; `colours` gives each trace its place in the palette or a shade, as `live.figure` has it."""
+    """A figure with its numbers as a table below; `colours` gives each trace its place in the palette or a shade, as
+    `live.figure` has it.
+    """
 
     title: str
     figure: go.Figure | PlainFigure

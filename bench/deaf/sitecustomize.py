@@ -1,4 +1,6 @@
-"""Makes the rank that `DEAF_ROLE` names ignore SIGTERM, for bench.cancel: Python imports this where its folder stands in PYTHONPATH."""
+"""Makes the rank that `DEAF_ROLE` names ignore SIGTERM, for bench.cancel: Python imports this where its folder stands
+in PYTHONPATH.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""The table of roles in docs/people.md, written from the rules: `python -m engine.access.document` after each change of them."""
+"""The table of roles in docs/people.md, written from the rules: `python -m engine.access.document` after each change of
+them.
+"""
 
 from engine.access.matrix import abilities
 from engine.access.rules import ROLES
@@ -9,7 +11,9 @@ BEGIN, END = "<!-- the rules begin -->", "<!-- the rules end -->"
 
 
 def written(text: str) -> str:
-    """Return the page's text with its table as the rules have it; raises ValueError where the marks round the table are gone."""
+    """Return the page's text with its table as the rules have it; raises ValueError where the marks round the table are
+    gone.
+    """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -20,7 +24,15 @@ def written(text: str) -> str:
 def table() -> str:
     """Return the rules as a table in Markdown, a line a command."""
     head = [f"| command | what it is to | {' | '.join(ROLES)} |", f"|---|---|{'---|' * len(ROLES)}"]
-    return "\n".join([*head, *(f"| {each.command} | {each.words} | {' | '.join(each.reach[role] or '–' for role in ROLES)} |" for each in abilities())])
+    return "\n".join(
+        [
+            *head,
+            *(
+                f"| {each.command} | {each.words} | {' | '.join(each.reach[role] or '–' for role in ROLES)} |"
+                for each in abilities()
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":

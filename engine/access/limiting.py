@@ -1,4 +1,6 @@
-"""The command that sets limits: who may is asked of the store, then the file is read, changed and written by one at a time."""
+"""The command that sets limits: who may is asked of the store, then the file is read, changed and written by one at a
+time.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,11 +24,13 @@ def change_limits(
     anew: bool = False,
     host_network: bool | None = None,
 ) -> Limits:
-    """Set limits for everyone, or what is otherwise for one person, and return all of them; `usual` names those that are to be everyone's again.
+    """Set limits for everyone, or what is otherwise for one person, and return all of them; `usual` names those that
+    are to be everyone's again.
 
     `host_network` says whether ranks of this lab may listen on the machine's network; None leaves that as it is.
 
-    With `anew` a file that can't be read is begun anew. Raises Forbidden, UnknownName for a person without an account in a lab that has some, ConfigError.
+    With `anew` a file that can't be read is begun anew. Raises Forbidden, UnknownName for a person without an account
+    in a lab that has some, ConfigError.
     """
     for name in (*changes, *usual):
         if name not in BOUNDS:
@@ -34,8 +38,15 @@ def change_limits(
     NONE.changed(changes, person)  # what is wrong with a value is said before anything is written about it
     if person is not None:
         _known(home, person)
-    told = ", ".join([*(f"{name}={'none' if value is None else value}" for name, value in changes.items()), *(f"{name}=usual" for name in sorted(usual))])
-    told = ", ".join(filter(None, [told, "" if host_network is None else f"host_network={'yes' if host_network else 'no'}"]))
+    told = ", ".join(
+        [
+            *(f"{name}={'none' if value is None else value}" for name, value in changes.items()),
+            *(f"{name}=usual" for name in sorted(usual)),
+        ]
+    )
+    told = ", ".join(
+        filter(None, [told, "" if host_network is None else f"host_network={'yes' if host_network else 'no'}"])
+    )
     permit(home, "set limits", by=by, detail=f"{f'person={person}, ' if person is not None else ''}{told}")
     with FileLock(home.create().limits_lock):
         wanted = _now(home, anew).changed(changes, person, usual)

@@ -12,7 +12,9 @@ _DRAWN_ALIKE = {
     "\u03bf\u03bd\u03b1\u03b9\u03c1\u03c5\u03ba\u03b3": "ovaipuky",
     "01|": "OII",
 }
-_AS_LATIN = str.maketrans({letter: latin for letters, latins in _DRAWN_ALIKE.items() for letter, latin in zip(letters, latins, strict=True)})
+_AS_LATIN = str.maketrans(
+    {letter: latin for letters, latins in _DRAWN_ALIKE.items() for letter, latin in zip(letters, latins, strict=True)}
+)
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode counts as letters or signs and that show nothing."""
 

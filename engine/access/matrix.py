@@ -1,4 +1,6 @@
-"""The table of rules in words: for each role what it may do to its own and to what is others', for pages and docs alike."""
+"""The table of rules in words: for each role what it may do to its own and to what is others', for pages and docs
+alike.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +8,9 @@ from typing import Literal
 from engine.access.rules import COMMANDS, ROLES, Role, Rule
 
 Reach = Literal["everyone's", "their own", "yes", ""]
-"""How far a command goes: to whatever it is done to, to one's own alone, done to nothing that is somebody's, or not allowed."""
+"""How far a command goes: to whatever it is done to, to one's own alone, done to nothing that is somebody's, or not
+allowed.
+"""
 OF_NOBODY = frozenset(
     {
         "launch",
@@ -39,7 +43,9 @@ class Ability:
 
 def abilities() -> list[Ability]:
     """Return every command in the table's order."""
-    return [Ability(name, rule.words, {role: reach(name, rule, role) for role in ROLES}) for name, rule in COMMANDS.items()]
+    return [
+        Ability(name, rule.words, {role: reach(name, rule, role) for role in ROLES}) for name, rule in COMMANDS.items()
+    ]
 
 
 def reach(command: str, rule: Rule, role: Role) -> Reach:

@@ -1,4 +1,6 @@
-"""Another password for somebody who knows the present one: all their sign-ins end, and the browser that asked gets a new one."""
+"""Another password for somebody who knows the present one: all their sign-ins end, and the browser that asked gets a
+new one.
+"""
 
 from engine.access import passwords
 from engine.access.signing_in import at_once, patience
@@ -10,8 +12,9 @@ from engine.store import Reader, Store
 def change_password(home: Home, name: str, present: str, new: str, *, browser: str = "") -> str:
     """Return the secret that the browser's cookie is to hold from now on.
 
-    Raises SignInRefused where the present password is another one or was tried too often, ConfigError for a new one that does not do. Wrong tries count
-    as failed sign-ins: a browser that somebody left open must not become a place to guess at.
+    Raises SignInRefused where the present password is another one or was tried too often, ConfigError for a new one
+    that does not do. Wrong tries count as failed sign-ins: a browser that somebody left open must not become a place to
+    guess at.
     """
     attempt = patience.begin(str(home.path), name, "", f"password of {name}")
     with Reader.open(home) as reader:

@@ -14,13 +14,29 @@ _hasher = PasswordHasher()
 
 
 def hashed(password: str, name: str = "") -> str:
-    """Return a password's hash, salt and parameters in it; raises ConfigError for one that is too short, too long or the person's own name."""
+    """Return a password's hash, salt and parameters in it; raises ConfigError for one that is too short, too long or
+    the person's own name.
+    """
     if not LEAST <= len(password) <= MOST:
-        raise ConfigError([Problem("password", f"A password has {LEAST} to {MOST} characters, this one has {len(password)}. A sentence is easy to keep.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "password",
+                    (
+                        f"A password has {LEAST} to {MOST} characters, this one has {len(password)}. A sentence is "
+                        "easy to keep."
+                    ),
+                )
+            ]
+        )
     if name and name.casefold() in password.casefold() and len(password) - len(name) < 6:
-        raise ConfigError([Problem("password", "A password may not be the name with little added. Choose another one.")])
+        raise ConfigError(
+            [Problem("password", "A password may not be the name with little added. Choose another one.")]
+        )
     if len(set(password)) < 4:
-        raise ConfigError([Problem("password", "A password of so few different characters is guessed at once. Choose another one.")])
+        raise ConfigError(
+            [Problem("password", "A password of so few different characters is guessed at once. Choose another one.")]
+        )
     return _hasher.hash(password)
 
 
@@ -30,7 +46,9 @@ def made() -> str:
 
 
 def fits(password: str, stored: str | None) -> bool:
-    """Say whether a password is that of a hash. Without a hash (an unknown name) the answer is no, after the same work."""
+    """Say whether a password is that of a hash. Without a hash (an unknown name) the answer is no, after
+    the same work.
+    """
     nobodys = _nobodys()  # always, so that the first unknown name does not cost more than a known one
     try:
         _hasher.verify(stored or nobodys, password[: 4 * MOST])

@@ -1,7 +1,8 @@
-"""How patient the door is with wrong passwords: failed sign-ins are counted by where they come from and by whom they name, and too many have to wait.
+"""How patient the door is with wrong passwords: failed sign-ins are counted by where they come from and by whom they
+name, and too many have to wait.
 
-A name alone is no reason to wait until very many have failed: else anybody could lock anybody out. A browser on which that person has signed in before
-is counted by itself, so that nobody else's failures keep it out.
+A name alone is no reason to wait until very many have failed: else anybody could lock anybody out. A browser on which
+that person has signed in before is counted by itself, so that nobody else's failures keep it out.
 """
 
 import ipaddress
@@ -41,7 +42,8 @@ class Patience:
         self._lock = Lock()
 
     def begin(self, lab: str, name: str, address: str, known: str) -> Attempt:
-        """Let one sign-in be tried, counted as failed until it is forgiven; raises SignInRefused, and counts nothing, where too many failed.
+        """Let one sign-in be tried, counted as failed until it is forgiven; raises SignInRefused, and counts nothing,
+        where too many failed.
 
         `known` tells a browser on which that person has signed in before; empty for any other.
         """
@@ -49,7 +51,10 @@ class Patience:
         with self._lock:
             for key, most in attempt.bounds:
                 if len(self._recent(key, attempt.at)) >= most:
-                    raise SignInRefused(f"Too many sign-ins failed from there or under that name. Wait {WITHIN_S / 60:.0f} minutes, then try again.")
+                    raise SignInRefused(
+                        f"Too many sign-ins failed from there or under that name. Wait {WITHIN_S / 60:.0f} "
+                        "minutes, then try again."
+                    )
             for key, _ in attempt.bounds:
                 self._failed[key] = [*self._failed.pop(key, ()), attempt.at]
             for old in list(self._failed)[:-MOST_KEYS]:

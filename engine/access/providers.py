@@ -1,6 +1,8 @@
-"""The OpenID providers that a lab signs in at: Streamlit's own `[auth]` of secrets.toml, and beside it, in `[parallab]`, which of their groups have which role.
+"""The OpenID providers that a lab signs in at: Streamlit's own `[auth]` of secrets.toml, and beside it, in
+`[parallab]`, which of their groups have which role.
 
-The file is read once, when the console starts. One that can't be understood stops the console: a lab that meant to have a sign-in must not open without it.
+The file is read once, when the console starts. One that can't be understood stops the console: a lab that meant to have
+a sign-in must not open without it.
 """
 
 import ipaddress
@@ -78,7 +80,9 @@ def configured() -> Providers:
 
 
 def read(path: Path) -> Providers:
-    """Return the providers of a secrets file, none where it has no `[auth]`; raises ConfigError. No sentence repeats a secret."""
+    """Return the providers of a secrets file, none where it has no `[auth]`; raises ConfigError. No sentence repeats a
+    secret.
+    """
     try:
         whole = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -96,23 +100,42 @@ def read(path: Path) -> Providers:
     sections = ({_DEFAULT: auth} if "client_id" in auth else {}) | named
     if not sections:
         raise _wrong(
-            path, "[auth] names no provider: it needs client_id, client_secret and server_metadata_url, or sections such as [auth.keycloak] with these"
+            path,
+            (
+                "[auth] names no provider: it needs client_id, client_secret and server_metadata_url, or sections "
+                "such as [auth.keycloak] with these"
+            ),
         )
     found = tuple(_provider(path, key, each, rules) for key, each in sections.items())
     if strange := sorted(set(rules.names) - set(sections)):
-        raise _wrong(path, f"[parallab.names] names the provider '{strange[0]}', which [auth] has not. It has: {', '.join(sections)}")
+        raise _wrong(
+            path,
+            f"[parallab.names] names the provider '{strange[0]}', which [auth] has not. It has: {', '.join(sections)}",
+        )
     return Providers(found, rules, auth)
 
 
 def _check_shared(path: Path, auth: Mapping[str, Any]) -> None:
     back = auth.get("redirect_uri")
     if not isinstance(back, str) or not back.endswith(CALLBACK):
-        raise _wrong(path, f"redirect_uri of [auth] is the console's own address with {CALLBACK} behind it, such as https://lab.example.org{CALLBACK}")
+        raise _wrong(
+            path,
+            f"redirect_uri of [auth] is the console's own address with {CALLBACK} behind it, such as https://lab.example.org{CALLBACK}",
+        )
     if not _is_private(back):
-        raise _wrong(path, f"redirect_uri '{back}' would carry sign-ins over a network unencrypted: it has to begin with https://")
+        raise _wrong(
+            path,
+            f"redirect_uri '{back}' would carry sign-ins over a network unencrypted: it has to begin with https://",
+        )
     secret = auth.get("cookie_secret")
     if not isinstance(secret, str) or len(secret) < SECRET_LENGTH:
-        raise _wrong(path, f"cookie_secret of [auth] has to be at least {SECRET_LENGTH} random characters, such as openssl rand -hex 32 prints")
+        raise _wrong(
+            path,
+            (
+                f"cookie_secret of [auth] has to be at least {SECRET_LENGTH} random characters, such as openssl "
+                "rand -hex 32 prints"
+            ),
+        )
 
 
 def _provider(path: Path, key: str, section: Mapping[str, Any], rules: Rules) -> Provider:
@@ -123,7 +146,13 @@ def _provider(path: Path, key: str, section: Mapping[str, Any], rules: Rules) ->
         raise _wrong(path, f"{where} lacks {' and '.join(missing)}")
     address = section["server_metadata_url"]
     if not _is_private(address):
-        raise _wrong(path, f"server_metadata_url of {where}, '{address}', has to begin with https://, or anybody between could vouch for people")
+        raise _wrong(
+            path,
+            (
+                f"server_metadata_url of {where}, '{address}', has to begin with https://, or anybody between "
+                "could vouch for people"
+            ),
+        )
     usual = urlsplit(address).hostname if key == _DEFAULT else key
     return Provider(key, rules.names.get(key) or usual or key)
 
@@ -134,7 +163,9 @@ def _rules(path: Path, section: Mapping[str, Any]) -> Rules:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"] if part != "[key]")
-        hint = f"; roles are {', '.join(ROLES)}" if "role" in where else f"; it may have {', '.join(Rules.model_fields)}"
+        hint = (
+            f"; roles are {', '.join(ROLES)}" if "role" in where else f"; it may have {', '.join(Rules.model_fields)}"
+        )
         raise _wrong(path, f"parallab.{where}: {first['msg'].lower()}{hint}") from None
 
 
@@ -142,7 +173,9 @@ def _is_private(address: str) -> bool:
     """Say whether nobody on the way can read or change what goes to an address: HTTPS, or this machine itself."""
     try:
         parts = urlsplit(address)
-        return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_here(str(parts.hostname))))
+        return bool(parts.hostname) and (
+            parts.scheme == "https" or (parts.scheme == "http" and _is_here(str(parts.hostname)))
+        )
     except ValueError:
         return False
 

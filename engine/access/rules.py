@@ -1,6 +1,8 @@
-"""The one table of who may do what. The store asks it inside the transaction of each command, so pages, command line and API obey the same rules.
+"""The one table of who may do what. The store asks it inside the transaction of each command, so pages, command line
+and API obey the same rules.
 
-Rules hold as soon as the lab has one person with an account; before that everyone who reaches the console, which is on loopback alone, may do everything.
+Rules hold as soon as the lab has one person with an account; before that everyone who reaches the console, which is on
+loopback alone, may do everything.
 """
 
 from collections.abc import Collection
@@ -19,7 +21,9 @@ ROLE_WORDS: dict[Role, str] = {
 
 
 class Program(str):
-    """A part of Parallab that acts on its own, by the name that events show; rules ask nothing of it. What comes from outside is a plain str."""
+    """A part of Parallab that acts on its own, by the name that events show; rules ask nothing of it. What comes from
+    outside is a plain str.
+    """
 
     __slots__ = ()
 
@@ -97,11 +101,13 @@ COMMANDS: dict[str, Rule] = {
 """Every command by name. A command that is not here can't be given: the store refuses to load."""
 
 LOST = (
-    "Account database missing: access denied. This lab has accounts, but its store holds none. Restore a backup (python -m engine restore FILE),"
+    "Account database missing: access denied. This lab has accounts, but its store holds none. Restore a "
+    "backup (python -m engine restore FILE),"
     " or create an admin (python -m engine users add NAME --role admin)."
 )
 RECOVERY = frozenset({"add person", "restore", "stop runner", "cancel"})
-"""Commands that a lab without its accounts still takes, all of them from its own command line: the gate lets nobody in."""
+"""Commands that a lab without its accounts still takes, all of them from its own command line: the gate lets nobody in.
+"""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,9 @@ class Standing:
     """Whether the lab has accounts and its store holds none: only the commands of RECOVERY pass."""
 
     def may(self, command: str, owners: Collection[str] = ()) -> bool:
-        """Say whether this person may give a command to what belongs to `owners`; to nobody's where there are none. Raises KeyError for no command."""
+        """Say whether this person may give a command to what belongs to `owners`; to nobody's where there are none.
+        Raises KeyError for no command.
+        """
         rule = COMMANDS[command]
         if self.open or self.lost:
             return self.open or command in RECOVERY
@@ -125,7 +133,9 @@ class Standing:
         return self.role is not None and ROLES.index(self.role) >= ROLES.index(needed)
 
     def refusal(self, command: str, what: str = "", owners: Collection[str] = ()) -> str:
-        """Return why this person may not, and who may; empty where they may. `what` names the thing, such as 'Run 12'."""
+        """Return why this person may not, and who may; empty where they may. `what` names the thing, such
+        as 'Run 12'.
+        """
         if self.may(command, owners):
             return ""
         rule = COMMANDS[command]
@@ -133,11 +143,19 @@ class Standing:
             return LOST
         if self.role is None:
             who = self.name or "Someone without a name"
-            return f"{who} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change that; a command takes your name by --owner."
+            return (
+                f"{who} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change "
+                "that; a command takes your name by --owner."
+            )
         stranger = next((owner for owner in owners if owner != self.name), None)
         if stranger is not None and ROLES.index(self.role) >= ROLES.index(rule.own):
             whose = f"{what} is {stranger}'s" if what else f"This is {stranger}'s"
-            return f"{whose}, and a {self.role} may {rule.words} only where it is their own. Ask {stranger} or an admin."
+            return (
+                f"{whose}, and a {self.role} may {rule.words} only where it is their own. Ask {stranger} or an admin."
+            )
         needed = rule.own if stranger is None else rule.others
         article = "an" if self.role[0] in "aeiou" else "a"
-        return f"{self.name} is {article} {self.role}, and to {rule.words} takes {'an' if needed == 'admin' else 'a'} {needed}. Ask an admin of this lab."
+        return (
+            f"{self.name} is {article} {self.role}, and to {rule.words} takes {'an' if needed == 'admin' else 'a'} "
+            f"{needed}. Ask an admin of this lab."
+        )

@@ -1,4 +1,6 @@
-"""Signing in: with a name and a password, which fails with one answer and after the same work whatever was wrong, or by the word of a provider."""
+"""Signing in: with a name and a password, which fails with one answer and after the same work whatever was wrong, or by
+the word of a provider.
+"""
 
 from threading import BoundedSemaphore
 
@@ -18,7 +20,8 @@ patience = Patience()
 
 
 def sign_in(home: Home, name: str, password: str, *, browser: str = "", address: str = "", known: str = "") -> str:
-    """Return the secret that the browser's cookie is to hold. Raises SignInRefused with the same sentence whatever was wrong; both are in the audit log.
+    """Return the secret that the browser's cookie is to hold. Raises SignInRefused with the same sentence whatever was
+    wrong; both are in the audit log.
 
     `address` is where the browser is; `known` tells it from others, where that person has signed in on it before.
     """
@@ -40,7 +43,9 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "", address:
 
 
 def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
-    """Return the secret for the browser of somebody whom a provider has just vouched for. Raises SignInRefused; either answer is in the audit log."""
+    """Return the secret for the browser of somebody whom a provider has just vouched for. Raises SignInRefused; either
+    answer is in the audit log.
+    """
     with Store.open(home, timeout_s=5.0) as store:
         try:
             person = store.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
@@ -48,5 +53,7 @@ def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
         except SignInRefused as error:
             store.refuse_sign_in(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))
             if who.unverified:
-                raise SignInRefused(f"{error} The provider has not verified your e-mail address, so it was not looked at.") from None
+                raise SignInRefused(
+                    f"{error} The provider has not verified your e-mail address, so it was not looked at."
+                ) from None
             raise

@@ -1,4 +1,6 @@
-"""What a provider's ID token says of a person, and the role that it gives them. Pure: whoever calls has checked the token."""
+"""What a provider's ID token says of a person, and the role that it gives them. Pure: whoever calls has checked the
+token.
+"""
 
 import unicodedata
 from collections.abc import Mapping
@@ -34,11 +36,18 @@ def vouched(claims: Mapping[str, Any], rules: Rules) -> Vouched:
     """Return whom claims name and with which role; raises SignInRefused where they name nobody."""
     issuer, subject = _text(claims, "iss"), _text(claims, "sub")
     if not issuer or not subject or max(len(issuer), len(subject)) > LONGEST:
-        raise SignInRefused("The provider's answer does not say who you are (iss and sub). Whoever runs this lab has to see to the provider.")
+        raise SignInRefused(
+            "The provider's answer does not say who you are (iss and sub). Whoever runs this lab has to see to "
+            "the provider."
+        )
     email = _email(claims)
     verified = claims.get("email_verified") is True or claims.get("email_verified") == "true"
-    name = next((found for key in ("name", "preferred_username", "nickname") if (found := _shown(_text(claims, key)))), "")
-    return Vouched(issuer, subject, name, email if verified else "", role_of(claims, rules), bool(email) and not verified)
+    name = next(
+        (found for key in ("name", "preferred_username", "nickname") if (found := _shown(_text(claims, key)))), ""
+    )
+    return Vouched(
+        issuer, subject, name, email if verified else "", role_of(claims, rules), bool(email) and not verified
+    )
 
 
 def role_of(claims: Mapping[str, Any], rules: Rules) -> Role | None:
@@ -48,7 +57,9 @@ def role_of(claims: Mapping[str, Any], rules: Rules) -> Role | None:
 
 
 def groups_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
-    """Return a person's groups: a claim of that whole name, or one within others along the dots; one text is one group, and of a table its keys are."""
+    """Return a person's groups: a claim of that whole name, or one within others along the dots; one text is one group,
+    and of a table its keys are.
+    """
     found: Any = claims.get(claim)
     if found is None:
         found = claims
@@ -56,13 +67,19 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
             found = found.get(part) if isinstance(found, Mapping) else None
     if isinstance(found, str):
         return frozenset({found})
-    return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list | Mapping) else frozenset()
+    return (
+        frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list | Mapping) else frozenset()
+    )
 
 
 def _email(claims: Mapping[str, Any]) -> str:
     """Return the address, empty for one that no account could have."""
     email = _text(claims, "email").strip()
-    return email if len(email) <= EMAIL_LENGTH and email.count("@") == 1 and email.isprintable() and " " not in email else ""
+    return (
+        email
+        if len(email) <= EMAIL_LENGTH and email.count("@") == 1 and email.isprintable() and " " not in email
+        else ""
+    )
 
 
 def _shown(name: str) -> str:

@@ -1,4 +1,6 @@
-"""Runs brought onto common positions along an axis, from all their raw points. Pure, torch-free; depends on the runs given and nothing else."""
+"""Runs brought onto common positions along an axis, from all their raw points. Pure, torch-free; depends on the runs
+given and nothing else.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +34,9 @@ class Aligned:
 
 
 def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
-    """Return points as a member: without those whose x is not finite (or, for a logarithmic axis, not positive), by ascending x."""
+    """Return points as a member: without those whose x is not finite (or, for a logarithmic axis, not positive), by
+    ascending x.
+    """
     there = np.isfinite(x) & (x > 0 if log else True)
     if not there.all():
         x, y = x[there], y[there]
@@ -42,12 +46,16 @@ def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
     return Member(x, y)
 
 
-def aligned(members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS, within: tuple[float, float] | None = None) -> Aligned:
-    """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells between its ends.
+def aligned(
+    members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS, within: tuple[float, float] | None = None
+) -> Aligned:
+    """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells
+    between its ends.
 
-    Cells are equally wide (equally wide in log x for `log`). A member's value at a position is the mean of its finite points there. Where it has no
-    point, its last one before holds on, inside its own range alone: nothing is said of a run before its first point or after its last. `within` asks for
-    a stretch alone, whose positions (or cells) are its own.
+    Cells are equally wide (equally wide in log x for `log`). A member's value at a position is the mean of its finite
+    points there. Where it has no point, its last one before holds on, inside its own range alone: nothing is said of a
+    run before its first point or after its last. `within` asks for a stretch alone, whose positions (or cells) are its
+    own.
     """
     there = [part for each in members if (part := each if within is None else _cut(each, *within)).x.size]
     nothing: Floats = np.empty(0)

@@ -1,7 +1,8 @@
-"""Groups of runs as one line with a band: mean, median or interquartile mean, and how far its members lie apart. Pure, torch-free.
+"""Groups of runs as one line with a band: mean, median or interquartile mean, and how far its members lie apart. Pure,
+torch-free.
 
-Statistic, standard deviation and standard error equal scipy's for the same values (tests/analysis/test_bands.py), with n - 1 in the denominator; the
-confidence interval is that of engine/analysis/confidence.py.
+Statistic, standard deviation and standard error equal scipy's for the same values (tests/analysis/test_bands.py), with
+n - 1 in the denominator; the confidence interval is that of engine/analysis/confidence.py.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 @dataclass(frozen=True)
 class Line:
-    """A group at each position: its statistic, the band round it (NaN where fewer than two members are there), and how many are."""
+    """A group at each position: its statistic, the band round it (NaN where fewer than two members are there), and how
+    many are.
+    """
 
     centre: Floats
     low: Floats
@@ -48,7 +51,9 @@ def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -
 
 
 def _band(values: Floats, statistic: Statistic, spread: Spread) -> tuple[Floats, Floats, NDArray[Any] | str]:
-    """Return the lower and upper end over the first axis, which holds at least two finite members, and how they were found."""
+    """Return the lower and upper end over the first axis, which holds at least two finite members, and how they were
+    found.
+    """
     if spread == "range":
         return values.min(axis=0), values.max(axis=0), spread
     if spread == "ci":

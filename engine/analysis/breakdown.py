@@ -1,4 +1,6 @@
-"""Where the time of ranks went, by count: seconds in each phase, the share of communication, and the count from which a rank costs what it saves."""
+"""Where the time of ranks went, by count: seconds in each phase, the share of communication, and the count from which a
+rank costs what it saves.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +39,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Step:
-    """What going from one count to the next saved and cost, in seconds of each rank for the work of the smallest size."""
+    """What going from one count to the next saved and cost, in seconds of each rank for the work of the
+    smallest size.
+    """
 
     line: tuple[Any, ...]
     first: int
@@ -81,7 +85,8 @@ def steps(timings: Sequence[Timing], phases: PhasesOf) -> list[Step]:
 
 
 def break_even(found: Sequence[Step]) -> float | None:
-    """Return the count at which a rank more costs as much as it saves, between the middles of the steps of one line; None where that is never so.
+    """Return the count at which a rank more costs as much as it saves, between the middles of the steps of one line;
+    None where that is never so.
 
     The first count where already the first step costs more than it saves.
     """
@@ -96,7 +101,9 @@ def break_even(found: Sequence[Step]) -> float | None:
 
 
 def _costs(timings: Sequence[Timing], phases: PhasesOf) -> dict[int, tuple[float, float]]:
-    """Return the seconds of work and of all else by count, a computing rank's mean, for the work of the smallest size."""
+    """Return the seconds of work and of all else by count, a computing rank's mean, for the work of the
+    smallest size.
+    """
     found: dict[int, list[tuple[float, float]]] = {}
     base = min(((timing.count, timing.work) for timing in timings), default=(0, 1.0))[1]
     for timing in timings:
@@ -104,9 +111,16 @@ def _costs(timings: Sequence[Timing], phases: PhasesOf) -> dict[int, tuple[float
         if roles:
             scale = base / timing.work
             own = sum(spent.get(phase, 0.0) for spent in roles for phase in WORK) / len(roles) * scale
-            whole = sum(seconds for spent in roles for phase, seconds in spent.items() if phase != SERVE) / len(roles) * scale
+            whole = (
+                sum(seconds for spent in roles for phase, seconds in spent.items() if phase != SERVE)
+                / len(roles)
+                * scale
+            )
             found.setdefault(timing.count, []).append((own, whole - own))
-    return {count: (sum(one for one, _ in each) / len(each), sum(other for _, other in each) / len(each)) for count, each in found.items()}
+    return {
+        count: (sum(one for one, _ in each) / len(each), sum(other for _, other in each) / len(each))
+        for count, each in found.items()
+    }
 
 
 def _mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -1,15 +1,18 @@
-"""The one confidence interval of every page, verdict and report: of the mean, interquartile mean or median over seeds. Pure, torch-free.
+"""The one confidence interval of every page, verdict and report: of the mean, interquartile mean or median over seeds.
+Pure, torch-free.
 
-Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results (tests/analysis/test_intervals.py):
+Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results
+(tests/analysis/test_intervals.py):
 
 - the mean of 3 to 9 values: Student's t;
-- the mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of Hesterberg (2015), without which it
-  covers the mean of 10 normal values 90 % of the time; each end is Student's where that lies further out, since alone it covers that of 10 recorded losses
-  92 % of the time;
+- the mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of
+  Hesterberg (2015), without which it covers the mean of 10 normal values 90 % of the time; each end is Student's where
+  that lies further out, since alone it covers that of 10 recorded losses 92 % of the time;
 - the interquartile mean: as the mean for 3 values, of which it leaves none out, and that bootstrap from 5 on;
 - the median: order statistics, whose coverage is exact, from 6 values on.
 
-Elsewhere there is no interval, and the ends are the least and the greatest value. So too for values that are all equal, which say nothing about their spread.
+Elsewhere there is no interval, and the ends are the least and the greatest value. So too for values that are all equal,
+which say nothing about their spread.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,9 @@ from engine.analysis.aligning import Floats
 
 Statistic = Literal["mean", "median", "iqm"]
 Method = Literal["student", "bca", "order", "fieller", "range"]
-"""How two ends were found: `fieller` (engine/analysis/speedup.py) of a ratio; `range` are the least and the greatest value, and no interval."""
+"""How two ends were found: `fieller` (engine/analysis/speedup.py) of a ratio; `range` are the least and the greatest
+value, and no interval.
+"""
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 LEVEL = 0.95
 FEWEST: Mapping[str, int] = {"mean": 3, "iqm": 5, "median": 6}
@@ -51,7 +56,9 @@ class Ends:
 
 
 def central(values: Floats, statistic: Statistic) -> Floats:
-    """Return a statistic over the first axis; the interquartile mean leaves out a quarter of the values, rounded down, at either end."""
+    """Return a statistic over the first axis; the interquartile mean leaves out a quarter of the values, rounded down,
+    at either end.
+    """
     if statistic == "mean":
         found: Floats = values.mean(axis=0)
     elif statistic == "median":
@@ -63,13 +70,17 @@ def central(values: Floats, statistic: Statistic) -> Floats:
 
 
 def ends(values: Floats, statistic: Statistic = "mean", level: float = LEVEL) -> Ends:
-    """Return the interval over the first axis of finite values [members, positions]; where there is none, the least and the greatest value."""
+    """Return the interval over the first axis of finite values [members, positions]; where there is none, the least and
+    the greatest value.
+    """
     low, high = values.min(axis=0), values.max(axis=0)
     method = np.full(values.shape[1], "range", dtype=object)
     spread = high - low > EQUAL * np.maximum(abs(low), abs(high))
     name = _method(len(values), statistic, level)
     if name != "range" and spread.any():
-        low[spread], high[spread] = {"student": _student, "bca": _bca, "order": _order}[name](values[:, spread], statistic, level)
+        low[spread], high[spread] = {"student": _student, "bca": _bca, "order": _order}[name](
+            values[:, spread], statistic, level
+        )
         method[spread] = name
     return Ends(low, high, method)
 
@@ -98,7 +109,9 @@ def _student(values: Floats, statistic: Statistic, level: float) -> tuple[Floats
 
 
 def _bca(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Floats]:
-    """Return the BCa interval at the expanded level; the same draws serve every position, so neighbours differ by their values alone."""
+    """Return the BCa interval at the expanded level; the same draws serve every position, so neighbours differ by their
+    values alone.
+    """
     from scipy.special import ndtr, ndtri
 
     count, positions = values.shape
@@ -152,7 +165,9 @@ def _order(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, 
 
 @lru_cache(maxsize=1_024)
 def _rank(count: int, level: float) -> int | None:
-    """Return how many values lie outside at either end of the narrowest interval of the median with at least that coverage; None where none has it."""
+    """Return how many values lie outside at either end of the narrowest interval of the median with at least that
+    coverage; None where none has it.
+    """
     from scipy.special import bdtr
 
     outside = [rank for rank in range(count // 2) if 1 - 2 * float(bdtr(rank, count, 0.5)) >= level]

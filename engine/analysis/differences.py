@@ -19,7 +19,9 @@ class Row:
 
 
 def rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return every field that any of the mappings has, in the order of their first appearance; nested ones as `outer.inner`."""
+    """Return every field that any of the mappings has, in the order of their first appearance; nested ones as
+    `outer.inner`.
+    """
     flat = [flattened(each) for each in found]
     names = dict.fromkeys(name for each in flat for name in each)
     return [_row(name, tuple(each.get(name, MISSING) for each in flat)) for name in names]

@@ -1,7 +1,8 @@
-"""Strategies held against each other seed by seed: paired differences with intervals, who is ahead, and time to a target. Torch-free and pure.
+"""Strategies held against each other seed by seed: paired differences with intervals, who is ahead, and time to a
+target. Torch-free and pure.
 
-A lead takes an interval on one side of 0 and a p-value of at most 0.05 after Holm's correction for the number of pairs: of equal strategies, however many, one
-is said to lead in at most 5 % of duels.
+A lead takes an interval on one side of 0 and a p-value of at most 0.05 after Holm's correction for the number of pairs:
+of equal strategies, however many, one is said to lead in at most 5 % of duels.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,7 +48,9 @@ class Reached:
 
 
 def differences(values: Mapping[str, Mapping[int, float]], better: Better, margin: float) -> list[Difference]:
-    """Return the difference of each pair of strategies; `values` has each one's values by seed, `margin` is the difference that counts as none."""
+    """Return the difference of each pair of strategies; `values` has each one's values by seed, `margin` is the
+    difference that counts as none.
+    """
     found = [_difference(one, values[one], other, values[other]) for one, other in combinations(values, 2)]
     known = [each for each in found if len(each.by_seed) >= FEWEST]
     corrected = holm([p_of_no_difference([*each.by_seed.values()]) for each in known])
@@ -62,7 +65,9 @@ def _difference(first: str, ours: Mapping[int, float], second: str, theirs: Mapp
 
 
 def _judged(each: Difference, p: float, better: Better, margin: float) -> Difference:
-    """Return a difference with its outcome: level where all of its interval counts as none, even where the difference has a sign."""
+    """Return a difference with its outcome: level where all of its interval counts as none, even where the difference
+    has a sign.
+    """
     assert each.found is not None
     side = 0 if p > ERROR else each.found.side(0.0)
     if -margin <= each.found.low and each.found.high <= margin:
@@ -73,18 +78,32 @@ def _judged(each: Difference, p: float, better: Better, margin: float) -> Differ
 
 
 def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Difference]:
-    """Return the differences without the leads, and the levels, of strategies some of whose runs failed: the seeds that are left would speak for them."""
+    """Return the differences without the leads, and the levels, of strategies some of whose runs failed: the seeds that
+    are left would speak for them.
+    """
     flattered: Mapping[Outcome, slice] = {"ahead": slice(0, 1), "behind": slice(1, 2), "level": slice(0, 2)}
-    return [replace(each, outcome="failed runs") if {*(each.first, each.second)[flattered.get(each.outcome, slice(0))]} & {*failed} else each for each in found]
+    return [
+        replace(each, outcome="failed runs")
+        if {*(each.first, each.second)[flattered.get(each.outcome, slice(0))]} & {*failed}
+        else each
+        for each in found
+    ]
 
 
 def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, unit: str) -> str:
-    """Return in a sentence or two who won and by how much, or that it can't be told; `unit` follows a difference, such as ` points`."""
+    """Return in a sentence or two who won and by how much, or that it can't be told; `unit` follows a difference, such
+    as ` points`.
+    """
     if any(each.outcome == "too few seeds" for each in found):
         least = min(len(each.by_seed) for each in found)
-        return f"Too few seeds: {least} {'pair' if least == 1 else 'pairs'} of runs to compare, and {FEWEST} are needed to say who is ahead."
+        return (
+            f"Too few seeds: {least} {'pair' if least == 1 else 'pairs'} of runs to compare, and {FEWEST} are "
+            "needed to say who is ahead."
+        )
     stands = _standing(names, found)
-    winner = next((name for name in names if all(stands[name, other] == "ahead" for other in names if other != name)), None)
+    winner = next(
+        (name for name in names if all(stands[name, other] == "ahead" for other in names if other != name)), None
+    )
     if winner:
         leads = [_lead(winner, each, unit) for each in found if winner in (each.first, each.second)]
         return f"{winner} is ahead of {joined(leads)}."
@@ -99,21 +118,32 @@ def first_at(tests: Iterable[Spent], target: float, amount: float, better: Bette
     return next((test for test in within if (test.value >= target if better == "max" else test.value <= target)), None)
 
 
-def reached(tests: Mapping[str, Mapping[int, Sequence[Spent]]], target: float, amount: float, better: Better) -> list[Reached]:
+def reached(
+    tests: Mapping[str, Mapping[int, Sequence[Spent]]], target: float, amount: float, better: Better
+) -> list[Reached]:
     """Return how each strategy came to the target; `tests` has the tests of each one's runs by seed."""
     found = []
     for name, of_seeds in tests.items():
         firsts = {seed: first for seed, own in of_seeds.items() if (first := first_at(own, target, amount, better))}
         found.append(
-            Reached(name, len(of_seeds), {seed: first.spent for seed, first in firsts.items()}, {seed: first.time_s for seed, first in firsts.items()})
+            Reached(
+                name,
+                len(of_seeds),
+                {seed: first.spent for seed, first in firsts.items()},
+                {seed: first.time_s for seed, first in firsts.items()},
+            )
         )
     return found
 
 
 def usual_target(tests: Mapping[str, Mapping[int, Sequence[Spent]]], amount: float, better: Better) -> float | None:
-    """Return the hardest target, to three figures, that every run reached within the budget; None where one was not tested within it."""
+    """Return the hardest target, to three figures, that every run reached within the budget; None where one was not
+    tested within it.
+    """
     best = [
-        (max if better == "max" else min)((test.value for test in own if test.spent <= amount * (1 + 1e-9)), default=None)
+        (max if better == "max" else min)(
+            (test.value for test in own if test.spent <= amount * (1 + 1e-9)), default=None
+        )
         for of_seeds in tests.values()
         for own in of_seeds.values()
     ]
@@ -137,10 +167,16 @@ def _lead(winner: str, each: Difference, unit: str) -> str:
     return f"{loser} by {_number(abs(each.found.mean))}{unit} ({_number(low)} to {_number(high)})"
 
 
-def _partly(names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], found: Sequence[Difference], unit: str) -> Iterable[str]:
+def _partly(
+    names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], found: Sequence[Difference], unit: str
+) -> Iterable[str]:
     yield f"Who is ahead of {'both' if len(names) == 2 else 'all'} can't be told."
     for name in names:
-        if leads := [_lead(name, each, unit) for each in found if name in (each.first, each.second) and _leads(name, each, stands)]:
+        if leads := [
+            _lead(name, each, unit)
+            for each in found
+            if name in (each.first, each.second) and _leads(name, each, stands)
+        ]:
             yield f"{name} is ahead of {joined(leads)}."
     level = [f"{each.first} and {each.second}" for each in found if each.outcome == "level"]
     if level:

@@ -1,4 +1,6 @@
-"""Whether runs can be timed against each other: on like hardware, and with a core or a GPU for each rank. Torch-free and pure."""
+"""Whether runs can be timed against each other: on like hardware, and with a core or a GPU for each rank. Torch-free
+and pure.
+"""
 
 from collections.abc import Sequence
 
@@ -7,15 +9,20 @@ from engine.store import Surroundings
 
 
 def unlike(runs: Sequence[Surroundings]) -> str:
-    """Return what differs between the machines of some runs, in words; empty where they are alike. Runs that never said are left out."""
+    """Return what differs between the machines of some runs, in words; empty where they are alike. Runs that never said
+    are left out.
+    """
     machines = list(dict.fromkeys((run.host, run.cpu, run.cores, run.gpus) for run in runs if run.cores))
     if len(machines) < 2:
         return ""
-    return " and ".join(_machine(*machine) for machine in machines[:3]) + (f" and {len(machines) - 3} more" if len(machines) > 3 else "")
+    return " and ".join(_machine(*machine) for machine in machines[:3]) + (
+        f" and {len(machines) - 3} more" if len(machines) > 3 else ""
+    )
 
 
 def crowded(run: Surroundings) -> str:
-    """Return why the ranks of a run were in each other's way, in words; empty where each had cores, or a GPU, of its own.
+    """Return why the ranks of a run were in each other's way, in words; empty where each had cores, or a GPU, of its
+    own.
 
     Ranks on the CPU take as many cores as they have threads; a server takes one.
     """
@@ -23,7 +30,11 @@ def crowded(run: Surroundings) -> str:
     if len(chips) > len(set(chips)):
         return f"{len(chips)} ranks share {len(set(chips))} {'GPU' if len(set(chips)) == 1 else 'GPUs'}"
     needed = sum(1 if role in SERVERS else run.threads_per_rank for role, device in run.devices if device == "cpu")
-    return f"{needed} threads on {run.cores} {'core' if run.cores == 1 else 'cores'}" if run.cores and needed > run.cores else ""
+    return (
+        f"{needed} threads on {run.cores} {'core' if run.cores == 1 else 'cores'}"
+        if run.cores and needed > run.cores
+        else ""
+    )
 
 
 def gpus_used(run: Surroundings) -> int:

@@ -1,4 +1,6 @@
-"""Means over seeds with their intervals, the equivalence of one with a value (two one-sided tests), and Holm's correction. Torch-free and pure."""
+"""Means over seeds with their intervals, the equivalence of one with a value (two one-sided tests), and Holm's
+correction. Torch-free and pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +16,9 @@ Equivalence = Literal["within", "outside", "undecided"]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean of `count` numbers with the interval of engine/analysis/confidence.py; for method `range` the ends are the least and the greatest number."""
+    """A mean of `count` numbers with the interval of engine/analysis/confidence.py; for method `range` the ends are the
+    least and the greatest number.
+    """
 
     mean: float
     low: float
@@ -33,11 +37,15 @@ class Interval:
         return self.method != "range"
 
     def side(self, value: float) -> Literal[-1, 0, 1]:
-        """Return on which side of a value the interval lies, or all numbers where they are equal; 0 where it holds the value, or there are too few numbers."""
+        """Return on which side of a value the interval lies, or all numbers where they are equal; 0 where it holds the
+        value, or there are too few numbers.
+        """
         return 0 if self.count < FEWEST["mean"] else 1 if self.low > value else -1 if self.high < value else 0
 
     def within(self, least: float, most: float = inf) -> "Interval":
-        """Return the interval cut at the least and the greatest possible value: it covers the true one as often as before."""
+        """Return the interval cut at the least and the greatest possible value: it covers the true one as often as
+        before.
+        """
         return replace(self, low=max(self.low, least), high=min(self.high, most))
 
 
@@ -49,7 +57,9 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm 1979): those of at most 0.05 together hold a false one in at most 5 % of cases."""
+    """Return p-values corrected for their number (Holm 1979): those of at most 0.05 together hold a false one in at
+    most 5 % of cases.
+    """
     corrected, highest = [1.0] * len(p_values), 0.0
     for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
@@ -58,7 +68,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_of_no_difference(differences: Sequence[float]) -> float:
-    """Return the two-sided p-value of a mean of 0: Student's t; for differences that are all equal, whose spread is not known, the sign test."""
+    """Return the two-sided p-value of a mean of 0: Student's t; for differences that are all equal, whose spread is not
+    known, the sign test.
+    """
     count, found = len(differences), mean_interval(differences)
     if count < 2 or not found.mean:
         return 1.0
@@ -71,7 +83,8 @@ def p_of_no_difference(differences: Sequence[float]) -> float:
 
 
 def equivalence(values: Sequence[float], value: float, tolerance: float, level: float = 0.9) -> Equivalence:
-    """Say whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its interval lies inside, at 90 % for 5 % a test.
+    """Say whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its interval
+    lies inside, at 90 % for 5 % a test.
 
     `outside` where that interval lies outside as a whole, `undecided` where it does neither.
     """

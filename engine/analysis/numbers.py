@@ -1,4 +1,5 @@
-"""The one value that a run has for a name: a config field (`trainers`), or a metric with which of its values counts (`test/accuracy.best`).
+"""The one value that a run has for a name: a config field (`trainers`), or a metric with which of its values counts
+(`test/accuracy.best`).
 
 Names are those of configs and metrics, never labels, so that a link outlives a new wording. Torch-free.
 """
@@ -38,7 +39,9 @@ def value(run: RunRow, name: str) -> Value:
 
 
 def field(run: RunRow, name: str) -> Value:
-    """Return a field of a run: of its config, or one of ABOUT. The rule that it draws by tells runs apart and is no amount: it comes as text."""
+    """Return a field of a run: of its config, or one of ABOUT. The rule that it draws by tells runs apart and is no
+    amount: it comes as text.
+    """
     if name == SEEDING and name not in run.config:
         return f"{SEEDING} {run.seeding}"
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
@@ -60,7 +63,9 @@ def metric_names(runs: Iterable[RunRow]) -> list[str]:
 
 
 def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[str]:
-    """Return the fields of the runs, those of ABOUT last; on request only those that have more than one value over the runs."""
+    """Return the fields of the runs, those of ABOUT last; on request only those that have more than one value over the
+    runs.
+    """
     names = [*dict.fromkeys(name for run in runs for name in run.config), *ABOUT]
     return [name for name in names if not that_differ or len({str(field(run, name)) for run in runs}) > 1]
 
@@ -68,12 +73,16 @@ def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[st
 def names(runs: Sequence[RunRow]) -> list[str]:
     """Return every name that a chart of numbers can be asked for: metrics in each of their ways, times, then fields."""
     found = [f"{name}.{way}" for name in metric_names(runs) if name not in (EXECUTION, STARTUP) for way in ways(name)]
-    times = [f"{name}.last" for name in (EXECUTION, STARTUP) if any(value(run, f"{name}.last") is not None for run in runs)]
+    times = [
+        f"{name}.last" for name in (EXECUTION, STARTUP) if any(value(run, f"{name}.last") is not None for run in runs)
+    ]
     return [*found, *times, *field_names(runs)]
 
 
 def ways(name: str) -> tuple[Way, ...]:
-    """Return which values of a metric there are: the last alone of one that is no curve, no best where neither end is better."""
+    """Return which values of a metric there are: the last alone of one that is no curve, no best where neither end is
+    better.
+    """
     known = metric(name)
     if not known.live:
         return ("last",)

@@ -1,7 +1,8 @@
-"""What a pipeline's recorded spans say: its batches, who worked when, how much of the time stages idled and why. Times are seconds.
+"""What a pipeline's recorded spans say: its batches, who worked when, how much of the time stages idled and why. Times
+are seconds.
 
-With p stages and m splits a bubble can't be below (p-1)/(m+p-1) where all stages are equal (Huang et al. 2019). What unequal ones can reach is played
-(engine/analysis/simulation.py).
+With p stages and m splits a bubble can't be below (p-1)/(m+p-1) where all stages are equal (Huang et al. 2019). What
+unequal ones can reach is played (engine/analysis/simulation.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,11 +28,15 @@ class Batch:
 
     @property
     def complete(self) -> bool:
-        """Whether each stage has recorded forward and backward of every micro-batch, and all of them their update where one has."""
+        """Whether each stage has recorded forward and backward of every micro-batch, and all of them their update where
+        one has.
+        """
         found = {(span.name, span.stage, span.micro_batch) for span in self.spans}
         first = self.number * self.splits
         numbers = range(first, first + self.splits)
-        worked = all((name, stage, number) in found for name in WORK for stage in range(self.stages) for number in numbers)
+        worked = all(
+            (name, stage, number) in found for name in WORK for stage in range(self.stages) for number in numbers
+        )
         return worked and len({span.stage for span in self.spans if span.name == "update"}) in (0, self.stages)
 
     @property
@@ -49,8 +54,9 @@ class Batch:
 class Measures:
     """The numbers of one complete batch; tuples have an entry a stage, shares are from 0 to 1.
 
-    `bubble` is the idle share of all stages' time, and the sum of three: `of_schedule`, what equal stages would idle too; `of_unevenness`, what
-    the measured durations add; `of_waiting`, all that lies between the measured window and the least one (`least_s`): transfers and delays.
+    `bubble` is the idle share of all stages' time, and the sum of three: `of_schedule`, what equal stages would idle
+    too; `of_unevenness`, what the measured durations add; `of_waiting`, all that lies between the measured window and
+    the least one (`least_s`): transfers and delays.
     """
 
     splits: int
@@ -66,7 +72,9 @@ class Measures:
     of_unevenness: float
     of_waiting: float
     bound: float
-    """The most that stages with these forwards and backwards can be faster than one stage at a time, in equal micro-batches."""
+    """The most that stages with these forwards and backwards can be faster than one stage at a time, in equal
+    micro-batches.
+    """
 
     @property
     def ideal(self) -> float:
@@ -95,7 +103,10 @@ def batches(spans: Iterable[Span], stages: int, splits: int) -> list[Batch]:
     for span in spans:
         if 0 <= span.stage < stages:
             found.setdefault(span.micro_batch // splits, []).append(span)
-    return [Batch(number, stages, splits, tuple(sorted(found[number], key=lambda span: span.t0_ns))) for number in sorted(found)]
+    return [
+        Batch(number, stages, splits, tuple(sorted(found[number], key=lambda span: span.t0_ns)))
+        for number in sorted(found)
+    ]
 
 
 def measure(batch: Batch, schedule: Schedule) -> Measures:
@@ -157,7 +168,16 @@ def unhindered(batch: Batch, schedule: Schedule) -> Batch:
     """Return the batch as its own durations would let it run, were there neither transfers nor delays."""
     first, start = batch.number * batch.splits, batch.start_ns
     played = play(schedule, durations(batch, "forward"), durations(batch, "backward"), updates(batch))
-    spans = [Span(each.what, each.stage, first + each.micro_batch, start + round(each.start * 1e9), start + round(each.end * 1e9)) for each in played]
+    spans = [
+        Span(
+            each.what,
+            each.stage,
+            first + each.micro_batch,
+            start + round(each.start * 1e9),
+            start + round(each.end * 1e9),
+        )
+        for each in played
+    ]
     return replace(batch, spans=tuple(span for span in spans if span.t1_ns > span.t0_ns))
 
 

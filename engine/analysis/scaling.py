@@ -1,4 +1,6 @@
-"""How execution time should fall as an axis grows: the lines that an experiment's sweeps are read against. Torch-free."""
+"""How execution time should fall as an axis grows: the lines that an experiment's sweeps are read against.
+Torch-free.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,9 @@ from engine.experiments.pipeline.schedules import Schedule, order_of
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured where the axis has the value that the lines start from: one config, means over its finished runs."""
+    """What was measured where the axis has the value that the lines start from: one config, means over its finished
+    runs.
+    """
 
     config: Mapping[str, Any]
     execution_time_s: float
@@ -44,15 +48,21 @@ class Scaling:
 
 
 def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
-    """Return the execution time of a pipeline whose stages take equally long and whose micro-batches cost nothing extra: T1 (m + p - 1) / (m p).
+    """Return the execution time of a pipeline whose stages take equally long and whose micro-batches cost nothing
+    extra: T1 (m + p - 1) / (m p).
 
-    `one_split_s` is T1, measured with 1 split, where only one of the p stages works at a time (Huang et al., GPipe, section 2.3).
+    `one_split_s` is T1, measured with 1 split, where only one of the p stages works at a time (Huang et al., GPipe,
+    section 2.3).
     """
     return one_split_s * (splits + stages - 1) / (splits * stages)
 
 
-def unequal_stages_time_s(one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[tuple[float, float]]) -> float:
-    """Return the least execution time of stages with these forwards and backwards in that order, equal micro-batches costing nothing extra."""
+def unequal_stages_time_s(
+    one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[tuple[float, float]]
+) -> float:
+    """Return the least execution time of stages with these forwards and backwards in that order, equal micro-batches
+    costing nothing extra.
+    """
     forward, backward = zip(*stage_work, strict=True)
     return one_split_s / speed_up_bound(schedule, forward, backward, splits)
 
@@ -62,7 +72,13 @@ def _pipeline_references(baseline: Baseline, splits: Sequence[int]) -> list[Refe
     lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, int(config["stages"])) for each in splits))]
     if work:
         schedule = order_of(config["mode"], config.get("peer_schedule", "gpipe"))
-        lines.append(Reference("bound for these stages", "dot", tuple(unequal_stages_time_s(start, each, schedule, work) for each in splits)))
+        lines.append(
+            Reference(
+                "bound for these stages",
+                "dot",
+                tuple(unequal_stages_time_s(start, each, schedule, work) for each in splits),
+            )
+        )
     return lines
 
 
@@ -70,7 +86,8 @@ PIPELINE = Scaling(
     "splits",
     1,
     _pipeline_references,
-    "Ideal: the work with 1 split, spread evenly over the stages. Bound: the least time that the stages' forwards and backwards, as measured with 1 split, "
+    "Ideal: the work with 1 split, spread evenly over the stages. Bound: the least time that the stages' "
+    "forwards and backwards, as measured with 1 split, "
     "take in the schedule's order.",
     ("perf/activations_held", "perf/peak_memory"),
 )

@@ -1,4 +1,6 @@
-"""Whether runs draw random numbers by one rule (engine/seeding.py): runs of different rules are no repetitions of each other. Torch-free."""
+"""Whether runs draw random numbers by one rule (engine/seeding.py): runs of different rules are no repetitions of each
+other. Torch-free.
+"""
 
 from collections.abc import Iterable
 
@@ -15,9 +17,13 @@ def mixture(runs: Iterable[RunRow]) -> str:
     if len(by_rule) < 2:
         return ""
     said = "; ".join(f"seeding {rule}: {_named(ids)}" for rule, ids in sorted(by_rule.items()))
-    return f"The runs use different seeding rules ({said}): they are not repetitions of each other, whatever their seeds."
+    return (
+        f"The runs use different seeding rules ({said}): they are not repetitions of each other, whatever their seeds."
+    )
 
 
 def _named(ids: list[int]) -> str:
-    some = ", ".join(map(str, ids[:MOST_NAMED])) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
+    some = ", ".join(map(str, ids[:MOST_NAMED])) + (
+        f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+    )
     return f"{'run' if len(ids) == 1 else 'runs'} {some}"

@@ -1,7 +1,8 @@
-"""A batch as its schedule would run with given durations and transfers that take no time: the least time those durations allow.
+"""A batch as its schedule would run with given durations and transfers that take no time: the least time those
+durations allow.
 
-With a unit for each forward and backward, p stages and m micro-batches end after 2(m+p-1) units by gpipe and by 1f1b alike, of which each stage
-works 2m; tests/experiments/test_schedules.py draws both.
+With a unit for each forward and backward, p stages and m micro-batches end after 2(m+p-1) units by gpipe and by 1f1b
+alike, of which each stage works 2m; tests/experiments/test_schedules.py draws both.
 """
 
 from collections import deque
@@ -25,8 +26,11 @@ class Played(NamedTuple):
     end: float
 
 
-def play(schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0) -> list[Played]:
-    """Return what all stages do, each as early as its order and its neighbours let it; an update, where given, follows a stage's last backward.
+def play(
+    schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0
+) -> list[Played]:
+    """Return what all stages do, each as early as its order and its neighbours let it; an update, where given, follows
+    a stage's last backward.
 
     `transfer` is the time from the end of an action to when its result is at the neighbour.
     """
@@ -42,19 +46,25 @@ def play(schedule: Schedule, forward: Durations, backward: Durations, updates: S
                 free[stage] = start + (forward if what == "forward" else backward)[stage][number]
                 done[what, stage, number] = free[stage]
                 played.append(Played(what, stage, number, start, free[stage]))
-    return played + [Played("update", stage, 0, free[stage], free[stage] + spent) for stage, spent in enumerate(updates)]
+    return played + [
+        Played("update", stage, 0, free[stage], free[stage] + spent) for stage, spent in enumerate(updates)
+    ]
 
 
-def makespan(schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0) -> float:
+def makespan(
+    schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0
+) -> float:
     """Return the time from the first start to the last end, in the unit of the durations."""
     return max(each.end for each in play(schedule, forward, backward, updates, transfer))
 
 
 def speed_up_bound(schedule: Schedule, forward: Sequence[float], backward: Sequence[float], splits: int) -> float:
-    """Return how many times as fast as one stage at a time a batch of equal micro-batches can be, by its stages' forwards and backwards in all.
+    """Return how many times as fast as one stage at a time a batch of equal micro-batches can be, by its stages'
+    forwards and backwards in all.
 
-    It is exact for this order where transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max b)), with F and B the sums of
-    the stages' forwards f and backwards b: the slowest forward and the slowest backward count, which may be different stages'.
+    It is exact for this order where transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max
+    b)), with F and B the sums of the stages' forwards f and backwards b: the slowest forward and the slowest backward
+    count, which may be different stages'.
     """
     ahead, back = ([[spent / splits] * splits for spent in stages] for stages in (forward, backward))
     return (sum(forward) + sum(backward)) / makespan(schedule, ahead, back)

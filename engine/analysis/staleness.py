@@ -1,9 +1,11 @@
-"""How old the gradients of asynchronous trainers are, against what their number lets expect, and what accuracy pays for it. Pure, torch-free.
+"""How old the gradients of asynchronous trainers are, against what their number lets expect, and what accuracy pays for
+it. Pure, torch-free.
 
-The accounts: a trainer's push that goes into update u is answered with the weights after u, so up to its next push, in update v, it ages by v - u - 1.
-Over a trainer's pushes that adds up to all updates less its own pushes; over N trainers that push P gradients into P / K updates of K gradients each, the
-mean is N / K - 1, and N - 1 where every gradient is an update. That holds whoever is fast or slow, as long as all are there: a trainer that ends before the
-others, or is held back by a bound, and gradients that are dropped, make it less.
+The accounts: a trainer's push that goes into update u is answered with the weights after u, so up to its next push, in
+update v, it ages by v - u - 1. Over a trainer's pushes that adds up to all updates less its own pushes; over N trainers
+that push P gradients into P / K updates of K gradients each, the mean is N / K - 1, and N - 1 where every gradient is
+an update. That holds whoever is fast or slow, as long as all are there: a trainer that ends before the others, or is
+held back by a bound, and gradients that are dropped, make it less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +69,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Price:
-    """The line of least squares of results along mean staleness: its change per update of staleness, with Student's 95 % interval."""
+    """The line of least squares of results along mean staleness: its change per update of staleness, with Student's 95
+    % interval.
+    """
 
     change: Interval
     at_none: float
@@ -89,11 +93,20 @@ def expected(config: Mapping[str, Any]) -> float | None:
     return trainers / int(config.get("batch_update_size", 1)) - 1 if isinstance(trainers, int) else None
 
 
-def stale_runs(runs: Sequence[RunRow], counts: Mapping[int, Mapping[str, Counts]], result: str = "", lines: Sequence[str] = ()) -> list[Stale]:
-    """Return those of the runs that recorded staleness; `counts` has it by run and role, `result` names the metric of how they came out."""
+def stale_runs(
+    runs: Sequence[RunRow], counts: Mapping[int, Mapping[str, Counts]], result: str = "", lines: Sequence[str] = ()
+) -> list[Stale]:
+    """Return those of the runs that recorded staleness; `counts` has it by run and role, `result` names the metric of
+    how they came out.
+    """
     return [
         Stale(
-            run.id, tuple(run.config.get(name) for name in lines), int(run.config["trainers"]), wanted, together(counts[run.id].values()), run.last.get(result)
+            run.id,
+            tuple(run.config.get(name) for name in lines),
+            int(run.config["trainers"]),
+            wanted,
+            together(counts[run.id].values()),
+            run.last.get(result),
         )
         for run in runs
         if run.id in counts and (wanted := expected(run.config)) is not None
@@ -113,18 +126,24 @@ def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> Size:
     whole, results = together(run.counts for run in runs), [run.result for run in runs if run.result is not None]
     first, of_runs = runs[0], mean_interval([run.mean for run in runs]).within(0.0)
     result = mean_interval(results).within(*bounds) if results else None
-    return Size(first.line, first.trainers, first.expected, len(runs), of_runs, percentile(whole, 99), max(whole), result)
+    return Size(
+        first.line, first.trainers, first.expected, len(runs), of_runs, percentile(whole, 99), max(whole), result
+    )
 
 
 def price(runs: Sequence[Stale]) -> Price | str:
     """Return what a result changes by per update of mean staleness, or why that can't be told, with the cure."""
     pairs = [(run.mean, run.result) for run in runs if run.result is not None]
     if len(pairs) < 3:
-        return f"A line takes at least 3 runs with a result, and there {'is' if len(pairs) == 1 else 'are'} {len(pairs)}. Add seeds or sizes."
+        return (
+            f"A line takes at least 3 runs with a result, and there {'is' if len(pairs) == 1 else 'are'} "
+            f"{len(pairs)}. Add seeds or sizes."
+        )
     xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
     if max(xs) - min(xs) < LEAST_RANGE:
         return (
-            f"All runs have nearly the same mean staleness ({min(xs):.2f} to {max(xs):.2f} updates), so nothing can be laid along it. "
+            f"All runs have nearly the same mean staleness ({min(xs):.2f} to {max(xs):.2f} updates), so "
+            "nothing can be laid along it. "
             "Add runs with other numbers of trainers, or other bounds."
         )
     steep, middle = slope(xs, ys), sum(xs) / len(xs)
@@ -141,7 +160,10 @@ def mean_in_words(trainers: int, wanted: float, found: float) -> str:
     accounts = f"N - 1 = {trainers - 1}" if batch == 1 else f"N / {batch} - 1 = {wanted:.3g}"
     said = f"With {who} gradients are {found:.2f} updates old on average ({accounts})"
     if found < wanted - NEAR * max(1.0, wanted):
-        return f"{said}: less, as trainers that end before others, test, or wait for a bound, and gradients that are dropped, make it."
+        return (
+            f"{said}: less, as trainers that end before others, test, or wait for a bound, and gradients that are "
+            "dropped, make it."
+        )
     return f"{said}."
 
 
@@ -155,7 +177,10 @@ def price_in_words(found: Price, name: str) -> str:
         return f"Whether {known.label.lower()} changes with staleness can't be told from {runs}: {both}."
     low, high = sorted((abs(change.low), abs(change.high)))
     way = "rises" if found.direction > 0 else "falls"
-    return f"{known.label} {way} by {abs(change.mean):.2g}{unit} per update of staleness (95 % interval {low:.2g} to {high:.2g}, {runs})."
+    return (
+        f"{known.label} {way} by {abs(change.mean):.2g}{unit} per update of staleness (95 % interval {low:.2g} to "
+        f"{high:.2g}, {runs})."
+    )
 
 
 def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str]) -> list[str]:
@@ -164,16 +189,21 @@ def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str
     if left_out := [run.id for run in runs if run not in there]:
         some = ", ".join(map(str, left_out[:6])) + (f" and {len(left_out) - 6} more" if len(left_out) > 6 else "")
         said.append(
-            f"Without staleness: {'run' if len(left_out) == 1 else 'runs'} {some}. It is recorded where a gradient can be older than the weights it changes."
+            f"Without staleness: {'run' if len(left_out) == 1 else 'runs'} {some}. It is recorded where a "
+            "gradient can be older than the weights it changes."
         )
     if mixed := mixture(there):
         said.append(mixed)
     experiments = sorted({run.experiment for run in there})
     if len(experiments) > 1:
-        said.append(f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}), so more than staleness sets them apart. Choose runs of one.")
+        said.append(
+            f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}), so more than "
+            "staleness sets them apart. Choose runs of one."
+        )
     elif others := [name for name in differing(there) if name not in (*SIZES, *lines)]:
         said.append(
-            f"The runs differ in {' and '.join(others[:4])} too, so what is seen may come of that. Choose runs that are alike, or let it tell lines apart."
+            f"The runs differ in {' and '.join(others[:4])} too, so what is seen may come of that. Choose runs "
+            "that are alike, or let it tell lines apart."
         )
     if stale and all(size.runs == 1 for size in sizes(stale)):
         said.append("Every size is one run: how much seeds alone scatter is not known. More seeds tell.")

@@ -1,4 +1,6 @@
-"""Runs laid along a count: of ranks, or of splits. What every scaling chart and table is made from. Torch-free and pure."""
+"""Runs laid along a count: of ranks, or of splits. What every scaling chart and table is made from. Torch-free and
+pure.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +59,9 @@ class Study:
 
     def of(self, line: tuple[Any, ...]) -> list[Timing]:
         """Return the timings of one line by rising count."""
-        return sorted((timing for timing in self.timings if timing.line == line), key=lambda timing: (timing.count, timing.seed))
+        return sorted(
+            (timing for timing in self.timings if timing.line == line), key=lambda timing: (timing.count, timing.seed)
+        )
 
 
 def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str, lines: Sequence[str] = ()) -> Study:
@@ -79,7 +83,13 @@ def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str
         )
         for run in timed
     )
-    return Study(field, tuple(lines), timings, units.pop() if counted else "", tuple(_obstacles(finished, known, {field, *lines})))
+    return Study(
+        field,
+        tuple(lines),
+        timings,
+        units.pop() if counted else "",
+        tuple(_obstacles(finished, known, {field, *lines})),
+    )
 
 
 def axis_of(varied: Iterable[str]) -> str | None:
@@ -91,7 +101,9 @@ def axis_of(varied: Iterable[str]) -> str | None:
 def differing(runs: Sequence[RunRow]) -> list[str]:
     """Return the settings, without the seed, in which runs of one experiment differ, counts first."""
     names = dict.fromkeys(name for run in runs for name in run.config)
-    found = [name for name in names if name not in APART and len({value_in_words(run.config.get(name)) for run in runs}) > 1]
+    found = [
+        name for name in names if name not in APART and len({value_in_words(run.config.get(name)) for run in runs}) > 1
+    ]
     return sorted(found, key=lambda name: COUNTS.index(name) if name in COUNTS else len(COUNTS))
 
 
@@ -100,7 +112,9 @@ def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], told: set[
     if len(experiments) > 1:
         yield f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}). Choose runs of one."
     elif others := [name for name in differing(runs) if name not in told]:
-        values = "; ".join(f"{name} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}" for name in others[:3])
+        values = "; ".join(
+            f"{name} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}" for name in others[:3]
+        )
         yield f"The runs differ in more than that: {values}. Choose runs that are alike, or let it tell lines apart."
     if mixed := mixture(runs):
         yield f"{mixed} Choose those of one rule: filter by seeding."

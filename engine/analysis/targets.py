@@ -38,18 +38,27 @@ def way(name: str) -> Better:
 def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
     """Return the hardest target, to three figures, that every finished run reached."""
     rising = way(name) == "max"
-    known = [value for run in runs if run.status == "finished" and (value := run.best.get(name, run.last.get(name))) is not None]
+    known = [
+        value
+        for run in runs
+        if run.status == "finished" and (value := run.best.get(name, run.last.get(name))) is not None
+    ]
     if not known:
         return None
     return easier(min(known) if rising else max(known), way(name))
 
 
 def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, float]]) -> list[Reached]:
-    """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s) by run id."""
+    """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s)
+    by run id.
+    """
     groups: dict[tuple[tuple[object, ...], int], list[int]] = {}
     for timing in sorted(timings, key=lambda timing: timing.count):
         groups.setdefault((timing.line, timing.count), []).append(timing.run_id)
-    return [_of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached]) for (line, count), ids in groups.items()]
+    return [
+        _of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached])
+        for (line, count), ids in groups.items()
+    ]
 
 
 def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]) -> Reached:
@@ -57,18 +66,29 @@ def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequenc
         return Reached(line, count, len(ids), 0)
     seconds = [time_s / updates for updates, time_s in found if updates]
     updates, times = (mean_interval(values).within(0.0) for values in zip(*found, strict=True))
-    return Reached(line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times)
+    return Reached(
+        line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times
+    )
 
 
 def split_in_words(reached: Sequence[Reached], plural: str, unit: str) -> str:
-    """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are no two. `unit` is one update's word."""
-    there = sorted((each for each in reached if each.reached and each.updates and each.update_s and each.time_s), key=lambda each: each.count)
+    """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are
+    no two. `unit` is one update's word.
+    """
+    there = sorted(
+        (each for each in reached if each.reached and each.updates and each.update_s and each.time_s),
+        key=lambda each: each.count,
+    )
     if len(there) < 2:
         return ""
     first, last = there[0], there[-1]
     ratios = [
         after.mean / before.mean if before.mean else 0.0
-        for before, after in ((first.time_s, last.time_s), (first.updates, last.updates), (first.update_s, last.update_s))
+        for before, after in (
+            (first.time_s, last.time_s),
+            (first.updates, last.updates),
+            (first.update_s, last.update_s),
+        )
         if before and after
     ]
     time, updates, seconds = (f"{ratio:.2g} times" for ratio in ratios)

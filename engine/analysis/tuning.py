@@ -1,4 +1,6 @@
-"""Which learning rate a strategy goes on with: the best mean over the tuning seeds of what was reached within the budget. Torch-free and pure."""
+"""Which learning rate a strategy goes on with: the best mean over the tuning seeds of what was reached within the
+budget. Torch-free and pure.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +39,11 @@ def easier(value: float, better: Better) -> float:
     if not value or not isfinite(value):
         return value
     exact = Decimal(repr(value))
-    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - DIGITS + 1), ROUND_FLOOR if better == "max" else ROUND_CEILING))
+    return float(
+        exact.quantize(
+            Decimal(1).scaleb(exact.adjusted() - DIGITS + 1), ROUND_FLOOR if better == "max" else ROUND_CEILING
+        )
+    )
 
 
 def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:
@@ -48,12 +54,14 @@ def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:
 def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]], better: Better) -> Choice | None:
     """Return the rate with the best mean; None where none is in the running.
 
-    `values` has one value a tuning seed for each rate; a rate that lacks one (its run failed), or has one that is no number, is out of the running.
+    `values` has one value a tuning seed for each rate; a rate that lacks one (its run failed), or has one that is no
+    number, is out of the running.
     """
     means = {
         rate: sum(known) / len(known)
         for rate in rates
-        if (found := values.get(rate)) and len(known := [value for value in found if value is not None and isfinite(value)]) == len(found)
+        if (found := values.get(rate))
+        and len(known := [value for value in found if value is not None and isfinite(value)]) == len(found)
     }
     if not means:
         return None

@@ -50,7 +50,12 @@ COMMANDS = {
 }
 
 
-@click.command(cls=CommandTable, table=COMMANDS, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.command(
+    cls=CommandTable,
+    table=COMMANDS,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__, prog_name="parallab")
 def main() -> None:
     """Launch distributed-training experiments, watch them, and read what they measured.

@@ -30,7 +30,9 @@ def print_json(value: object) -> None:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows under headings; columns of numbers stand to the right."""
-    texts = [[number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [
+        [number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows
+    ]
     widths = [max(len(line[column]) for line in [list(headings), *texts]) for column in range(len(headings))]
     right = [all(isinstance(row[column], int | float | None) for row in rows) for column in range(len(headings))]
     lines = [_line(list(headings), widths, right), *(_line(line, widths, right) for line in texts)]
@@ -38,7 +40,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(cells, widths, right, strict=True)).rstrip()
+    return "  ".join(
+        cell.rjust(width) if to_right else cell.ljust(width)
+        for cell, width, to_right in zip(cells, widths, right, strict=True)
+    ).rstrip()
 
 
 def number(value: float | None) -> str:

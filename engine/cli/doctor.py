@@ -16,8 +16,9 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
     """Check what a machine could have wrong, and say how to mend it.
 
-    Looks at Python, packages, torch and its twin torchvision, GPUs, start methods, memory, /dev/shm, open files, the home folder, its file
-    system, the clock, the store and the data sets. Exits with 1 where something must be mended before runs can work.
+    Looks at Python, packages, torch and its twin torchvision, GPUs, start methods, memory, /dev/shm, open files, the
+    home folder, its file system, the clock, the store and the data sets. Exits with 1 where something must be mended
+    before runs can work.
     """
     findings = []
     for finding in examine(Home.find()):
@@ -29,11 +30,16 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
         print_json({"healthy": healthy, "findings": findings})
     else:
         warnings = sum(finding.state == "warn" for finding in findings)
-        click.echo(f"\n{'Runs can work here' if healthy else 'Runs can not work here yet'}{f'; {warnings} to look at' if warnings else ''}.")
+        click.echo(
+            "\n"
+            f"{'Runs can work here' if healthy else 'Runs can not work here yet'}{f'; {warnings} to look at' if warnings else ''}."  # noqa: E501
+        )
     ctx.exit(0 if healthy else FAILED)
 
 
 def _print(finding: Finding) -> None:
-    click.echo(f"{click.style(f'{finding.state:<4}', fg=COLOURS[finding.state])}  {finding.name:<16}  {finding.sentence}")
+    click.echo(
+        f"{click.style(f'{finding.state:<4}', fg=COLOURS[finding.state])}  {finding.name:<16}  {finding.sentence}"
+    )
     if finding.cure:
         click.echo(f"{'':24}{finding.cure}")

@@ -23,10 +23,14 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, StoredDuel
 
-no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
+no_runner_option = click.option(
+    "--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner."
+)
 
 
-@click.group("duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a learning rate tuned alike.")
+@click.group(
+    "duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a learning rate tuned alike."
+)
 def duel_command() -> None:
     """Launch a duel, list those that there are, or tell one."""
 
@@ -35,12 +39,16 @@ def duel_command() -> None:
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
 @click.option("--budget", required=True, metavar="KIND=AMOUNT", help=f"Such as seconds=30; one of {', '.join(KINDS)}.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=f"What all share: {', '.join(SHARED)}.")
-@click.option("--rates", default="0.01,0.03,0.1", show_default=True, help="The grid of learning rates, the same for all.")
+@click.option(
+    "--rates", default="0.01,0.03,0.1", show_default=True, help="The grid of learning rates, the same for all."
+)
 @click.option("--tuning-seeds", type=int, default=2, show_default=True, help="Runs of each learning rate.")
 @click.option("--seeds", type=int, default=5, show_default=True, help="Runs of each strategy that are judged.")
 @click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True, help="What is judged.")
 @click.option("--target", type=float, help="A value whose time is told; default: the hardest that all reached.")
-@click.option("--beside-others", is_flag=True, help="Let other runs be on at the same time; never with a budget of seconds.")
+@click.option(
+    "--beside-others", is_flag=True, help="Let other runs be on at the same time; never with a budget of seconds."
+)
 @click.option("--name", "title", default="", help="A name that tells the duel from its like.")
 @owner_option
 @json_option
@@ -62,11 +70,13 @@ def launch_command(
 ) -> None:
     """Queue the runs of a duel that tune, and return at once; the runner goes on by itself.
 
-    Every strategy starts from the same weights with the same seeds. First each is tuned over one grid of learning rates, then the runner queues the runs
-    that are judged, with other seeds. For duels that are there: `duel list`, `duel show ID`, `duel retry ID`; each explains itself with --help.
+    Every strategy starts from the same weights with the same seeds. First each is tuned over one grid of learning
+    rates, then the runner queues the runs that are judged, with other seeds. For duels that are there: `duel list`,
+    `duel show ID`, `duel retry ID`; each explains itself with --help.
 
-    A strategy is a ready one, maybe with settings of its own and a name: `hogwild`, `hogwild:trainers=2`, `"Two trainers=hogwild:trainers=2; lock=true"`.
-    Ready are reference, parameter_server, async_sgd, async_scaled, sync_sgd, sync_gradients, hogwild and hogwild_locked.
+    A strategy is a ready one, maybe with settings of its own and a name: `hogwild`, `hogwild:trainers=2`, `"Two
+    trainers=hogwild:trainers=2; lock=true"`. Ready are reference, parameter_server, async_sgd, async_scaled, sync_sgd,
+    sync_gradients, hogwild and hogwild_locked.
     """
     duel = Duel(
         tuple(map(read_strategy, strategies)),
@@ -87,7 +97,10 @@ def launch_command(
     if as_json:
         print_json({"id": duel_id, "runs": runs})
     else:
-        click.echo(f"Duel {duel_id}: {runs} runs that tune are queued; {len(duel.strategies) * duel.seeds} that are judged follow by themselves.")
+        click.echo(
+            f"Duel {duel_id}: {runs} runs that tune are queued; {len(duel.strategies) * duel.seeds} that are "
+            "judged follow by themselves."
+        )
         click.echo(f"Follow it: python -m engine duel show {duel_id}")
 
 
@@ -98,7 +111,12 @@ def list_command(as_json: bool) -> None:
     with Reader.open(Home.find()) as reader:
         found = reader.duels()
     if as_json:
-        print_json([{"id": one.id, "name": one.name, "owner": one.owner, "created_at": one.created_at, "stage": one.stage} for one in found])
+        print_json(
+            [
+                {"id": one.id, "name": one.name, "owner": one.owner, "created_at": one.created_at, "stage": one.stage}
+                for one in found
+            ]
+        )
     else:
         click.echo(table(("ID", "STAGE", "OWNER", "BUDGET", "STRATEGIES", "NAME"), [_row(one) for one in found]))
 
@@ -107,7 +125,9 @@ def list_command(as_json: bool) -> None:
 @click.argument("duel_id", metavar="ID", type=int)
 @json_option
 def show_command(duel_id: int, as_json: bool) -> None:
-    """Tell what a duel came to: learning rates, paired differences with their intervals, time to the target, and who won."""
+    """Tell what a duel came to: learning rates, paired differences with their intervals, time to the target, and who
+    won.
+    """
     with Reader.open(Home.find()) as reader:
         found = outcome(gather(reader, duel_id))
     if as_json:
@@ -136,7 +156,17 @@ def retry_command(duel_id: int, owner: str, as_json: bool, no_runner: bool) -> N
 def _budget(text: str) -> Budget:
     kind, found, amount = (part.strip() for part in text.partition("="))
     if kind not in KINDS or not found:
-        raise ConfigError([Problem("budget", f"A budget is written kind=amount, such as seconds=30, with one of {', '.join(KINDS)}; got '{text}'.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "budget",
+                    (
+                        f"A budget is written kind=amount, such as seconds=30, with one of {', '.join(KINDS)}; got "
+                        f"'{text}'."
+                    ),
+                )
+            ]
+        )
     known: Kind = kind
     return Budget(known, *_numbers(amount))
 
@@ -145,12 +175,21 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ConfigError([Problem("", f"Numbers are written apart by commas, such as 0.01,0.03, got '{text}'.")]) from None
+        raise ConfigError(
+            [Problem("", f"Numbers are written apart by commas, such as 0.01,0.03, got '{text}'.")]
+        ) from None
 
 
 def _row(one: StoredDuel) -> tuple[object, ...]:
     duel = from_json(one.plan)
-    return one.id, one.stage, one.owner, amount_in_words(duel.budget.kind, duel.budget.amount), ", ".join(each.name for each in duel.strategies), one.name
+    return (
+        one.id,
+        one.stage,
+        one.owner,
+        amount_in_words(duel.budget.kind, duel.budget.amount),
+        ", ".join(each.name for each in duel.strategies),
+        one.name,
+    )
 
 
 def _described(found: Outcome) -> dict[str, Any]:
@@ -158,7 +197,10 @@ def _described(found: Outcome) -> dict[str, Any]:
         "id": found.evidence.stored.id,
         "stage": found.evidence.stored.stage,
         "duel": asdict(found.evidence.duel),
-        "learning_rates": {one.name: choice.rate if choice else None for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)},
+        "learning_rates": {
+            one.name: choice.rate if choice else None
+            for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)
+        },
         "values": found.values,
         "differences": found.found,
         "verdict": found.verdict,
@@ -175,14 +217,25 @@ def _in_full(found: Outcome) -> str:
     lines = [
         f"Duel {stored.id}{f': {stored.name}' if stored.name else ''}, by {stored.owner}",
         f"Budget: {amount_in_words(duel.budget.kind, duel.budget.amount)}, judged by {duel.metric}.",
-        f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. Judging: {ended['judging']} of {len(duel.strategies) * duel.seeds}.",
+        (
+            f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. Judging: "
+            f"{ended['judging']} of {len(duel.strategies) * duel.seeds}."
+        ),
         *found.tuned.obstacles,
         found.verdict or "There is no verdict before a judged run has ended.",
         "",
-        table(("STRATEGY", "RATE", "RUNS", "MEAN", "LEAST", "MOST", "REACHED TARGET", "MEAN TIME (S)"), _strategies(found)),
+        table(
+            ("STRATEGY", "RATE", "RUNS", "MEAN", "LEAST", "MOST", "REACHED TARGET", "MEAN TIME (S)"), _strategies(found)
+        ),
     ]
     if found.found:
-        lines += ["", table(("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME"), list(map(_difference, found.found)))]
+        lines += [
+            "",
+            table(
+                ("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME"),
+                list(map(_difference, found.found)),
+            ),
+        ]
     return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
 
 
@@ -211,4 +264,12 @@ def _strategies(found: Outcome) -> list[tuple[object, ...]]:
 
 def _difference(each: Difference) -> tuple[object, ...]:
     mean, low, high = (each.found.mean, each.found.low, each.found.high) if each.found else (None, None, None)
-    return f"{each.first} - {each.second}", len(each.by_seed), number(mean), number(low), number(high), number(each.p), each.outcome
+    return (
+        f"{each.first} - {each.second}",
+        len(each.by_seed),
+        number(mean),
+        number(low),
+        number(high),
+        number(each.p),
+        each.outcome,
+    )

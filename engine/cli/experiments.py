@@ -23,7 +23,12 @@ def experiments_command(name: str | None, as_json: bool) -> None:
     elif name:
         click.echo(_in_full(experiment(name)))
     else:
-        click.echo(table(("NAME", "PRESETS", "WHAT IT IS"), [(found.name, " ".join(found.presets), found.sentence) for found in experiments()]))
+        click.echo(
+            table(
+                ("NAME", "PRESETS", "WHAT IT IS"),
+                [(found.name, " ".join(found.presets), found.sentence) for found in experiments()],
+            )
+        )
 
 
 def described(found: Experiment) -> dict[str, Any]:
@@ -35,7 +40,12 @@ def described(found: Experiment) -> dict[str, Any]:
         "source": found.source,
         "axis": found.axis,
         "presets": {
-            name: {"sentence": preset.sentence, "takes": preset.takes, "settings": preset.settings, "expects": preset.expects}
+            name: {
+                "sentence": preset.sentence,
+                "takes": preset.takes,
+                "settings": preset.settings,
+                "expects": preset.expects,
+            }
             for name, preset in found.presets.items()
         },
         "settings": {name: _setting(found, name) for name in found.config.model_fields},
@@ -56,8 +66,14 @@ def _setting(found: Experiment, name: str) -> dict[str, Any]:
 
 
 def _in_full(found: Experiment) -> str:
-    presets = [(name, preset.takes, " ".join(f"{key}={value}" for key, value in preset.settings.items())) for name, preset in found.presets.items()]
-    settings = [(name, info.default, _allowed(found, name), info.description) for name, info in found.config.model_fields.items()]
+    presets = [
+        (name, preset.takes, " ".join(f"{key}={value}" for key, value in preset.settings.items()))
+        for name, preset in found.presets.items()
+    ]
+    settings = [
+        (name, info.default, _allowed(found, name), info.description)
+        for name, info in found.config.model_fields.items()
+    ]
     return "\n".join(
         (
             f"{found.title} ({found.name}): {found.sentence}",
@@ -65,7 +81,10 @@ def _in_full(found: Experiment) -> str:
             "",
             table(("PRESET", "TAKES", "SETS"), presets),
             "",
-            table(("SETTING", "DEFAULT", "ALLOWED", "WHAT IT IS"), [(name, str(default), allowed, text) for name, default, allowed, text in settings]),
+            table(
+                ("SETTING", "DEFAULT", "ALLOWED", "WHAT IT IS"),
+                [(name, str(default), allowed, text) for name, default, allowed, text in settings],
+            ),
         )
     )
 
@@ -73,9 +92,18 @@ def _in_full(found: Experiment) -> str:
 def _allowed(found: Experiment, name: str) -> str:
     info = found.config.model_fields[name]
     if choices := choices_of(info):
-        return " | ".join(map(str, choices)) if len(choices) <= MOST_CHOICES else f"{choices[0]} or one of {len(choices) - 1} names (--json)"
+        return (
+            " | ".join(map(str, choices))
+            if len(choices) <= MOST_CHOICES
+            else f"{choices[0]} or one of {len(choices) - 1} names (--json)"
+        )
     if info.annotation is bool:
         return "true | false"
-    ends = [("", bound_of(info, "ge")), ("above ", bound_of(info, "gt")), ("", bound_of(info, "le")), ("below ", bound_of(info, "lt"))]
+    ends = [
+        ("", bound_of(info, "ge")),
+        ("above ", bound_of(info, "gt")),
+        ("", bound_of(info, "le")),
+        ("below ", bound_of(info, "lt")),
+    ]
     limits = " to ".join(f"{word}{bound:,}" for word, bound in ends if bound is not None)
     return f"{limits} {unit_of(info)}".strip()

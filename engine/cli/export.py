@@ -22,35 +22,72 @@ from engine.umask import given
 
 @click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
 @click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
-@click.option("--sweep", "sweep_ids", metavar="ID", type=int, multiple=True, help="All runs of this sweep that have ended; may be given often.")
+@click.option(
+    "--sweep",
+    "sweep_ids",
+    metavar="ID",
+    type=int,
+    multiple=True,
+    help="All runs of this sweep that have ended; may be given often.",
+)
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["bundle", "csv", "json", "parquet"]),
-    help="bundle: whole runs for another store; csv, parquet: one row a point; json: an array of whole runs. Default: what the file's name ends in.",
+    help=(
+        "bundle: whole runs for another store; csv, parquet: one row a point; json: an array of whole runs. "
+        "Default: what the file's name ends in."
+    ),
 )
-@click.option("--metric", "metrics", multiple=True, help="Only this metric, such as train/loss; may be given often. Not for a bundle.")
-@click.option("--output", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; CSV and JSON go to standard output without one.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Only this metric, such as train/loss; may be given often. Not for a bundle.",
+)
+@click.option(
+    "--output",
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file; CSV and JSON go to standard output without one.",
+)
 @owner_option
 @click.option("--json", "as_json", is_flag=True, help="With --out: answer in JSON what was written.")
 def export_command(
-    run_ids: Sequence[int], sweep_ids: Sequence[int], kind: str | None, metrics: Sequence[str], output: Path | None, owner: str, as_json: bool
+    run_ids: Sequence[int],
+    sweep_ids: Sequence[int],
+    kind: str | None,
+    metrics: Sequence[str],
+    output: Path | None,
+    owner: str,
+    as_json: bool,
 ) -> None:
-    """Write one run or more: whole, as a bundle that the import command of another store takes in, or all their points, none left out.
+    """Write one run or more: whole, as a bundle that the import command of another store takes in, or all their points,
+    none left out.
 
-    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags, notes and logs, and the sweeps
-    that they are part of; not their checkpoints.
-    A point of the whole run has an empty rank. NaN and infinities stay: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
+    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags,
+    notes and logs, and the sweeps that they are part of; not their checkpoints. A point of the whole run has an empty
+    rank. NaN and infinities stay: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
     """
     kind = kind or _kind_of(output)
     if not (run_ids or sweep_ids):
         raise ConfigError([Problem("runs", "Say what to write: ids of runs, or --sweep with the id of a sweep.")])
     if output is None and kind in ("bundle", "parquet"):
         raise ConfigError(
-            [Problem("out", f"A {kind} is no text for a terminal: name its file, such as --out runs{'.zip' if kind == 'bundle' else '.parquet'}.")]
+            [
+                Problem(
+                    "out",
+                    (
+                        f"A {kind} is no text for a terminal: name its file, such as --out "
+                        f"runs{'.zip' if kind == 'bundle' else '.parquet'}."
+                    ),
+                )
+            ]
         )
     if kind == "bundle" and metrics:
-        raise ConfigError([Problem("metric", "A bundle holds whole runs: leave --metric out, or choose another --format.")])
+        raise ConfigError(
+            [Problem("metric", "A bundle holds whole runs: leave --metric out, or choose another --format.")]
+        )
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.run(run_id)  # so that a wrong id writes nothing at all
@@ -72,7 +109,17 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
         reader.sweep(sweep_id)
         ended = [run.id for run in reader.sweep_runs(sweep_id) if run.status in ENDED]
         if not ended:
-            raise ConfigError([Problem("sweep", f"No run of sweep {sweep_id} has ended, so there is nothing to write yet. Wait for its first one.")])
+            raise ConfigError(
+                [
+                    Problem(
+                        "sweep",
+                        (
+                            f"No run of sweep {sweep_id} has ended, so there is nothing to write yet. Wait for its "
+                            "first one."
+                        ),
+                    )
+                ]
+            )
         yield from ended
 
 
@@ -81,12 +128,22 @@ def _kind_of(output: Path | None) -> str:
     kinds = {".zip": "bundle", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
     if output is None or output.suffix.lower() not in kinds:
         raise ConfigError(
-            [Problem("format", "Say what to write: --format csv, json, parquet or bundle, or --out with a name that ends in .zip, .csv, .json or .parquet.")]
+            [
+                Problem(
+                    "format",
+                    (
+                        "Say what to write: --format csv, json, parquet or bundle, or --out with a name that ends "
+                        "in .zip, .csv, .json or .parquet."
+                    ),
+                )
+            ]
         )
     return kinds[output.suffix.lower()]
 
 
-def _write_file(reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], output: Path, owner: str) -> int:
+def _write_file(
+    reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], output: Path, owner: str
+) -> int:
     if kind == "bundle":
         from engine.transfer.bundle import write_bundle
 

@@ -17,12 +17,19 @@ from engine.store import Reader
 
 @click.command("figures", short_help="List published figures with their verdicts; launch one.")
 @click.argument("name", required=False)
-@click.option("--launch", "size", type=click.Choice(SIZES), help="Queue the sweep that reproduces the figure: as published, or reduced for a small machine.")
+@click.option(
+    "--launch",
+    "size",
+    type=click.Choice(SIZES),
+    help="Queue the sweep that reproduces the figure: as published, or reduced for a small machine.",
+)
 @owner_option
 @json_option
 @click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
 def figures_command(name: str | None, size: Size | None, owner: str, as_json: bool, no_runner: bool) -> None:
-    """List the published figures, each with its verdict; with NAME tell one's newest sweep, rules and what is missing."""
+    """List the published figures, each with its verdict; with NAME tell one's newest sweep, rules and what
+    is missing.
+    """
     if size and not name:
         raise click.UsageError("Name the figure to launch; `figures` lists them.")
     if name and size:
@@ -35,14 +42,20 @@ def figures_command(name: str | None, size: Size | None, owner: str, as_json: bo
             click.echo(f"Sweep {sweep_id} is queued. `figures {name}` tells what it makes of the figure.")
         return
     with Reader.open(Home.find()) as reader:
-        chosen = [(found, _judged(reader, found) if name else best_judgement(reader, found)) for found in ([figure(name)] if name else FIGURES)]
+        chosen = [
+            (found, _judged(reader, found) if name else best_judgement(reader, found))
+            for found in ([figure(name)] if name else FIGURES)
+        ]
     if as_json:
         described = [_described(*each) for each in chosen]
         print_json(described[0] if name else described)
     elif name:
         click.echo(_in_full(*chosen[0]))
     else:
-        rows = [(found.name, judged.verdict if judged else "not measured yet", judged.size if judged else "", found.title) for found, judged in chosen]
+        rows = [
+            (found.name, judged.verdict if judged else "not measured yet", judged.size if judged else "", found.title)
+            for found, judged in chosen
+        ]
         click.echo(table(("NAME", "VERDICT", "SIZE", "FIGURE"), rows))
 
 
@@ -80,4 +93,12 @@ def _in_full(found: Figure, judged: Judgement | None) -> str:
     reduced = found.versions[judged.size].reduced
     lines += ["", f"Sweep {judged.sweep.id}, {judged.size}: {judged.verdict or 'no run has finished yet'}.", *reduced]
     lines += [*judged.evidence.obstacles, *judged.evidence.missing]
-    return "\n".join([*lines, "", table(("OUTCOME", "RULE", "NUMBERS"), [(check.outcome, check.rule, check.numbers) for check in judged.checks])])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            table(
+                ("OUTCOME", "RULE", "NUMBERS"), [(check.outcome, check.rule, check.numbers) for check in judged.checks]
+            ),
+        ]
+    )

@@ -10,7 +10,16 @@ from typing import Any
 
 import click
 
-from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep, RunFailed, RunnerError, StoreError, WrongStatus
+from engine.errors import (
+    EngineError,
+    NoSuchDuel,
+    NoSuchRun,
+    NoSuchSweep,
+    RunFailed,
+    RunnerError,
+    StoreError,
+    WrongStatus,
+)
 from engine.home import Home
 from engine.terms import PRIORITIES, Priority, Terms
 from engine.umask import private
@@ -18,14 +27,21 @@ from engine.umask import private
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the run ended other than finished, or doctor or fsck found a failure; 2 something asked for is not possible as it was asked; "
-    "3 the store is busy, too new, full or can't be written; 4 the runner can't start or does not answer; 130 left by Ctrl-C while a run goes on."
+    "Exit codes: 0 done; 1 the run ended other than finished, or doctor or fsck found a failure; 2 something "
+    "asked for is not possible as it was asked; "
+    "3 the store is busy, too new, full or can't be written; 4 the runner can't start or does not answer; 130 "
+    "left by Ctrl-C while a run goes on."
 )
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Answer in JSON on standard output.")
 owner_option: Decorator = click.option(
-    "--owner", envvar="PARALLAB_OWNER", show_envvar=True, default=lambda: login_name(), show_default="your login name", help="Who does this."
+    "--owner",
+    envvar="PARALLAB_OWNER",
+    show_envvar=True,
+    default=lambda: login_name(),
+    show_default="your login name",
+    help="Who does this.",
 )
 
 
@@ -43,12 +59,41 @@ class NumberRange(click.FloatRange):
 def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `engine.terms`; the command gets them as `terms`."""
 
-    @click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True, help="Runs of a higher one start first.")
-    @click.option("--oversubscribe", is_flag=True, help="Let it start on cores that other runs hold; its times, and theirs, then say little.")
-    @click.option("--max-run-time", "max_run_time_s", metavar="SECONDS", type=float, help="End the run when it has been on so long; default: no limit.")
-    @click.option("--max-retries", type=int, default=0, show_default=True, help="Queue the run anew so often where it is lost, from its last checkpoint.")
+    @click.option(
+        "--priority",
+        type=click.Choice(PRIORITIES),
+        default="normal",
+        show_default=True,
+        help="Runs of a higher one start first.",
+    )
+    @click.option(
+        "--oversubscribe",
+        is_flag=True,
+        help="Let it start on cores that other runs hold; its times, and theirs, then say little.",
+    )
+    @click.option(
+        "--max-run-time",
+        "max_run_time_s",
+        metavar="SECONDS",
+        type=float,
+        help="End the run when it has been on so long; default: no limit.",
+    )
+    @click.option(
+        "--max-retries",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Queue the run anew so often where it is lost, from its last checkpoint.",
+    )
     @wraps(function)
-    def command(*words: Any, priority: Priority, oversubscribe: bool, max_run_time_s: float | None, max_retries: int, **options: Any) -> Any:
+    def command(
+        *words: Any,
+        priority: Priority,
+        oversubscribe: bool,
+        max_run_time_s: float | None,
+        max_retries: int,
+        **options: Any,
+    ) -> Any:
         return function(*words, terms=Terms(priority, oversubscribe, max_run_time_s, max_retries), **options)
 
     return command
@@ -102,7 +147,10 @@ class CommandTable(click.Group):
         except OSError as error:
             if not _is_in_home(error.filename):
                 raise
-            click.echo(f"{error.filename} can't be used: {error.strerror}. Give a folder that you may write in PARALLAB_HOME.", err=True)
+            click.echo(
+                f"{error.filename} can't be used: {error.strerror}. Give a folder that you may write in PARALLAB_HOME.",
+                err=True,
+            )
             ctx.exit(NO_STORE)
 
 

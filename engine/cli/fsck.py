@@ -16,7 +16,8 @@ from engine.upkeep.fsck import Trouble, examine
 @json_option
 @click.pass_context
 def fsck_command(ctx: click.Context, mend: bool, owner: str, as_json: bool) -> None:
-    """Find what crashes can leave: damage, runs without a worker, summaries unlike their points, stray folders, files and shared memory.
+    """Find what crashes can leave: damage, runs without a worker, summaries unlike their points, stray folders, files
+    and shared memory.
 
     Runs may go on meanwhile. Exits with 1 where something is left that is more than a harmless leftover.
     """
@@ -30,7 +31,13 @@ def fsck_command(ctx: click.Context, mend: bool, owner: str, as_json: bool) -> N
     sound = all(trouble.harmless or state == "mended" for trouble, state in found)
     if as_json:
         print_json(
-            {"sound": sound, "findings": [{"kind": t.kind, "sentence": t.sentence, "cure": t.cure, "harmless": t.harmless, "state": s} for t, s in found]}
+            {
+                "sound": sound,
+                "findings": [
+                    {"kind": t.kind, "sentence": t.sentence, "cure": t.cure, "harmless": t.harmless, "state": s}
+                    for t, s in found
+                ],
+            }
         )
     elif not found:
         click.echo("The store and what lies beside it are in order.")

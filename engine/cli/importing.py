@@ -12,21 +12,43 @@ from engine.home import Home
 @click.command("import", short_help="Take in runs of another store, of TensorBoard or of MLflow.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @owner_option
-@click.option("--max-memory", metavar="GB", type=NumberRange(0.05, 1_000), default=1.0, show_default=True, help="Memory that the import may take.")
-@click.option("--max-time", metavar="SECONDS", type=NumberRange(1, 86_400), default=300.0, show_default=True, help="How long the import may take.")
+@click.option(
+    "--max-memory",
+    metavar="GB",
+    type=NumberRange(0.05, 1_000),
+    default=1.0,
+    show_default=True,
+    help="Memory that the import may take.",
+)
+@click.option(
+    "--max-time",
+    metavar="SECONDS",
+    type=NumberRange(1, 86_400),
+    default=300.0,
+    show_default=True,
+    help="How long the import may take.",
+)
 @json_option
 def import_command(path: Path, owner: str, max_memory: float, max_time: float, as_json: bool) -> None:
-    """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns; all of them or none.
+    """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns;
+    all of them or none.
 
-    FILE may be a folder, or a zip of one. Each run keeps where it comes from. A run that is here already is not taken in a second time.
-    The sweeps that runs of a bundle are part of come with them.
-    Of TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
+    FILE may be a folder, or a zip of one. Each run keeps where it comes from. A run that is here already is not taken
+    in a second time. The sweeps that runs of a bundle are part of come with them. Of TensorBoard and MLflow come
+    scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
     """
     from engine.transfer.child import Allowance, import_in_child
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     if as_json:
-        print_json({"ids": list(found.ids), "sweeps": list(found.sweeps), "known": dict(found.known), "notes": list(found.notes)})
+        print_json(
+            {
+                "ids": list(found.ids),
+                "sweeps": list(found.sweeps),
+                "known": dict(found.known),
+                "notes": list(found.notes),
+            }
+        )
         return
     click.echo(found.sentence)
     for note in found.notes:

@@ -20,7 +20,9 @@ STORE_TIMEOUT_S = 30.0
 """A person at a command line would rather wait than type it again."""
 
 
-_no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner.")
+_no_runner_option = click.option(
+    "--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner."
+)
 
 
 class Kept(TypedDict):
@@ -41,7 +43,13 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
         (
             click.argument("experiment_name", metavar="EXPERIMENT"),
             click.option("--preset", help="Start from a named config; the experiments command lists them."),
-            click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting; may be given often. 'none' empties a setting."),
+            click.option(
+                "--set",
+                "settings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Change one setting; may be given often. 'none' empties a setting.",
+            ),
             click.option("--name", "title", default="", help="A name that tells the run from its like."),
             terms_options,
             owner_option,
@@ -55,11 +63,14 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run", short_help="Launch a run and stay with it until it ends.")
 @_what_to_launch
 @click.pass_context
-def run_command(ctx: click.Context, experiment_name: str, preset: str | None, owner: str, as_json: bool, **asked: Unpack[Asked]) -> None:
+def run_command(
+    ctx: click.Context, experiment_name: str, preset: str | None, owner: str, as_json: bool, **asked: Unpack[Asked]
+) -> None:
     """Launch a run and stay with it until it ends; start a runner where none is alive.
 
-    Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With --json the last line of
-    standard output is one object with id, status, cause, execution_time_s, result, metrics (last values) and best.
+    Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With
+    --json the last line of standard output is one object with id, status, cause, execution_time_s, result, metrics
+    (last values) and best.
     """
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)
@@ -79,7 +90,9 @@ def run_command(ctx: click.Context, experiment_name: str, preset: str | None, ow
 @click.command("submit", short_help="Put a run into the queue and return at once.")
 @_what_to_launch
 @_no_runner_option
-def submit_command(experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[Asked]) -> None:
+def submit_command(
+    experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[Asked]
+) -> None:
     """Put a run into the queue and return at once; start a runner where none is alive."""
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)
@@ -97,7 +110,8 @@ def submit_command(experiment_name: str, preset: str | None, owner: str, as_json
 @json_option
 @_no_runner_option
 def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Queue a new run with the settings of one that was cancelled, lost or failed; it goes on from that run's last checkpoint.
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it goes on from that run's last
+    checkpoint.
 
     The new run has the old one's curves up to the checkpoint, and names it as its parent.
     """
@@ -135,7 +149,11 @@ def _follow(run_id: int) -> str:
     return f"Follow it: python -m engine logs {run_id} --follow"
 
 
-def _launch(home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]) -> int:
+def _launch(
+    home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]
+) -> int:
     found = experiment(name)
     base = found.preset(preset).settings if preset else {}
-    return launch(home, name, found.config.parse(settings, base), owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked)
+    return launch(
+        home, name, found.config.parse(settings, base), owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked
+    )

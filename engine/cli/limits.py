@@ -47,28 +47,49 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--host-network",
     type=click.Choice(["yes", "no"]),
-    help="Whether ranks may listen on the machine's network where they can have none of their own: other users of the machine can then act as the runner's.",
+    help=(
+        "Whether ranks may listen on the machine's network where they can have none of their own: other users of "
+        "the machine can then act as the runner's."
+    ),
 )
 @_options
 @owner_option
 @json_option
 def set_command(person: str | None, host_network: str | None, owner: str, as_json: bool, **given: str | None) -> None:
-    """Set limits for everyone, or with --person for one: 'none' for no limit, 'usual' to have a person's be everyone's again.
+    """Set limits for everyone, or with --person for one: 'none' for no limit, 'usual' to have a person's be everyone's
+    again.
 
-    An admin is bound by them too, and can give themselves others with --person. They hold from now on: queued runs stay, what is on goes on.
+    An admin is bound by them too, and can give themselves others with --person. They hold from now on: queued runs
+    stay, what is on goes on.
     """
     asked = {OPTIONS[option]: text.strip().lower() for option, text in given.items() if text is not None}
     if not asked and host_network is None:
         options = ", ".join("--" + option.replace("_", "-") for option in (*OPTIONS, "host_network"))
         raise ConfigError([Problem("", f"limits set takes at least one of {options}.")])
     if host_network is not None and person is not None:
-        raise ConfigError([Problem("host_network", "--host-network is a setting of the whole lab: give it without --person.")])
+        raise ConfigError(
+            [Problem("host_network", "--host-network is a setting of the whole lab: give it without --person.")]
+        )
     usual = frozenset(name for name, text in asked.items() if text == USUAL)
     if usual and person is None:
-        raise ConfigError([Problem("person", "Everyone's limits are the usual ones: 'usual' goes with --person. 'none' lifts a limit.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "person", "Everyone's limits are the usual ones: 'usual' goes with --person. 'none' lifts a limit."
+                )
+            ]
+        )
     changes = {name: read_value(name, text) for name, text in asked.items() if name not in usual}
     home = Home.find()
-    change_limits(home, changes, by=owner, person=person, usual=usual, anew=True, host_network=None if host_network is None else host_network == "yes")
+    change_limits(
+        home,
+        changes,
+        by=owner,
+        person=person,
+        usual=usual,
+        anew=True,
+        host_network=None if host_network is None else host_network == "yes",
+    )
     _show(home, as_json)
 
 
@@ -90,7 +111,9 @@ def _show(home: Home, as_json: bool) -> None:
     names = sorted({each.person for each in held} | set(found.people))
     by_name = {each.person: each for each in held}
     if as_json:
-        print_json({"everyone": _plain(found), "host_network": found.host_network, "people": dict(found.people), "held": held})
+        print_json(
+            {"everyone": _plain(found), "host_network": found.host_network, "people": dict(found.people), "held": held}
+        )
         return
     click.echo(_in_words(found))
     if found.host_network:
@@ -102,10 +125,17 @@ def _show(home: Home, as_json: bool) -> None:
 
 def _in_words(found: Limits) -> str:
     everyone = {name: getattr(found, name) for name in BOUNDS}
-    told = [f"{bounds.words}: {everyone[name]:,g}{f' {bounds.unit}' if bounds.unit else ''}" for name, bounds in BOUNDS.items() if everyone[name] is not None]
+    told = [
+        f"{bounds.words}: {everyone[name]:,g}{f' {bounds.unit}' if bounds.unit else ''}"
+        for name, bounds in BOUNDS.items()
+        if everyone[name] is not None
+    ]
     if told:
         return f"Each person may have at most: {'; '.join(told)}."
-    return "Nothing is limited for everyone. Such as: limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
+    return (
+        "Nothing is limited for everyone. Such as: limits set --running 4 --queued 50 --cores 8 --run-time 86400 "
+        "--disk 20"
+    )
 
 
 def _cells(held: Held, mine: Limits) -> tuple[object, ...]:

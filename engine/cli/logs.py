@@ -22,7 +22,9 @@ LONGEST_LINE = 1 << 20
 
 @click.command("logs", short_help="Print what a run's worker and ranks wrote.")
 @click.argument("run_id", metavar="ID", type=int)
-@click.option("--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; may be given often.")
+@click.option(
+    "--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; may be given often."
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
 @click.option("--lines", type=click.IntRange(0), help="Begin with the last so many lines of each log (default: all).")
 @json_option
@@ -62,7 +64,9 @@ def _text(line: bytes) -> str:
     return line.decode(errors="replace").rstrip("\r")
 
 
-def read_logs(home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None) -> Iterator[tuple[str, str]]:
+def read_logs(
+    home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield (source, line) of each log; with `follow` go on until the run has ended and all is read."""
     tails: dict[str, Tail] = {}
     active = True

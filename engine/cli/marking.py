@@ -10,7 +10,9 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, Store
 
-filter_option: Decorator = click.option("--filter", "text", metavar="FILTER", help="All runs that a filter finds, such as 'status == \"failed\"'.")
+filter_option: Decorator = click.option(
+    "--filter", "text", metavar="FILTER", help="All runs that a filter finds, such as 'status == \"failed\"'."
+)
 ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
 
 
@@ -33,7 +35,13 @@ def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, 
 @json_option
 def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """Take a tag off runs."""
-    _mark(run_ids, text, lambda store, chosen: store.untag(chosen, tag, by=owner), f"no longer tagged {tag.strip()}", as_json)
+    _mark(
+        run_ids,
+        text,
+        lambda store, chosen: store.untag(chosen, tag, by=owner),
+        f"no longer tagged {tag.strip()}",
+        as_json,
+    )
 
 
 @click.command("star", short_help="Give runs a star.")
@@ -87,7 +95,9 @@ def pin_command(run_id: int, owner: str, as_json: bool) -> None:
     if as_json:
         print_json({"id": run_id, "before": before})
     else:
-        click.echo(f"Run {run_id} is the baseline of its experiment{f'; run {before} is it no longer' if before else ''}.")
+        click.echo(
+            f"Run {run_id} is the baseline of its experiment{f'; run {before} is it no longer' if before else ''}."
+        )
 
 
 @click.command("unpin", short_help="Let a run be no baseline any more.")
@@ -123,7 +133,13 @@ def rename_command(run_id: int, name: str, owner: str, as_json: bool) -> None:
     _say([run_id], f"named {name.strip()}" if name.strip() else "without a name", as_json)
 
 
-def _mark(run_ids: Sequence[int], text: str | None, order: Callable[[Store, Sequence[int]], list[int]], said: str, as_json: bool) -> None:
+def _mark(
+    run_ids: Sequence[int],
+    text: str | None,
+    order: Callable[[Store, Sequence[int]], list[int]],
+    said: str,
+    as_json: bool,
+) -> None:
     """Mark runs, all or none of them; those that had the mark are not named."""
     chosen = _chosen(run_ids, text)
     with Store.open(Home.find()) as store:
@@ -139,7 +155,13 @@ def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
     if text is None:
         return list(run_ids)
     if not text.strip():
-        raise ConfigError([Problem("filter", "The filter is blank, which means every run of the lab. Write 'id > 0' if that is meant.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "filter", "The filter is blank, which means every run of the lab. Write 'id > 0' if that is meant."
+                )
+            ]
+        )
     with Reader.open(Home.find()) as reader:
         return reader.run_ids_of(reader.filter(text))
 

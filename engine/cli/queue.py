@@ -21,7 +21,12 @@ RUNNING = "max_running_per_person"
 
 
 @click.command("queue", short_help="List what waits, in order, with reasons and estimated starts.")
-@click.option("--max-per-person", "most", metavar="NUMBER", help="First let a person have at most so many runs on at a time; 'none' for no limit.")
+@click.option(
+    "--max-per-person",
+    "most",
+    metavar="NUMBER",
+    help="First let a person have at most so many runs on at a time; 'none' for no limit.",
+)
 @owner_option
 @json_option
 def queue_command(most: str | None, owner: str, as_json: bool) -> None:
@@ -36,14 +41,25 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.count_queued()
     if as_json:
-        print_json({"max_running_per_person": found.max_running_per_person, "queued": total, "runs": [_plain(wait) for wait in waits]})
+        print_json(
+            {
+                "max_running_per_person": found.max_running_per_person,
+                "queued": total,
+                "runs": [_plain(wait) for wait in waits],
+            }
+        )
         return
     if most is not None or found.max_running_per_person is not None:
         click.echo(f"A person may have {found.max_running_per_person or 'any number of'} runs on at a time.")
     if not waits:
         click.echo("No run waits.")
         return
-    click.echo(table(("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY"), [_cells(wait) for wait in waits]))
+    click.echo(
+        table(
+            ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY"),
+            [_cells(wait) for wait in waits],
+        )
+    )
     if total > len(waits):
         click.echo(f"Showing the first {MOST} of {total:,}.")
 
@@ -68,8 +84,15 @@ def release_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
 
 @click.command("move", short_help="Put queued runs before or behind others, or give them another priority.")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option("--to", "end", type=click.Choice(get_args(End)), help="Before or behind all others of its priority; several keep the order given.")
-@click.option("--priority", type=click.Choice(PRIORITIES), help="Give another priority; runs of a higher one start first.")
+@click.option(
+    "--to",
+    "end",
+    type=click.Choice(get_args(End)),
+    help="Before or behind all others of its priority; several keep the order given.",
+)
+@click.option(
+    "--priority", type=click.Choice(PRIORITIES), help="Give another priority; runs of a higher one start first."
+)
 @owner_option
 @json_option
 def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | None, owner: str, as_json: bool) -> None:
@@ -83,7 +106,9 @@ def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | N
         if end:
             store.move(run_id, end, by=owner)
 
-    said = ", ".join([*([f"of {priority} priority"] if priority else []), *([f"at the {end} of its priority"] if end else [])])
+    said = ", ".join(
+        [*([f"of {priority} priority"] if priority else []), *([f"at the {end} of its priority"] if end else [])]
+    )
     _each(run_ids[::-1] if end == "front" else run_ids, move, said, as_json)
 
 

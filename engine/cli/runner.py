@@ -25,8 +25,9 @@ REGISTER_S = 10.0
 def serve_command(as_json: bool) -> None:
     """Be the runner of the store, in the foreground: take runs from the queue and watch over them.
 
-    Ctrl-C or SIGTERM ends the runner and leaves its runs alone; the next runner takes them over. One runner serves a store; a second one ends
-    with exit code 4. The console, run and submit start one in the background where none is alive.
+    Ctrl-C or SIGTERM ends the runner and leaves its runs alone; the next runner takes them over. One runner serves a
+    store; a second one ends with exit code 4. The console, run and submit start one in the background where none is
+    alive.
     """
     serve(Home.find())
     if as_json:
@@ -35,7 +36,12 @@ def serve_command(as_json: bool) -> None:
 
 @click.command("stop", short_help="End the runner once its runs have ended.")
 @click.option("--cancel-runs", is_flag=True, help="Cancel the runs that the runner waits for.")
-@click.option("--timeout", "timeout_s", type=NumberRange(0), help="Give up waiting after so many seconds; the runner still ends once its runs have.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=NumberRange(0),
+    help="Give up waiting after so many seconds; the runner still ends once its runs have.",
+)
 @owner_option
 @json_option
 @click.pass_context
@@ -52,7 +58,14 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     stopped = runner is None or not lives(home, runner)
     queued = _runs(home, ("queued",))
     if as_json:
-        print_json({"stopped": stopped, "was_running": runner is not None, "waiting_for": [row.id for row in left], "queued": [row.id for row in queued]})
+        print_json(
+            {
+                "stopped": stopped,
+                "was_running": runner is not None,
+                "waiting_for": [row.id for row in left],
+                "queued": [row.id for row in queued],
+            }
+        )
     else:
         click.echo(_answer(home, runner, stopped, left, queued))
     ctx.exit(0 if stopped else NO_RUNNER)
@@ -68,7 +81,9 @@ def _ask(home: Home, owner: str) -> ProcessIdentity | None:
                 store.ask_runner_to_stop()
             return runner
         if time.monotonic() > deadline:
-            raise RunnerError(f"A runner holds {home.runner_lock} but did not register in {REGISTER_S:.0f} s. See {home.runner_log}.")
+            raise RunnerError(
+                f"A runner holds {home.runner_lock} but did not register in {REGISTER_S:.0f} s. See {home.runner_log}."
+            )
         time.sleep(POLL_S)  # it has just started
     return None
 
@@ -103,11 +118,16 @@ def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
         return reader.runs(statuses=statuses)
 
 
-def _answer(home: Home, runner: ProcessIdentity | None, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]) -> str:
+def _answer(
+    home: Home, runner: ProcessIdentity | None, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]
+) -> str:
     waiting = f" Queued for the next runner: {', '.join(str(row.id) for row in queued)}." if queued else ""
     if runner is None:
         return f"No runner serves {home.path}.{waiting}"
     if not stopped:
-        return f"The runner was asked to end and still waits for {', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
+        return (
+            "The runner was asked to end and still waits for "
+            f"{', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
+        )
     again = " Another one was started meanwhile." if is_running(home) else ""
     return f"The runner has ended.{again}{waiting}"

@@ -28,15 +28,30 @@ class Asked(TypedDict):
 
 
 @click.command("list", short_help="List runs, newest first.")
-@click.option("--status", "statuses", type=click.Choice(get_args(Status)), multiple=True, help="Only runs of this status; may be given often.")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(get_args(Status)),
+    multiple=True,
+    help="Only runs of this status; may be given often.",
+)
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--owner", help="Only runs of this person.")
 @click.option("--sweep", type=int, help="Only runs of this sweep.")
-@click.option("--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id hold this text.")
-@click.option("--filter", "text", default="", help="Only runs that a filter finds, such as 'trainers >= 4 and test/accuracy.best > 98'; docs/filter.md.")
+@click.option(
+    "--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id hold this text."
+)
+@click.option(
+    "--filter",
+    "text",
+    default="",
+    help="Only runs that a filter finds, such as 'trainers >= 4 and test/accuracy.best > 98'; docs/filter.md.",
+)
 @click.option("--sort", help="Sort by a field, such as duration, or -test/accuracy.best for the greatest first.")
 @click.option("--archived", is_flag=True, help="Archived runs too.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many, newest first.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many, newest first."
+)
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many of the newest.")
 @json_option
 def list_command(
@@ -58,7 +73,13 @@ def list_command(
             reader.sweep(sweep)  # says so where there is none
         matching = reader.filter(text)
         away = None if archived or matching.mentions("archived") else False
-        asked: Asked = {"statuses": statuses or None, "experiment": experiment, "owner": owner, "sweep": sweep, "search": search}
+        asked: Asked = {
+            "statuses": statuses or None,
+            "experiment": experiment,
+            "owner": owner,
+            "sweep": sweep,
+            "search": search,
+        }
         order = reader.order(sort) if sort else None
         rows = reader.runs(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
         total = reader.count(**asked, matching=matching, archived=away)
@@ -67,7 +88,9 @@ def list_command(
     if as_json:
         print_json(rows)
     elif not rows:
-        click.echo("No run fits. The first one: python -m engine run hogwild --preset quick" if not total else "No more runs.")
+        click.echo(
+            "No run fits. The first one: python -m engine run hogwild --preset quick" if not total else "No more runs."
+        )
     else:
         headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
         click.echo(table(headings, [_cells(row) for row in rows]))
@@ -89,11 +112,13 @@ def _cells(row: RunRow) -> tuple[object, ...]:
 @click.option("--wait", is_flag=True, help="Return only when they have ended.")
 @owner_option
 @json_option
-def cancel_command(run_id: int | None, sweep_id: int | None, force: bool, wait: bool, owner: str, as_json: bool) -> None:
+def cancel_command(
+    run_id: int | None, sweep_id: int | None, force: bool, wait: bool, owner: str, as_json: bool
+) -> None:
     """Cancel a run, or all runs of a sweep: at once while queued, else by ending worker and ranks.
 
-    They are asked to end, and killed where they don't within seconds. The run is cancelled once nothing of it is left; its cause says so
-    where something could not be removed.
+    They are asked to end, and killed where they don't within seconds. The run is cancelled once nothing of it is left;
+    its cause says so where something could not be removed.
     """
     if (run_id is None) == (sweep_id is None):
         raise ConfigError([Problem("", "cancel takes the number of one run, or --sweep with the number of one sweep.")])
@@ -122,6 +147,9 @@ def _ended(home: Home, run_id: int) -> Status:
     with Reader.open(home) as reader:
         while (run := reader.run(run_id)).active:
             if time.monotonic() > deadline:
-                raise RunnerError(f"Run {run_id} was asked to stop, but it is still {run.status} after {CANCEL_WAIT_S:.0f} s. See {home.runner_log}.")
+                raise RunnerError(
+                    f"Run {run_id} was asked to stop, but it is still {run.status} after {CANCEL_WAIT_S:.0f} "
+                    f"s. See {home.runner_log}."
+                )
             time.sleep(0.1)
     return run.status

@@ -9,7 +9,8 @@ from engine.runtime.settings import RESTART, ignored_settings
 
 
 def see_to_runner(home: Home) -> None:
-    """Start a runner where none serves `home`; tell on standard error why none can be started, or which settings the one that serves ignores.
+    """Start a runner where none serves `home`; tell on standard error why none can be started, or which settings the
+    one that serves ignores.
 
     What was queued stays queued either way.
     """

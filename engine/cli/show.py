@@ -21,7 +21,8 @@ from engine.store.records import Event, RankRow, Run
 def show_command(run_id: int, as_json: bool) -> None:
     """Show one run: status, cause, progress, metrics, ranks, phases, config, environment, events.
 
-    With --json all that the console's page of the run shows, `pid` of its worker included; curves come with the export command.
+    With --json all that the console's page of the run shows, `pid` of its worker included; curves come with the export
+    command.
     """
     with Reader.open(Home.find()) as reader:
         found = in_full(reader, run_id)
@@ -32,16 +33,26 @@ def show_command(run_id: int, as_json: bool) -> None:
 
 
 def summary(reader: Reader, run_id: int) -> dict[str, Any]:
-    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`, and its result."""
+    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`, and
+    its result.
+    """
     entry = reader.entry(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
-    return {**row, "result": {**result.plain, "words": result.words} if result else None, "error": reader.run(run_id).error}
+    return {
+        **row,
+        "result": {**result.plain, "words": result.words} if result else None,
+        "error": reader.run(run_id).error,
+    }
 
 
 def summary_text(found: Mapping[str, Any]) -> str:
     """Return the summary as a person reads it."""
-    times = f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})" if found["execution_time_s"] is not None else ""
+    times = (
+        f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})"
+        if found["execution_time_s"] is not None
+        else ""
+    )
     cause = f" {found['cause']}" if found["cause"] else ""
     lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
     if found["result"]:
@@ -71,14 +82,19 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         "events": reader.events(run_id),
         "logs": [{"source": source, "path": path} for source, path in reader.logs(run_id)],
         "machine": reader.machine(run_id),
-        "histograms": [{"rank": rank, "name": name, "counts": counts} for (rank, name), counts in reader.histograms(run_id).items()],
+        "histograms": [
+            {"rank": rank, "name": name, "counts": counts} for (rank, name), counts in reader.histograms(run_id).items()
+        ],
         "spans": [{"rank": rank, **plain(span)} for rank, span in reader.spans(run_id)],
     }
     return {name: plain(value) for name, value in found.items()}
 
 
 def _metrics(found: Mapping[str, Any]) -> str:
-    rows = [(metric(name).label, name, _value(value), _value(found["best"].get(name)), metric(name).unit) for name, value in sorted(found["metrics"].items())]
+    rows = [
+        (metric(name).label, name, _value(value), _value(found["best"].get(name)), metric(name).unit)
+        for name, value in sorted(found["metrics"].items())
+    ]
     return table(("METRIC", "NAME", "LAST", "BEST", "UNIT"), rows)
 
 
@@ -117,7 +133,10 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "takes": f"{run.demand.ranks} ranks of {run.demand.threads_per_rank} threads on {run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
+        "takes": (
+            f"{run.demand.ranks} ranks of {run.demand.threads_per_rank} threads on {run.demand.cores} cores, GPUs: "
+            f"{list(run.gpus) or 'none'}"
+        ),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
         "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
@@ -134,17 +153,36 @@ def _named(runs: Sequence[int]) -> str:
 
 def _terms(run: Run) -> str:
     longest, retries = run.terms.max_run_time_s, run.terms.max_retries
-    said = [f"at most {longest:g} s" if longest else "", f"retried {run.attempt} of at most {retries} times" if retries else ""]
+    said = [
+        f"at most {longest:g} s" if longest else "",
+        f"retried {run.attempt} of at most {retries} times" if retries else "",
+    ]
     return ", ".join(filter(None, said))
 
 
 def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) -> str:
     seen = [name for name in PHASES if any(name in seconds for seconds in phases.values())]
     rows = [
-        (rank.rank, rank.role, rank.pid, rank.device, rank.state, rank.last_step, *(phases.get(rank.rank, {}).get(name) for name in seen)) for rank in ranks
+        (
+            rank.rank,
+            rank.role,
+            rank.pid,
+            rank.device,
+            rank.state,
+            rank.last_step,
+            *(phases.get(rank.rank, {}).get(name) for name in seen),
+        )
+        for rank in ranks
     ]
     return table(("RANK", "ROLE", "PID", "DEVICE", "STATE", "STEP", *(f"{name.upper()} S" for name in seen)), rows)
 
 
 def _events(events: Sequence[Event]) -> str:
-    return table(("WHEN", "WHAT", "WHO", "DETAIL"), [(moment(event.at), event.kind, event.who, event.detail) for event in events]) if events else ""
+    return (
+        table(
+            ("WHEN", "WHAT", "WHO", "DETAIL"),
+            [(moment(event.at), event.kind, event.who, event.detail) for event in events],
+        )
+        if events
+        else ""
+    )

@@ -21,7 +21,9 @@ from engine.sweep_values import read_values, told
 from engine.terms import Terms
 
 LAUNCH = "launch"
-no_runner_option = click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
+no_runner_option = click.option(
+    "--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner."
+)
 
 
 class SweepWords(click.Group):
@@ -32,7 +34,11 @@ class SweepWords(click.Group):
         return super().parse_args(ctx, args if args and args[0] in self.commands else [LAUNCH, *args])
 
 
-@click.group("sweep", cls=SweepWords, short_help="Launch one experiment over values of some settings; pause, resume, retry, extend it.")
+@click.group(
+    "sweep",
+    cls=SweepWords,
+    short_help="Launch one experiment over values of some settings; pause, resume, retry, extend it.",
+)
 def sweep_command() -> None:
     """Launch a sweep, or change one."""
 
@@ -40,13 +46,45 @@ def sweep_command() -> None:
 @sweep_command.command(LAUNCH)
 @click.argument("experiment_name", metavar="EXPERIMENT")
 @click.option("--preset", help="Start from a named config; the experiments command lists them.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; may be given often.")
-@click.option("--over", metavar="KEY=VALUES", multiple=True, help="Vary one setting: splits=1,2,4,8 or splits=1..10. May be given twice.")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of each combination; seeds count up from the setting seed.")
-@click.option("--draw", "draws", metavar="N", type=click.IntRange(1), help="Draw N combinations at random: --over learning_rate=log:0.001..0.1.")
-@click.option("--draw-seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed draws the same combinations.")
-@click.option("--exclusive", is_flag=True, help="For timing: one run at a time, and nothing else beside it; modes take turns.")
-@click.option("--stop-after", metavar="N", type=click.IntRange(1), help="Cancel what still waits once N runs have failed or were lost.")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; may be given often."
+)
+@click.option(
+    "--over",
+    metavar="KEY=VALUES",
+    multiple=True,
+    help="Vary one setting: splits=1,2,4,8 or splits=1..10. May be given twice.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs of each combination; seeds count up from the setting seed.",
+)
+@click.option(
+    "--draw",
+    "draws",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Draw N combinations at random: --over learning_rate=log:0.001..0.1.",
+)
+@click.option(
+    "--draw-seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The same seed draws the same combinations.",
+)
+@click.option(
+    "--exclusive", is_flag=True, help="For timing: one run at a time, and nothing else beside it; modes take turns."
+)
+@click.option(
+    "--stop-after",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Cancel what still waits once N runs have failed or were lost.",
+)
 @click.option("--name", "title", default="", help="A name that tells the sweep from its like.")
 @terms_options
 @owner_option
@@ -70,8 +108,8 @@ def launch_command(
 ) -> None:
     """Put the runs of a sweep into the queue, all or none, and return at once; start a runner where none is alive.
 
-    The first seed's runs come first, so that a whole curve is there early. For a sweep that is there: `sweep pause ID`, `sweep resume ID`,
-    `sweep retry ID`, `sweep extend ID`; each explains itself with --help.
+    The first seed's runs come first, so that a whole curve is there early. For a sweep that is there: `sweep pause ID`,
+    `sweep resume ID`, `sweep retry ID`, `sweep extend ID`; each explains itself with --help.
     """
     home, found = Home.find(), experiment(experiment_name)
     base = {**(found.preset(preset).settings if preset else {}), **read_settings(settings)}
@@ -138,13 +176,20 @@ def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool
 
 @sweep_command.command("extend")
 @click.argument("sweep_id", metavar="ID", type=int)
-@click.option("--over", metavar="KEY=VALUES", multiple=True, help="More values of a setting that the sweep varies; may be given twice.")
+@click.option(
+    "--over",
+    metavar="KEY=VALUES",
+    multiple=True,
+    help="More values of a setting that the sweep varies; may be given twice.",
+)
 @click.option("--seeds", type=click.IntRange(0), default=0, help="So many more seeds.")
 @click.option("--draw", "draws", type=click.IntRange(0), default=0, help="So many more combinations of a random draw.")
 @owner_option
 @json_option
 @no_runner_option
-def extend_command(sweep_id: int, over: Sequence[str], seeds: int, draws: int, owner: str, as_json: bool, no_runner: bool) -> None:
+def extend_command(
+    sweep_id: int, over: Sequence[str], seeds: int, draws: int, owner: str, as_json: bool, no_runner: bool
+) -> None:
     """Add values, seeds or draws to a sweep; the runs that it lacks are queued, all or none."""
     home = Home.find()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
@@ -161,7 +206,9 @@ def _texts(over: Sequence[str]) -> dict[str, str]:
         field, found, values = text.partition("=")
         field = field.strip()
         if not found:
-            raise ConfigError([Problem("", f"What varies is written name=values, such as trainers=1,2,4, got '{text}'.")])
+            raise ConfigError(
+                [Problem("", f"What varies is written name=values, such as trainers=1,2,4, got '{text}'.")]
+            )
         if field in texts:
             raise ConfigError([Problem(field, f"{field} is varied twice. Give all of its values in one --over.")])
         texts[field] = values
@@ -188,4 +235,8 @@ def _tell_held(sweep_id: int, queued: list[int], held: bool, as_json: bool) -> N
         print_json({"id": sweep_id, "paused": held, "runs": queued})
     else:
         count = f"{len(queued)} queued {'run' if len(queued) == 1 else 'runs'}"
-        click.echo(f"Sweep {sweep_id} is paused: its {count} wait until `sweep resume {sweep_id}`." if held else f"Sweep {sweep_id} goes on: {count}.")
+        click.echo(
+            f"Sweep {sweep_id} is paused: its {count} wait until `sweep resume {sweep_id}`."
+            if held
+            else f"Sweep {sweep_id} goes on: {count}."
+        )

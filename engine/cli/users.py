@@ -1,4 +1,6 @@
-"""`users`, `tokens` and `audit`: who has an account, what they may do, what their scripts show, and what was done by whom."""
+"""`users`, `tokens` and `audit`: who has an account, what they may do, what their scripts show, and what was done by
+whom.
+"""
 
 import sys
 from collections.abc import Callable
@@ -13,30 +15,51 @@ from engine.home import Home
 from engine.store import Person, Reader, Store
 from engine.store.sign_ins import Scope
 
-_role = click.option("--role", type=click.Choice(ROLES), required=True, help="; ".join(f"{name}: {words}" for name, words in ROLE_WORDS.items()) + ".")
+_role = click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    required=True,
+    help="; ".join(f"{name}: {words}" for name, words in ROLE_WORDS.items()) + ".",
+)
 
 
 @click.group("users", short_help="Manage who has an account, and with which role.")
 def users_command() -> None:
     """Manage who has an account in this lab, and with which role.
 
-    The first account has to be an admin's; from then on the console asks for a sign-in, and roles hold for pages, API and this command line.
-    Each of these commands answers in JSON with --json.
+    The first account has to be an admin's; from then on the console asks for a sign-in, and roles hold for pages, API
+    and this command line. Each of these commands answers in JSON with --json.
     """
 
 
 @users_command.command("add", short_help="Give somebody an account.")
 @click.argument("name")
 @_role
-@click.option("--email", default="", help="Where notifications go; who signs in with this address at a provider is this person.")
-@click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking for it twice.")
+@click.option(
+    "--email", default="", help="Where notifications go; who signs in with this address at a provider is this person."
+)
+@click.option(
+    "--password-stdin", is_flag=True, help="Read the password from standard input instead of asking for it twice."
+)
 @click.option("--no-password", is_flag=True, help="For somebody who signs in at the lab's OpenID provider.")
 @owner_option
 @json_option
-def add_command(name: str, role: Role, email: str, password_stdin: bool, no_password: bool, owner: str, as_json: bool) -> None:
+def add_command(
+    name: str, role: Role, email: str, password_stdin: bool, no_password: bool, owner: str, as_json: bool
+) -> None:
     """Give somebody an account with a password; an argon2 hash of it is kept."""
     if no_password and not email:
-        raise ConfigError([Problem("email", "Somebody without a password is known by the address that the provider vouches for: give it as --email.")])
+        raise ConfigError(
+            [
+                Problem(
+                    "email",
+                    (
+                        "Somebody without a password is known by the address that the provider vouches for: give "
+                        "it as --email."
+                    ),
+                )
+            ]
+        )
     password = None if no_password else _password(password_stdin)
     with Store.open(Home.find()) as store:
         kept = store.add_person(name, role, by=owner, password=password, email=email)
@@ -53,7 +76,10 @@ def list_command(as_json: bool) -> None:
     if as_json:
         print_json([vars(person) for person in people])
     elif not people:
-        click.echo("Nobody has an account: whoever reaches the console, on loopback alone, may do everything. The first account: users add NAME --role admin")
+        click.echo(
+            "Nobody has an account: whoever reaches the console, on loopback alone, may do everything. The "
+            "first account: users add NAME --role admin"
+        )
     else:
         click.echo(table(("NAME", "ROLE", "SIGNS IN", "E-MAIL", "SINCE"), [_cells(person) for person in people]))
 
@@ -70,13 +96,19 @@ def role_command(name: str, role: Role, owner: str, as_json: bool) -> None:
 
 @users_command.command("password", short_help="Give somebody another password.")
 @click.argument("name")
-@click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking for it twice.")
+@click.option(
+    "--password-stdin", is_flag=True, help="Read the password from standard input instead of asking for it twice."
+)
 @owner_option
 @json_option
 def password_command(name: str, password_stdin: bool, owner: str, as_json: bool) -> None:
     """Give somebody another password; they are signed out everywhere."""
     password = _password(password_stdin)
-    _change(lambda store: store.set_password(name, password, by=owner), "has a new password and is signed out everywhere", as_json)
+    _change(
+        lambda store: store.set_password(name, password, by=owner),
+        "has a new password and is signed out everywhere",
+        as_json,
+    )
 
 
 @users_command.command("shut-out", short_help="Let somebody in no more.")
@@ -102,8 +134,12 @@ def let_in_command(name: str, owner: str, as_json: bool) -> None:
 @owner_option
 @json_option
 def unlink_command(name: str, owner: str, as_json: bool) -> None:
-    """Let the identity that somebody signs in with at a provider be theirs no more; who next signs in with their verified address is linked again."""
-    _change(lambda store: store.unlink(name, by=owner), "is linked to no provider now and signed out everywhere", as_json)
+    """Let the identity that somebody signs in with at a provider be theirs no more; who next signs in with their
+    verified address is linked again.
+    """
+    _change(
+        lambda store: store.unlink(name, by=owner), "is linked to no provider now and signed out everywhere", as_json
+    )
 
 
 @users_command.command("sign-out", short_help="Sign somebody out of every browser.")
@@ -119,13 +155,21 @@ def sign_out_command(name: str, owner: str, as_json: bool) -> None:
 
 @click.group("tokens", short_help="Make and revoke what scripts show instead of a password.")
 def tokens_command() -> None:
-    """Make and revoke tokens, which scripts show to the API instead of a password. Each of these commands answers in JSON with --json."""
+    """Make and revoke tokens, which scripts show to the API instead of a password. Each of these commands answers in
+    JSON with --json.
+    """
 
 
 @tokens_command.command("make", short_help="Make a token.")
 @click.argument("name")
 @click.option("--person", help="Whom it stands for; default: who does this.")
-@click.option("--scope", type=click.Choice(("read", "launch")), default="read", show_default=True, help="Whether it may launch runs too.")
+@click.option(
+    "--scope",
+    type=click.Choice(("read", "launch")),
+    default="read",
+    show_default=True,
+    help="Whether it may launch runs too.",
+)
 @click.option("--days", type=int, default=90, show_default=True, help="How long it lasts.")
 @owner_option
 @json_option
@@ -147,7 +191,17 @@ def tokens_list_command(person: str | None, owner: str, as_json: bool) -> None:
     if as_json:
         print_json([vars(token) for token in found])
         return
-    rows = [(each.id, each.name, each.scope, moment(each.expires_at), moment(each.used_at), "revoked" if each.revoked_at else "") for each in found]
+    rows = [
+        (
+            each.id,
+            each.name,
+            each.scope,
+            moment(each.expires_at),
+            moment(each.used_at),
+            "revoked" if each.revoked_at else "",
+        )
+        for each in found
+    ]
     click.echo(table(("ID", "NAME", "SCOPE", "UNTIL", "USED", ""), rows) if rows else "No tokens.")
 
 
@@ -159,7 +213,11 @@ def revoke_command(token_id: int, owner: str, as_json: bool) -> None:
     """Take a token back for good."""
     with Store.open(Home.find()) as store:
         done = store.revoke_token(token_id, by=owner)
-    _say(token_id, f"Token {token_id} is taken back." if done else f"There is no token {token_id} that could be taken back.", as_json)
+    _say(
+        token_id,
+        f"Token {token_id} is taken back." if done else f"There is no token {token_id} that could be taken back.",
+        as_json,
+    )
 
 
 @click.command("audit", short_help="Show who did what, and when.")
@@ -178,7 +236,14 @@ def audit_command(who: str | None, command: str | None, refused: bool, limit: in
         click.echo("Nothing of that kind was done.")
     else:
         rows = [
-            (moment(each.at), each.who, each.role, each.command, f"{each.kind} {' '.join(map(str, each.targets))}".strip(), each.refused or each.detail)
+            (
+                moment(each.at),
+                each.who,
+                each.role,
+                each.command,
+                f"{each.kind} {' '.join(map(str, each.targets))}".strip(),
+                each.refused or each.detail,
+            )
             for each in found
         ]
         click.echo(table(("WHEN", "WHO", "AS", "COMMAND", "TO", "WHAT"), rows))
@@ -202,4 +267,10 @@ def _say(what: object, sentence: str, as_json: bool) -> None:
 
 def _cells(person: Person) -> tuple[object, ...]:
     ways = [*(["password"] if person.has_password else []), *([person.issuer] if person.issuer else [])]
-    return (person.name, person.role if person.active else f"shut out ({person.role})", ", ".join(ways) or "not yet", person.email, moment(person.created_at))
+    return (
+        person.name,
+        person.role if person.active else f"shut out ({person.role})",
+        ", ".join(ways) or "not yet",
+        person.email,
+        moment(person.created_at),
+    )

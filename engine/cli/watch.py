@@ -65,7 +65,11 @@ class Watch:
                     return False
                 self.token = token
                 run = reader.run(self.run_id)
-                self._draw(progress_line(run, _loss(reader, run), reader.queue_position(run.id) if run.status == "queued" else 0))
+                self._draw(
+                    progress_line(
+                        run, _loss(reader, run), reader.queue_position(run.id) if run.status == "queued" else 0
+                    )
+                )
                 return not run.active
         except StoreBusy:
             return False
@@ -77,7 +81,10 @@ class Watch:
         try:
             with Store.open(self.home) as store:
                 store.request_cancel(self.run_id, by=self.owner)
-            self._say(f"Asked to cancel run {self.run_id}; it has some seconds to end. Press Ctrl-C again to leave it to the runner.")
+            self._say(
+                f"Asked to cancel run {self.run_id}; it has some seconds to end. Press Ctrl-C again to leave "
+                "it to the runner."
+            )
         except WrongStatus:
             pass  # it ended this moment
         self.asked = True
@@ -97,12 +104,16 @@ class Watch:
 
 
 def _loss(reader: Reader, run: Run) -> float | None:
-    losses = [found.last for found in reader.summaries(run.id) if found.metric == "train/loss" and found.last is not None]
+    losses = [
+        found.last for found in reader.summaries(run.id) if found.metric == "train/loss" and found.last is not None
+    ]
     return sum(losses) / len(losses) if losses else None
 
 
 def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, now: datetime | None = None) -> str:
-    """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are `ahead`, None on hold."""
+    """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are
+    `ahead`, None on hold.
+    """
     if run.status == "queued" and ahead is None:
         return "queued, on hold"
     if run.status == "queued":
@@ -111,9 +122,14 @@ def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, no
         return run.status
     share = min(1.0, run.progress_done / run.progress_total)
     full = round(share * BAR_CELLS)
-    parts = [f"{run.status} {'█' * full}{'░' * (BAR_CELLS - full)} {share:4.0%}", f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}"]
+    parts = [
+        f"{run.status} {'█' * full}{'░' * (BAR_CELLS - full)} {share:4.0%}",
+        f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}",
+    ]
     if run.started_at and 0 < share < 1:
-        elapsed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)).total_seconds() + run.time_before_s
+        elapsed = (
+            (now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)
+        ).total_seconds() + run.time_before_s
         parts.append(f"{duration(elapsed * (1 - share) / share)} left")
     if loss is not None:
         parts.append(f"train/loss {number(loss)}")

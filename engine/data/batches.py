@@ -25,7 +25,9 @@ class Batches:
         self._random.set_state(random_state.cpu())
 
     def epoch(self, first: int = 0) -> Iterator[Tensor]:
-        """Yield the positions of each mini-batch of the next epoch, from number `first` on; the last one may be smaller."""
+        """Yield the positions of each mini-batch of the next epoch, from number `first` on; the last one may be
+        smaller.
+        """
         self.random_state = self._random.get_state()
         order = torch.randperm(len(self.labels), generator=self._random).to(self.labels.device)
         yield from torch.split(order, self.batch_size)[first:]

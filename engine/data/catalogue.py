@@ -1,4 +1,6 @@
-"""What data sets there are and which of them lie on this machine, those that an admin has added among them; torch-free, so that a form and a doctor can ask."""
+"""What data sets there are and which of them lie on this machine, those that an admin has added among them; torch-free,
+so that a form and a doctor can ask.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,9 @@ from engine.catalogue import Listed, catalogue, chosen_from
 from engine.errors import UnknownName
 from engine.home import Home
 
-DatasetName = Annotated[str, AfterValidator(chosen_from("datasets")), Field(json_schema_extra={"catalogue": "datasets"})]
+DatasetName = Annotated[
+    str, AfterValidator(chosen_from("datasets")), Field(json_schema_extra={"catalogue": "datasets"})
+]
 ImagesName = Annotated[str, AfterValidator(chosen_from("images")), Field(json_schema_extra={"catalogue": "images"})]
 """A data set, or random images."""
 State = Literal["at hand", "missing", "damaged"]
@@ -30,10 +34,16 @@ class DataSet:
 
 
 def _idx_files(folder: str) -> tuple[tuple[str, int], ...]:
-    """Return the four files of a data set of MNIST's shape, with sizes in bytes: a head, then a byte a pixel or label."""
+    """Return the four files of a data set of MNIST's shape, with sizes in bytes: a head, then a byte a
+    pixel or label.
+    """
     parts = (("train", 60_000), ("t10k", 10_000))
     kinds = (("images-idx3", 16, 784), ("labels-idx1", 8, 1))
-    return tuple((f"{folder}/raw/{part}-{kind}-ubyte", head + count * size) for part, count in parts for kind, head, size in kinds)
+    return tuple(
+        (f"{folder}/raw/{part}-{kind}-ubyte", head + count * size)
+        for part, count in parts
+        for kind, head, size in kinds
+    )
 
 
 DATA_SETS: dict[str, DataSet] = {
@@ -42,7 +52,10 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet(
             "mnist",
             "MNIST",
-            "70,000 handwritten digits of 28x28 pixels; found in the data folder, or downloaded there on first use (12 MB).",
+            (
+                "70,000 handwritten digits of 28x28 pixels; found in the data folder, or downloaded there on first "
+                "use (12 MB)."
+            ),
             train=60_000,
             test=10_000,
             files=_idx_files("MNIST"),
@@ -50,19 +63,36 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet(
             "fashion_mnist",
             "Fashion-MNIST",
-            "70,000 pieces of clothing of 28x28 pixels, of ten kinds; found in the data folder, or downloaded there on first use (31 MB).",
+            (
+                "70,000 pieces of clothing of 28x28 pixels, of ten kinds; found in the data folder, or downloaded "
+                "there on first use (31 MB)."
+            ),
             train=60_000,
             test=10_000,
             files=_idx_files("FashionMNIST"),
         ),
-        DataSet("digits", "Digits", "1,797 real 8x8 digits that come with scikit-learn, scaled to 28x28; needs no network.", train=1_437, test=360),
-        DataSet("synthetic", "Synthetic", "Random images with random labels: nothing to learn, for timing alone; needs no network.", train=8_192, test=1_024),
+        DataSet(
+            "digits",
+            "Digits",
+            "1,797 real 8x8 digits that come with scikit-learn, scaled to 28x28; needs no network.",
+            train=1_437,
+            test=360,
+        ),
+        DataSet(
+            "synthetic",
+            "Synthetic",
+            "Random images with random labels: nothing to learn, for timing alone; needs no network.",
+            train=8_192,
+            test=1_024,
+        ),
     )
 }
 
 
 def data_set(name: str, home: Home | None = None) -> DataSet:
-    """Return the data set of that name, one built in or one of a home's catalogue (default: this process's); raises UnknownName."""
+    """Return the data set of that name, one built in or one of a home's catalogue (default: this process's); raises
+    UnknownName.
+    """
     if name in DATA_SETS:
         return DATA_SETS[name]
     added = catalogue(home).datasets
@@ -73,7 +103,10 @@ def data_set(name: str, home: Home | None = None) -> DataSet:
 
 def _as_data_set(name: str, listed: Listed) -> DataSet:
     files = tuple((f"{listed.folder}/{file}", lying.bytes) for file, lying in listed.files.items())
-    sentence = f"{listed.train + listed.test:,} images of 28x28 pixels that an admin of this lab has added, in {listed.folder} of the data folder."
+    sentence = (
+        f"{listed.train + listed.test:,} images of 28x28 pixels that an admin of this lab has added, in "
+        f"{listed.folder} of the data folder."
+    )
     return DataSet(name, listed.title, sentence, listed.train, listed.test, files)
 
 
@@ -92,7 +125,9 @@ def at_hand(name: str, home: Home) -> bool:
 
 def damaged_files(name: str, home: Home) -> list[Path]:
     """Return the files of the data set that are there with the wrong size."""
-    return [home.data / path for path, size in data_set(name, home).files if _size(home.data / path) not in (None, size)]
+    return [
+        home.data / path for path, size in data_set(name, home).files if _size(home.data / path) not in (None, size)
+    ]
 
 
 def _size(path: Path) -> int | None:

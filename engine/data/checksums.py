@@ -1,4 +1,6 @@
-"""SHA-256 of the files of a data set, read through once and kept by size and time: so a run can say exactly what it learned from. Torch-free."""
+"""SHA-256 of the files of a data set, read through once and kept by size and time: so a run can say exactly what it
+learned from. Torch-free.
+"""
 
 import json
 import os
@@ -24,7 +26,9 @@ def checksum(path: Path, home: Home) -> str:
 
 
 def files_used(name: str, home: Home) -> dict[str, str]:
-    """Return size and checksum of each file of a data set, by its path below the data folder; empty for one that has none, or is not whole."""
+    """Return size and checksum of each file of a data set, by its path below the data folder; empty for one that has
+    none, or is not whole.
+    """
     found = {}
     for path, _ in data_set(name, home).files:
         file = home.data / path

@@ -14,7 +14,11 @@ from engine.home import Home
 def read(name: str, home: Home | None = None) -> PixelSet:
     """Return the data set's pixels and labels; raises UnknownName, or DataError where it can't be had."""
     home = home or Home.find()
-    found = _reader(name).read(home) if data_set(name, home).name in DATA_SETS else import_module("engine.data.listed").read(name, home)
+    found = (
+        _reader(name).read(home)
+        if data_set(name, home).name in DATA_SETS
+        else import_module("engine.data.listed").read(name, home)
+    )
     assert isinstance(found, PixelSet)
     return found
 

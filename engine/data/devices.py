@@ -6,13 +6,27 @@ from engine.errors import DeviceError
 
 
 def usable(asked: str, given: str) -> torch.device:
-    """Return the device a run was given; raises DeviceError where torch can't use it or it is not what was asked for."""
+    """Return the device a run was given; raises DeviceError where torch can't use it or it is not what was
+    asked for.
+    """
     device = torch.device(given)
     if asked not in ("auto", device.type):
-        raise DeviceError(f"device is '{asked}', but the run was given '{given}'. Choose device auto or cpu, or wait for a GPU to be free.")
+        raise DeviceError(
+            f"device is '{asked}', but the run was given '{given}'. Choose device auto or cpu, or wait for a "
+            "GPU to be free."
+        )
     if device.type == "cuda" and not torch.cuda.is_available():
-        why = "was built without CUDA" if torch.version.cuda is None else f"(CUDA {torch.version.cuda}) finds no driver that works with it"
-        raise DeviceError(f"The run was given an NVIDIA GPU, but torch {torch.__version__} {why}. Choose device cpu, or install a torch that fits the driver.")
+        why = (
+            "was built without CUDA"
+            if torch.version.cuda is None
+            else f"(CUDA {torch.version.cuda}) finds no driver that works with it"
+        )
+        raise DeviceError(
+            f"The run was given an NVIDIA GPU, but torch {torch.__version__} {why}. Choose device cpu, or "
+            "install a torch that fits the driver."
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise DeviceError(f"device is 'mps', but torch {torch.__version__} can't use an Apple GPU here. Choose device cpu.")
+        raise DeviceError(
+            f"device is 'mps', but torch {torch.__version__} can't use an Apple GPU here. Choose device cpu."
+        )
     return device

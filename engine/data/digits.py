@@ -19,9 +19,13 @@ INK = 16
 def read(home: Home) -> PixelSet:
     """Return the digits, cut into 1,437 to train and 360 to test with each digit's share the same in both."""
     source = load_digits()
-    train, test = train_test_split(range(len(source.target)), test_size=DATA_SETS["digits"].test, random_state=SPLIT_SEED, stratify=source.target)
+    train, test = train_test_split(
+        range(len(source.target)), test_size=DATA_SETS["digits"].test, random_state=SPLIT_SEED, stratify=source.target
+    )
     pixels, labels = _scaled(torch.from_numpy(source.images)), torch.from_numpy(source.target)
-    return PixelSet("digits", pixels[train], labels[train], pixels[test], labels[test], *mean_and_deviation(pixels[train]))
+    return PixelSet(
+        "digits", pixels[train], labels[train], pixels[test], labels[test], *mean_and_deviation(pixels[train])
+    )
 
 
 def _scaled(images: Tensor) -> Tensor:

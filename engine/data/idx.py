@@ -56,7 +56,9 @@ class Source:
             _download(self, home)
         _check_sizes(self, home)
         (train, train_labels), (test, test_labels) = _parts(self, home)
-        return PixelSet(self.name, train, train_labels, test, test_labels, *(self.normalization or mean_and_deviation(train)))
+        return PixelSet(
+            self.name, train, train_labels, test, test_labels, *(self.normalization or mean_and_deviation(train))
+        )
 
 
 def _parts(source: Source, home: Home) -> list[tuple[Tensor, Tensor]]:
@@ -66,11 +68,15 @@ def _parts(source: Source, home: Home) -> list[tuple[Tensor, Tensor]]:
         parts = [source.loader(home.data, train=part, download=False) for part in (True, False)]
     except (AssertionError, RuntimeError, OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"{title} in {folder} can't be read ({str(error) or type(error).__name__}). Delete that folder; the next run downloads it anew."
+            f"{title} in {folder} can't be read ({str(error) or type(error).__name__}). Delete that folder; "
+            "the next run downloads it anew."
         ) from error
     for part, count in zip(parts, (found.train, found.test), strict=True):
         if len(part.targets) != count or not 0 <= int(part.targets.min()) <= int(part.targets.max()) <= 9:
-            raise DataError(f"{title} in {folder} has labels other than {count:,} digits from 0 to 9. Delete that folder; the next run downloads it anew.")
+            raise DataError(
+                f"{title} in {folder} has labels other than {count:,} digits from 0 to 9. Delete that folder; "
+                "the next run downloads it anew."
+            )
     return [(part.data, part.targets) for part in parts]
 
 
@@ -94,13 +100,17 @@ def _download(source: Source, home: Home) -> None:
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(
-            f"{source.title} is not in {source.folder(home)} and could not be downloaded there ({reason}). Put its four files into that folder, "
-            f"launch with the folder that holds {source.loader.__name__}/raw in PARALLAB_DATA, or choose dataset digits, which needs no network."
+            f"{source.title} is not in {source.folder(home)} and could not be downloaded there ({reason}). Put "
+            "its four files into that folder, "
+            f"launch with the folder that holds {source.loader.__name__}/raw in PARALLAB_DATA, or choose "
+            "dataset digits, which needs no network."
         ) from error
 
 
 def _mask(home: Home) -> int:
-    """Return the umask for a data set: the user's own where `PARALLAB_DATA` names a place for others too, a private one in the home."""
+    """Return the umask for a data set: the user's own where `PARALLAB_DATA` names a place for others too, a private one
+    in the home.
+    """
     return PRIVATE if home.data.is_relative_to(home.path) else GIVEN
 
 

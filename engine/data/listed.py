@@ -15,18 +15,22 @@ IMAGES_HEAD, LABELS_HEAD = 16, 8
 
 
 def read(name: str, home: Home) -> PixelSet:
-    """Return the data set; raises DataError where a file is gone or is not the one that was added, UnknownName where nobody has added it."""
+    """Return the data set; raises DataError where a file is gone or is not the one that was added, UnknownName where
+    nobody has added it.
+    """
     data_set(name, home)
     listed = catalogue(home).datasets[name]
     for file, lying in listed.files.items():
         path = home.data / listed.folder / file
         if not path.is_file():
             raise DataError(
-                f"{listed.title} can't be read: {path} is not there. Put it back, or have an admin take {name} off the catalogue; another dataset does."
+                f"{listed.title} can't be read: {path} is not there. Put it back, or have an admin take {name} "
+                "off the catalogue; another dataset does."
             )
         if path.stat().st_size != lying.bytes or checksum(path, home) != lying.sha256:
             raise DataError(
-                f"{listed.title} can't be read: {path} is not the file that was added. Put that one back, or have an admin add the data set anew: "
+                f"{listed.title} can't be read: {path} is not the file that was added. Put that one back, or "
+                "have an admin add the data set anew: "
                 f"python -m engine catalogue add-dataset {name} --folder {listed.folder}"
             )
     train, train_labels, test, test_labels = (_numbers(home, listed.folder, file) for file in FILES)

@@ -9,7 +9,9 @@ from torch.nn import functional as F  # noqa: N812  (the name that torch's own t
 from engine.data.weights import drawn_from
 
 TEST_BATCH = 125
-"""Images tested at a time; fixed, so that sums are the same each time. Of 1,000 the convolutions leave the cache: a quarter slower."""
+"""Images tested at a time; fixed, so that sums are the same each time. Of 1,000 the convolutions leave the cache: a
+quarter slower.
+"""
 
 
 class MnistNet(nn.Module):

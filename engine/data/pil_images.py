@@ -14,7 +14,9 @@ T = TypeVar("T")
 
 
 class PilImages(Dataset[tuple[Tensor, int]]):
-    """Pixels (uint8 [N, 28, 28]) and labels, each image going through PIL and the published transforms when it is asked for."""
+    """Pixels (uint8 [N, 28, 28]) and labels, each image going through PIL and the published transforms when it is asked
+    for.
+    """
 
     def __init__(self, pixels: Tensor, labels: Tensor, mean: float, deviation: float) -> None:
         self.pixels = pixels

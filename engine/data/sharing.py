@@ -25,7 +25,9 @@ def shared_zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check_room(name: str, needed: int) -> None:
-    """Raise DataError where shared memory has no room for `needed` bytes of `name`: past its end a process gets no error but SIGBUS."""
+    """Raise DataError where shared memory has no room for `needed` bytes of `name`: past its end a process gets no
+    error but SIGBUS.
+    """
     if not SHARED_MEMORY.is_dir():
         return
     free = shutil.disk_usage(SHARED_MEMORY).free

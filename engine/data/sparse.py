@@ -1,4 +1,5 @@
-"""Sparse samples of two classes, made to measure: each touches few of many features, and a true weight vector labels it.
+"""Sparse samples of two classes, made to measure: each touches few of many features, and a true weight vector labels
+it.
 
 Index and value tensors beside each other, since torch's sparse tensors can't go to another process.
 """
@@ -36,7 +37,9 @@ class SparseSamples:
     def cut(self, count: int) -> tuple["SparseSamples", "SparseSamples"]:
         """Return the first `count` samples and the others, both in shared memory."""
         parts = (self.indices, self.values, self.labels)
-        return SparseSamples(*(shared(part[:count].clone()) for part in parts)), SparseSamples(*(shared(part[count:].clone()) for part in parts))
+        return SparseSamples(*(shared(part[:count].clone()) for part in parts)), SparseSamples(
+            *(shared(part[count:].clone()) for part in parts)
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ def sparse_problem(samples: int, features: int, nonzeros: int) -> SparseProblem:
 
 
 def random_subsets(count: int, features: int, size: int, random: torch.Generator) -> Tensor:
-    """Return `count` subsets of range(features), int64 [count, size], each equally likely (Floyd's algorithm, all rows at once)."""
+    """Return `count` subsets of range(features), int64 [count, size], each equally likely (Floyd's algorithm, all rows
+    at once).
+    """
     chosen = torch.empty(count, size, dtype=torch.int64)
     for column in range(size):
         newest = features - size + column

@@ -1,6 +1,7 @@
 """A net's weights as one flat buffer: what several processes can share, and what SGD updates in three operations.
 
-Convolution weights lie in the buffer channels-last, which makes a step of the MNIST net 1.4 times as fast as the usual order.
+Convolution weights lie in the buffer channels-last, which makes a step of the MNIST net 1.4 times as fast as the usual
+order.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 @contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """Let nets that are made meanwhile have the first weights that `seed` gives; the caller's random state stays as it was."""
+    """Let nets that are made meanwhile have the first weights that `seed` gives; the caller's random state stays as it
+    was.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -30,7 +33,8 @@ def flat_weights(net: nn.Module) -> Tensor:
 def bind(net: nn.Module, weights: Tensor) -> Tensor:
     """Make every parameter of `net` a view of `weights`, and its gradient a view of the vector that is returned.
 
-    Gradients add up in that vector: zero it before each backward pass, and never set a gradient to None, which would cut the tie.
+    Gradients add up in that vector: zero it before each backward pass, and never set a gradient to None, which would
+    cut the tie.
     """
     gradient = torch.zeros_like(weights)
     bind_to(net, weights, gradient)
@@ -38,16 +42,20 @@ def bind(net: nn.Module, weights: Tensor) -> Tensor:
 
 
 def bind_to(net: nn.Module, weights: Tensor, gradient: Tensor) -> None:
-    """Make every parameter of `net` a view of `weights` and its gradient a view of `gradient`, both vectors laid out alike."""
+    """Make every parameter of `net` a view of `weights` and its gradient a view of `gradient`, both vectors laid out
+    alike.
+    """
     for (parameter, view), (_, gradient_view) in zip(_views(net, weights), _views(net, gradient), strict=True):
         parameter.data = view
         parameter.grad = gradient_view
 
 
 class FlatSgd:
-    """SGD with momentum on flat weights: bit for bit what `torch.optim.SGD` does to each parameter, in a fifth of its time.
+    """SGD with momentum on flat weights: bit for bit what `torch.optim.SGD` does to each parameter, in a fifth of its
+    time.
 
-    Its velocity is its own, the weights may be shared. (torch's optimizer also imports a second's worth of compiler on its first step.)
+    Its velocity is its own, the weights may be shared. (torch's optimizer also imports a second's worth of compiler on
+    its first step.)
     """
 
     def __init__(self, weights: Tensor, gradient: Tensor, learning_rate: float, momentum: float) -> None:
@@ -64,9 +72,18 @@ class FlatSgd:
 
 
 class FlatAdam:
-    """Adam (Kingma and Ba 2015) on flat weights, as `torch.optim.Adam` does it to each parameter, without the start-up of torch's."""
+    """Adam (Kingma and Ba 2015) on flat weights, as `torch.optim.Adam` does it to each parameter, without the start-up
+    of torch's.
+    """
 
-    def __init__(self, weights: Tensor, gradient: Tensor, learning_rate: float, betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+    def __init__(
+        self,
+        weights: Tensor,
+        gradient: Tensor,
+        learning_rate: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+    ) -> None:
         self._weights = weights
         self._gradient = gradient
         self.mean = torch.zeros_like(weights)
@@ -77,7 +94,9 @@ class FlatAdam:
         self.steps = 0
 
     def step(self) -> None:
-        """m <- mean of gradients, v <- mean of their squares, both running; weights <- weights - learning_rate * m' / (sqrt(v') + epsilon)."""
+        """m <- mean of gradients, v <- mean of their squares, both running; weights <- weights - learning_rate * m' /
+        (sqrt(v') + epsilon).
+        """
         first, second = self._betas
         self.steps += 1
         self.mean.lerp_(self._gradient, 1 - first)
@@ -92,7 +111,10 @@ def _views(net: nn.Module, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]
     for parameter in net.parameters():
         stretch = flat[start : start + parameter.numel()]
         start += parameter.numel()
-        yield parameter, _channels_last(stretch, parameter.shape) if parameter.dim() == 4 else stretch.view(parameter.shape)
+        yield (
+            parameter,
+            _channels_last(stretch, parameter.shape) if parameter.dim() == 4 else stretch.view(parameter.shape),
+        )
 
 
 def _channels_last(stretch: Tensor, shape: torch.Size) -> Tensor:

@@ -1,6 +1,7 @@
 """The doctor: looks at what a person could have wrong on a machine, and says how to mend it.
 
-It must answer on a machine where nothing works, so no check may end the others, and torch is only looked at in a process of its own.
+It must answer on a machine where nothing works, so no check may end the others, and torch is only looked at in a
+process of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,4 +39,9 @@ def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
     try:
         yield check()
     except Exception as error:  # the one place where anything may go wrong: a doctor that dies helps nobody
-        yield Finding(name, "fail", f"This could not be looked at: {type(error).__name__}: {error}.", "Mend what the message names, then ask the doctor again.")
+        yield Finding(
+            name,
+            "fail",
+            f"This could not be looked at: {type(error).__name__}: {error}.",
+            "Mend what the message names, then ask the doctor again.",
+        )

@@ -8,7 +8,9 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's answer; `fail` means that runs can't work here, `warn` that some won't or that they will be slow."""
+    """One line of the doctor's answer; `fail` means that runs can't work here, `warn` that some won't or that they will
+    be slow.
+    """
 
     name: str
     state: State

@@ -32,17 +32,33 @@ def cores_and_memory() -> Finding:
     """Look at what ranks will share."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = min(psutil.virtual_memory().available, _group_limit())
-    text = f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free, enough for about {free // (RANK_MB * MB)} ranks."
+    text = (
+        f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free, enough for about "
+        f"{free // (RANK_MB * MB)} ranks."
+    )
     if limit := memory_limit():
-        return Finding("cores and memory", "warn", f"{text} {limit}", "Start Parallab without that limit: what a process maps is several times what it uses.")
+        return Finding(
+            "cores and memory",
+            "warn",
+            f"{text} {limit}",
+            "Start Parallab without that limit: what a process maps is several times what it uses.",
+        )
     if free < 3 * RANK_MB * MB:
-        return Finding("cores and memory", "warn", text, "A run of two ranks takes about 2 GB: close other programs, or give the container more memory.")
+        return Finding(
+            "cores and memory",
+            "warn",
+            text,
+            "A run of two ranks takes about 2 GB: close other programs, or give the container more memory.",
+        )
     return Finding("cores and memory", "ok", text)
 
 
 def _group_limit() -> int:
     """Return what a container's limit leaves, without one a number larger than any machine."""
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
         try:
             folder = Path("/sys/fs/cgroup")
             return max(0, int((folder / limit).read_text()) - int((folder / used).read_text()))
@@ -55,7 +71,9 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
     """Look at the room for tensors that ranks share."""
     if not folder.is_dir():
         if platform.system() == "Linux":
-            return Finding("shared memory", "fail", f"There is no {folder} here.", f"Mount it: mount -t tmpfs tmpfs {folder}.")
+            return Finding(
+                "shared memory", "fail", f"There is no {folder} here.", f"Mount it: mount -t tmpfs tmpfs {folder}."
+            )
         return Finding("shared memory", "ok", "This system shares memory without a folder for it.")
     found = os.statvfs(folder)
     return judge_shared_memory(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, folder)
@@ -66,7 +84,9 @@ def judge_shared_memory(free: int, size: int, folder: Path) -> Finding:
     text = f"{free / GB:.2f} GB of {size / GB:.2f} GB free in {folder}."
     cure = f"Give it more room: with Docker --shm-size=2g, else mount -o remount,size=2G {folder}."
     if free < SHARED_LEAST:
-        return Finding("shared memory", "fail", f"Only {text} A run that shares MNIST takes about {SHARED_LEAST // MB} MB.", cure)
+        return Finding(
+            "shared memory", "fail", f"Only {text} A run that shares MNIST takes about {SHARED_LEAST // MB} MB.", cure
+        )
     if free < SHARED_ENOUGH:
         return Finding("shared memory", "warn", f"{text} Several runs at once may fill it.", cure)
     return Finding("shared memory", "ok", text)
@@ -76,7 +96,11 @@ def open_files() -> Finding:
     """Look at the limit on open files: each shared tensor and each rank's channels take some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= FILES_ENOUGH:
-        return Finding("open files", "ok", f"A process may open {'any number of' if soft == resource.RLIM_INFINITY else soft} files.")
+        return Finding(
+            "open files",
+            "ok",
+            f"A process may open {'any number of' if soft == resource.RLIM_INFINITY else soft} files.",
+        )
     most = "" if hard == resource.RLIM_INFINITY else f" (up to {hard} without an administrator)"
     state: State = "fail" if soft < FILES_LEAST else "warn"
     return Finding(
@@ -96,18 +120,30 @@ def network(home: Home) -> Finding:
         return Finding(
             "network",
             "warn",
-            f"Ranks of the runner (pid {runner.process.pid}) listen on {LEVEL_WORDS['host']}, although this process can make a namespace.",
-            "Start the runner where namespaces can be made. As a service: copy the units of deploy/systemd again (RestrictNamespaces=user net), "
+            (
+                f"Ranks of the runner (pid {runner.process.pid}) listen on {LEVEL_WORDS['host']}, although this "
+                "process can make a namespace."
+            ),
+            "Start the runner where namespaces can be made. As a service: copy the units of deploy/systemd "
+            "again (RestrictNamespaces=user net), "
             "then systemctl daemon-reload and restart parallab-runner.",
         )
     if level != "host":
         return Finding("network", "ok", f"Ranks listen on {LEVEL_WORDS[level]}.")
     cure = (
-        "Let the runner's user make network namespaces: sysctl user.max_net_namespaces above 0, user namespaces for ordinary users "
-        "(Debian: kernel.unprivileged_userns_clone=1; Ubuntu 24.04: kernel.apparmor_restrict_unprivileged_userns=0), and in a systemd unit "
-        f"RestrictNamespaces=user net. Without: launch with transport shared_memory, or accept the risk: {ALLOW_HOST_NETWORK}"
+        "Let the runner's user make network namespaces: sysctl user.max_net_namespaces above 0, user "
+        "namespaces for ordinary users "
+        "(Debian: kernel.unprivileged_userns_clone=1; Ubuntu 24.04: "
+        "kernel.apparmor_restrict_unprivileged_userns=0), and in a systemd unit "
+        "RestrictNamespaces=user net. Without: launch with transport shared_memory, or accept the risk: "
+        f"{ALLOW_HOST_NETWORK}"
     )
-    return Finding("network", "warn", f"Ranks listen on {LEVEL_WORDS[level]}, and could run commands as yours: no namespace can be made ({why}).", cure)
+    return Finding(
+        "network",
+        "warn",
+        f"Ranks listen on {LEVEL_WORDS[level]}, and could run commands as yours: no namespace can be made ({why}).",
+        cure,
+    )
 
 
 def clock(home: Home) -> Finding:
@@ -118,17 +154,32 @@ def clock(home: Home) -> Finding:
     probe.touch()
     touched, later = probe.stat().st_mtime, time.time()
     probe.unlink()
-    apart = max(now - touched, touched - later)  # by so much it is outside of what passed here, however long the touch took
+    apart = max(
+        now - touched, touched - later
+    )  # by so much it is outside of what passed here, however long the touch took
     text = f"It says {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
     cure = "Set the clock and keep it set: timedatectl set-ntp true."
     if now < newest - CLOCK_SLACK_S:
-        return Finding("clock", "fail", f"{text}, earlier than this code was written here: times of runs will be wrong.", cure)
+        return Finding(
+            "clock", "fail", f"{text}, earlier than this code was written here: times of runs will be wrong.", cure
+        )
     if apart > CLOCK_SLACK_S:
-        return Finding("clock", "warn", f"{text}, {apart:.0f} s apart from the clock of the file system that holds {home.path}.", cure)
+        return Finding(
+            "clock",
+            "warn",
+            f"{text}, {apart:.0f} s apart from the clock of the file system that holds {home.path}.",
+            cure,
+        )
     return Finding("clock", "ok", f"{text}.")
 
 
 def browser() -> Finding:
     """Look for the browser that only the project's own tests need."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    return Finding("browser", "ok", f"{found} can drive the browser tests." if found else "No Chromium: only the project's own browser tests need one.")
+    return Finding(
+        "browser",
+        "ok",
+        f"{found} can drive the browser tests."
+        if found
+        else "No Chromium: only the project's own browser tests need one.",
+    )

@@ -1,4 +1,6 @@
-"""What is installed: Python, the packages, torch with its twin torchvision, GPUs as the driver and torch see them, ways to start a process."""
+"""What is installed: Python, the packages, torch with its twin torchvision, GPUs as the driver and torch see them, ways
+to start a process.
+"""
 
 import json
 import os
@@ -47,7 +49,11 @@ def python() -> Finding:
 def packages() -> Finding:
     """Compare what is installed with requirements.txt."""
     wanted = re.findall(r"^([\w-]+)>=([\d.]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    wrong = [f"{name} {found or 'is missing'} (needs {least} or newer)" for name, least in wanted if _numbers(found := _version(name)) < _numbers(least)]
+    wrong = [
+        f"{name} {found or 'is missing'} (needs {least} or newer)"
+        for name, least in wanted
+        if _numbers(found := _version(name)) < _numbers(least)
+    ]
     if wrong:
         return Finding("packages", "fail", f"Not as requirements.txt asks: {'; '.join(wrong)}.", INSTALL)
     return Finding("packages", "ok", f"All {len(wanted)} packages of requirements.txt are there.")
@@ -65,11 +71,18 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 class TorchProbe:
-    """Imports torch in another process, started at once and asked later: a broken torch can crash whoever imports it."""
+    """Imports torch in another process, started at once and asked later: a broken torch can crash whoever
+    imports it.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", TORCH_PROBE], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-c", TORCH_PROBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
         )
         self._answer: Mapping[str, Any] | None = None
 
@@ -105,23 +118,41 @@ def torch(seen: Mapping[str, Any]) -> Finding:
         "torch",
         "fail",
         f"torchvision fails at import ({pair}): {error}.",
-        "Install the two in one go so that they match: python -m pip install --upgrade torch torchvision (2.15 goes with 0.29, 2.11 with 0.26).",
+        (
+            "Install the two in one go so that they match: python -m pip install --upgrade torch torchvision (2.15 "
+            "goes with 0.29, 2.11 with 0.26)."
+        ),
     )
 
 
 def gpus(seen: Mapping[str, Any], names: Sequence[str]) -> Finding:
     """Compare the GPUs that the driver shows, by name, with those that torch can use."""
     usable = int(seen.get("gpus", 0))
-    masked = f" (CUDA_VISIBLE_DEVICES is '{os.environ['CUDA_VISIBLE_DEVICES']}')" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
+    masked = (
+        f" (CUDA_VISIBLE_DEVICES is '{os.environ['CUDA_VISIBLE_DEVICES']}')"
+        if "CUDA_VISIBLE_DEVICES" in os.environ
+        else ""
+    )
     if not names and not usable:
         return Finding("GPUs", "ok", f"No NVIDIA GPU: runs compute on the CPU{masked}.")
     if usable >= len(names) > 0:
         return Finding("GPUs", "ok", f"{len(names)} for the driver and for torch alike: {', '.join(names)}{masked}.")
     if not seen.get("built_for"):
-        cure = "This torch was built without CUDA: install the one that a plain python -m pip install torch torchvision brings on Linux."
+        cure = (
+            "This torch was built without CUDA: install the one that a plain python -m pip install torch "
+            "torchvision brings on Linux."
+        )
     else:
-        cure = f"Bring the driver up to what CUDA {seen['built_for']} needs, or unset CUDA_VISIBLE_DEVICES where it hides them."
-    return Finding("GPUs", "warn", f"The driver shows {len(names)} ({', '.join(names) or 'none'}), torch can use {usable}{masked}.", cure)
+        cure = (
+            f"Bring the driver up to what CUDA {seen['built_for']} needs, or unset CUDA_VISIBLE_DEVICES where it "
+            "hides them."
+        )
+    return Finding(
+        "GPUs",
+        "warn",
+        f"The driver shows {len(names)} ({', '.join(names) or 'none'}), torch can use {usable}{masked}.",
+        cure,
+    )
 
 
 def driver_gpus() -> tuple[str, ...]:
@@ -139,7 +170,10 @@ def start_methods() -> Finding:
     cure = "Look for a limit on processes (ulimit -u) or a temporary folder that can't be written (TMPDIR)."
     if failed == ["forkserver"]:
         return Finding(
-            "start methods", "warn", "No process starts by forkserver, only by spawn, which is slower.", f"{cure} Meanwhile launch with start_method spawn."
+            "start methods",
+            "warn",
+            "No process starts by forkserver, only by spawn, which is slower.",
+            f"{cure} Meanwhile launch with start_method spawn.",
         )
     return Finding("start methods", "fail", f"No process starts by {' or '.join(failed)}.", cure)
 
@@ -147,7 +181,12 @@ def start_methods() -> Finding:
 def _starts(method: str) -> bool:
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", START_PROBE, method], env=os.environ | room_for_sockets(), capture_output=True, text=True, timeout=90, cwd=ROOT
+            [sys.executable, "-c", START_PROBE, method],
+            env=os.environ | room_for_sockets(),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            cwd=ROOT,
         )
     except subprocess.TimeoutExpired:
         return False

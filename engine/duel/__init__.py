@@ -1,1 +1,3 @@
-"""Duels: strategies compared on one budget, from the same first weights and seeds, each with a learning rate tuned alike. Torch-free."""
+"""Duels: strategies compared on one budget, from the same first weights and seeds, each with a learning rate tuned
+alike. Torch-free.
+"""

@@ -1,4 +1,6 @@
-"""Strategies to choose from by a short name, and how a person writes one of their own: `hogwild`, `async_sgd:rule=plain`, `Locked=hogwild:lock=true`."""
+"""Strategies to choose from by a short name, and how a person writes one of their own: `hogwild`,
+`async_sgd:rule=plain`, `Locked=hogwild:lock=true`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +24,8 @@ READY: Mapping[str, Strategy] = {
 
 
 def read_strategy(text: str) -> Strategy:
-    """Return what a person wrote: a ready one's name, then maybe `:` and settings apart by `;`, before it maybe a name of its own and `=`.
+    """Return what a person wrote: a ready one's name, then maybe `:` and settings apart by `;`, before it maybe a name
+    of its own and `=`.
 
     Raises ConfigError for what is no strategy.
     """
@@ -39,7 +42,9 @@ def read_strategy(text: str) -> Strategy:
 
 
 def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that all share, each in its field's type; raises ConfigError for one that is not shared or breaks its rule."""
+    """Return the settings that all share, each in its field's type; raises ConfigError for one that is not shared or
+    breaks its rule.
+    """
     for name in values:
         if name not in SHARED:
             raise UnknownName("setting that strategies share", name, SHARED, field="shared")
@@ -48,12 +53,16 @@ def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_settings(one: Strategy, text: str) -> dict[str, Any]:
-    """Return settings written as `lock=true; trainers=2`, each in its field's type; raises ConfigError for one that is not the strategy's to give."""
+    """Return settings written as `lock=true; trainers=2`, each in its field's type; raises ConfigError for one that is
+    not the strategy's to give.
+    """
     assert one.experiment in METHODS
     config = experiment(one.experiment).config
     own: dict[str, Any] = {}
     for name, value in read_settings(part for part in text.split(";") if part.strip()).items():
         if name in OF_THE_DUEL:
-            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {OF_THE_DUEL[name]}.")])
+            raise ConfigError(
+                [Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {OF_THE_DUEL[name]}.")]
+            )
         own[name] = config.check_field(name, value)
     return own

@@ -1,4 +1,6 @@
-"""What a duel is: strategies, what they share, the budget, the grid of learning rates, seeds, and what is judged. Torch-free."""
+"""What a duel is: strategies, what they share, the budget, the grid of learning rates, seeds, and what is judged.
+Torch-free.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,7 +28,9 @@ OF_THE_DUEL: Mapping[str, str] = {
 }
 """Settings that no strategy may have of its own, and why."""
 GAP = 100
-"""How far seeds lie apart. Part of every stored plan: duels of the time when rank r drew from seed + r needed it, and are still read by it."""
+"""How far seeds lie apart. Part of every stored plan: duels of the time when rank r drew from seed + r needed it, and
+are still read by it.
+"""
 TUNING_FROM = 1_000
 """The place of the first seed of tuning, in gaps; those that judge come before it, so that no run is in both."""
 TIES: Mapping[str, float] = {"test/accuracy": 0.3, "test/loss": 0.01}
@@ -93,7 +97,9 @@ class Duel:
         return asdict(self)
 
     def checked(self) -> "Duel":
-        """Return itself; raises ConfigError with a sentence for each rule that is broken, whatever the strategies' own configs say."""
+        """Return itself; raises ConfigError with a sentence for each rule that is broken, whatever the strategies' own
+        configs say.
+        """
         if problems := [*_of_numbers(self), *_of_strategies(self.strategies)]:
             raise ConfigError(problems)
         return self
@@ -102,7 +108,9 @@ class Duel:
 def from_json(found: Mapping[str, Any]) -> Duel:
     """Return a duel as the store keeps it."""
     strategies = tuple(Strategy(**each) for each in found["strategies"])
-    return Duel(**{**found, "strategies": strategies, "budget": Budget(**found["budget"]), "rates": tuple(found["rates"])})
+    return Duel(
+        **{**found, "strategies": strategies, "budget": Budget(**found["budget"]), "rates": tuple(found["rates"])}
+    )
 
 
 def _of_numbers(duel: Duel) -> Iterator[Problem]:
@@ -148,7 +156,10 @@ def _of_strategies(strategies: Sequence[Strategy]) -> Iterator[Problem]:
         if any((each.experiment, each.settings) == (other.experiment, other.settings) for other in strategies[:place])
     ]
     for each in same:
-        yield Problem("strategies", f"'{each.name}' has the same experiment and settings as another strategy, so nothing could set them apart.")
+        yield Problem(
+            "strategies",
+            f"'{each.name}' has the same experiment and settings as another strategy, so nothing could set them apart.",
+        )
 
 
 def _of_settings(one: Strategy) -> Iterator[Problem]:
@@ -160,4 +171,7 @@ def _of_settings(one: Strategy) -> Iterator[Problem]:
         if name in OF_THE_DUEL:
             yield Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {OF_THE_DUEL[name]}.")
         elif name not in fields:
-            yield from (Problem("strategies", f"{one.name}: {each.sentence}") for each in UnknownName("setting", name, fields).problems)
+            yield from (
+                Problem("strategies", f"{one.name}: {each.sentence}")
+                for each in UnknownName("setting", name, fields).problems
+            )

@@ -97,7 +97,11 @@ def gather(reader: Reader, duel_id: int) -> Evidence:
         one, own = duel.strategies[place], runs.get(sweeps.get((stage, place), 0), [])
         for seed in duel.tuning if stage == "tuning" else duel.judging:
             for rate in duel.rates if stage == "tuning" else (own[0].config[RATE] if own else nan,):
-                tries = [_tried(duel, one, place, stage, run, tested.get(run.id, ()), furthest.get(run.id, _NEVER)) for run in own if _is(run, rate, seed)]
+                tries = [
+                    _tried(duel, one, place, stage, run, tested.get(run.id, ()), furthest.get(run.id, _NEVER))
+                    for run in own
+                    if _is(run, rate, seed)
+                ]
                 newest = tries[-1] if tries else Tried(place, stage, rate, seed)
                 cells.append(next((each for each in reversed(tries) if each.complete), newest))
     return Evidence(stored, duel, tuple(cells), token, runs)
@@ -107,17 +111,31 @@ def _is(run: RunRow, rate: float, seed: int) -> bool:
     return bool(run.config[RATE] == rate and run.config[SEED] == seed)
 
 
-def _tried(duel: Duel, one: Strategy, place: int, stage: Stage, run: RunRow, tested: Sequence[Tested], furthest: tuple[float, float]) -> Tried:
+def _tried(
+    duel: Duel,
+    one: Strategy,
+    place: int,
+    stage: Stage,
+    run: RunRow,
+    tested: Sequence[Tested],
+    furthest: tuple[float, float],
+) -> Tried:
     kind, amount = duel.budget.kind, duel.budget.amount
     found = _pace_of(one, run)
-    tests = tuple(Spent(found.spent(kind, test.step, test.time_s, test.passes), test.time_s, test.value) for test in tested)
+    tests = tuple(
+        Spent(found.spent(kind, test.step, test.time_s, test.passes), test.time_s, test.value) for test in tested
+    )
     spent = _spent(found, duel, furthest, tests)
     complete = run.status == "finished" or spent >= amount * (1 - 1e-9)
-    return Tried(place, stage, run.config[RATE], run.config[SEED], run, tests, at_budget(tests, amount), complete, spent)
+    return Tried(
+        place, stage, run.config[RATE], run.config[SEED], run, tests, at_budget(tests, amount), complete, spent
+    )
 
 
 def _pace_of(one: Strategy, run: RunRow) -> Pace:
-    """Return the pace of a run's own config, as it was stored; settings that this version no longer knows are passed over."""
+    """Return the pace of a run's own config, as it was stored; settings that this version no longer knows are passed
+    over.
+    """
     known: type[Config] = experiment(one.experiment).config
     return pace(one.experiment, known.model_construct(**run.config))
 

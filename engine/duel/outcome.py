@@ -1,4 +1,6 @@
-"""What a duel came to: values by strategy and seed, paired differences, the verdict, time to the target, and what to know when reading it. Torch-free."""
+"""What a duel came to: values by strategy and seed, paired differences, the verdict, time to the target, and what to
+know when reading it. Torch-free.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,10 +51,21 @@ def outcome(found: Evidence) -> Outcome:
     judged, older = _by_one_rule(judged)
     values = {name: {each.seed: each.value for each in own if each.value is not None} for name, own in judged.items()}
     known = any(values.values())
-    pairs = unflattered(differences(values, better, duel.margin), [name for name, own in judged.items() if any(each.failed for each in own)]) if known else []
-    tests: dict[str, dict[int, Sequence[Spent]]] = {name: {each.seed: each.tests for each in own if each.value is not None} for name, own in judged.items()}
+    pairs = (
+        unflattered(
+            differences(values, better, duel.margin),
+            [name for name, own in judged.items() if any(each.failed for each in own)],
+        )
+        if known
+        else []
+    )
+    tests: dict[str, dict[int, Sequence[Spent]]] = {
+        name: {each.seed: each.tests for each in own if each.value is not None} for name, own in judged.items()
+    }
     target = duel.target if duel.target is not None else usual_target(tests, duel.budget.amount, better)
-    with_failed = {name: tests[name] | {each.seed: each.tests for each in own if each.failed} for name, own in judged.items()}
+    with_failed = {
+        name: tests[name] | {each.seed: each.tests for each in own if each.failed} for name, own in judged.items()
+    }
     return Outcome(
         found,
         tuned(found),
@@ -86,36 +99,70 @@ def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterato
     for name, own in judged.items():
         if failed := [each for each in own if each.failed]:
             cause = f" (run {failed[0].run.id}: {failed[0].run.cause})" if failed[0].run else ""
-            yield f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. Its other seeds make it neither ahead of another strategy nor level with it."
+            yield (
+                f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. Its other seeds make it neither "
+                "ahead of another strategy nor level with it."
+            )
         if missing := [each for each in own if is_missing(each)]:
-            yield f"{len(missing)} of {len(own)} judged runs of {name} said nothing (lost, cancelled or deleted); their pairs are left out. Try them again."
+            yield (
+                f"{len(missing)} of {len(own)} judged runs of {name} said nothing (lost, cancelled or deleted); "
+                "their pairs are left out. Try them again."
+            )
         stood = [each.at.spent for each in own if each.complete and each.at]
         if stood and fmean(stood) < FAR * duel.budget.amount:
-            at, whole = amount_in_words(duel.budget.kind, fmean(stood)), amount_in_words(duel.budget.kind, duel.budget.amount)
-            yield f"{name} is judged by tests that stand at {at} of {whole}, the last within the budget: it is tested too rarely to be met later."
+            at, whole = (
+                amount_in_words(duel.budget.kind, fmean(stood)),
+                amount_in_words(duel.budget.kind, duel.budget.amount),
+            )
+            yield (
+                f"{name} is judged by tests that stand at {at} of {whole}, the last within the budget: it is "
+                "tested too rarely to be met later."
+            )
         untested = [each for each in own if each.complete and each.at is None]
         if untested:
-            yield f"{len(untested)} of {len(own)} judged runs of {name} were not tested within the budget, so they have no value. Give a larger budget."
-        if duel.budget.kind == "seconds" and (short := [each for each in own if each.complete and each.spent < SHORT * duel.budget.amount]):
-            yield f"{len(short)} of {len(own)} judged runs of {name} had done all their passes before the budget was spent, and stood still from then on."
+            yield (
+                f"{len(untested)} of {len(own)} judged runs of {name} were not tested within the budget, so they "
+                "have no value. Give a larger budget."
+            )
+        if duel.budget.kind == "seconds" and (
+            short := [each for each in own if each.complete and each.spent < SHORT * duel.budget.amount]
+        ):
+            yield (
+                f"{len(short)} of {len(own)} judged runs of {name} had done all their passes before the budget was "
+                "spent, and stood still from then on."
+            )
 
 
 def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[Tried]], list[int]]:
-    """Return the judged runs without those that draw random numbers by an older rule than the newest, and the ids of these: a pair shares its draws."""
-    rules = {each.run.id: each.run.seeding for own in judged.values() for each in own if each.run and (each.failed or each.value is not None)}
+    """Return the judged runs without those that draw random numbers by an older rule than the newest, and the ids of
+    these: a pair shares its draws.
+    """
+    rules = {
+        each.run.id: each.run.seeding
+        for own in judged.values()
+        for each in own
+        if each.run and (each.failed or each.value is not None)
+    }
     older = [run_id for run_id, rule in rules.items() if rule < max(rules.values())]
-    return {name: [each for each in own if each.run is None or each.run.id not in older] for name, own in judged.items()}, older
+    return {
+        name: [each for each in own if each.run is None or each.run.id not in older] for name, own in judged.items()
+    }, older
 
 
 def _of_rules(found: Evidence, older: Sequence[int]) -> Iterator[str]:
     if older:
-        yield f"Judged runs {', '.join(map(str, older))} draw random numbers by an older rule (seeding) than the others: left out. Launch the duel again."
+        yield (
+            f"Judged runs {', '.join(map(str, older))} draw random numbers by an older rule (seeding) than the "
+            "others: left out. Launch the duel again."
+        )
     if mixed := mixture(each.run for each in found.of("tuning") if each.run and each.complete):
         yield f"Tuning: {mixed}"
 
 
 def _of_tuning(found: Evidence) -> Iterator[str]:
-    chosen = [(one.name, choice) for one, choice in zip(found.duel.strategies, tuned(found).choices, strict=True) if choice]
+    chosen = [
+        (one.name, choice) for one, choice in zip(found.duel.strategies, tuned(found).choices, strict=True) if choice
+    ]
     for edge, beyond in (("least", "smaller"), ("largest", "larger")):
         if names := [name for name, choice in chosen if choice.edge == edge]:
             rate = (min if edge == "least" else max)(found.duel.rates)
@@ -123,13 +170,19 @@ def _of_tuning(found: Evidence) -> Iterator[str]:
             yield f"{joined(names)} won with the {edge} learning rate of the grid ({rate:g}): {cure}"
     for name, choice in chosen:
         if choice.level:
-            yield f"{name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} while tuning; the least was taken."
+            yield (
+                f"{name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} "
+                "while tuning; the least was taken."
+            )
     for place, one in enumerate(found.duel.strategies):
         own = found.of("tuning", place)
         if failed := _rates(each for each in own if each.failed):
             yield f"{one.name} failed at learning rate {failed} while tuning, which is out of the running."
         if untested := _rates(each for each in own if each.complete and each.at is None):
-            yield f"{one.name} was not tested within the budget at learning rate {untested} while tuning, which is out of the running. Give a larger budget."
+            yield (
+                f"{one.name} was not tested within the budget at learning rate {untested} while tuning, which is "
+                "out of the running. Give a larger budget."
+            )
 
 
 def _rates(some: Iterable[Tried]) -> str:

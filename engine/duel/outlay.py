@@ -1,4 +1,6 @@
-"""What a duel takes before it is launched: its runs, and how long they are on one after another, as far as like runs of this machine tell. Torch-free."""
+"""What a duel takes before it is launched: its runs, and how long they are on one after another, as far as like runs of
+this machine tell. Torch-free.
+"""
 
 import socket
 from collections.abc import Sequence
@@ -27,7 +29,9 @@ class DuelOutlay:
 
 
 def outlay(store: Queue, duel: Duel) -> DuelOutlay:
-    """Return what a duel would take; raises ConfigError for what breaks a rule, DeviceError where a run could never run here."""
+    """Return what a duel would take; raises ConfigError for what breaks a rule, DeviceError where a run could never run
+    here.
+    """
     tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
     firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
     each = _seconds(store, duel, firsts)

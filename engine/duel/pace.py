@@ -1,4 +1,6 @@
-"""How far one unit of a method's length takes it, in passes, updates and bytes: by arithmetic from its config, before anything runs. Torch-free and pure."""
+"""How far one unit of a method's length takes it, in passes, updates and bytes: by arithmetic from its config, before
+anything runs. Torch-free and pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,12 +33,16 @@ class Pace:
     bytes: float | None
     """Bytes that travel between processes in one pass; None where they share memory instead, or there is one alone."""
     step_passes: float | None = None
-    """Passes that one step of whoever tests stands for, where others train on meanwhile; None where a test records its own passes exactly."""
+    """Passes that one step of whoever tests stands for, where others train on meanwhile; None where a test records its
+    own passes exactly.
+    """
     step_updates: float = 1.0
     """Updates of the model that one recorded step stands for."""
 
     def units(self, kind: Kind, amount: float) -> int | None:
-        """Return the length that reaches a budget, at least 1; None for seconds, which no arithmetic tells, and for bytes where none travel."""
+        """Return the length that reaches a budget, at least 1; None for seconds, which no arithmetic tells, and for
+        bytes where none travel.
+        """
         passes = self.passes_of(kind, amount)
         return None if passes is None else max(1, ceil(passes / self.passes - 1e-9))
 
@@ -48,7 +54,9 @@ class Pace:
         return amount / each if each else None
 
     def spent(self, kind: Kind, step: int, time_s: float, passes: float | None) -> float:
-        """Return how much of a budget was spent at a test, which was recorded at a step, a time and (where known) so many passes."""
+        """Return how much of a budget was spent at a test, which was recorded at a step, a time and (where known) so
+        many passes.
+        """
         if kind == "seconds":
             return time_s
         if kind == "updates":
@@ -59,7 +67,13 @@ class Pace:
 
 def pace(experiment: str, config: Config) -> Pace:
     """Return the pace of a config of one of METHODS; raises KeyError for another experiment."""
-    return {"reference": _alone, "hogwild": _shared, "parameter_server": _served, "async_sgd": _served, "sync_sgd": _together}[experiment](config)
+    return {
+        "reference": _alone,
+        "hogwild": _shared,
+        "parameter_server": _served,
+        "async_sgd": _served,
+        "sync_sgd": _together,
+    }[experiment](config)
 
 
 def _alone(config: Config) -> Pace:
@@ -73,8 +87,8 @@ def _shared(config: Config) -> Pace:
 
 
 def _served(config: Config) -> Pace:
-    gradients = sum(_steps(config))
-    return Pace("epochs", 1.0, gradients / getattr(config, "batch_update_size", 1), _bytes(gradients, _WIDTHS[config.wire]))  # type: ignore[attr-defined]
+    gradients, width = sum(_steps(config)), _WIDTHS[config.wire]  # type: ignore[attr-defined]
+    return Pace("epochs", 1.0, gradients / getattr(config, "batch_update_size", 1), _bytes(gradients, width))
 
 
 def _together(config: Config) -> Pace:
@@ -92,7 +106,9 @@ def _size(config: Config) -> int:
 
 
 def _steps(config: Config) -> Sequence[int]:
-    """Return the mini-batches that each trainer has in one pass; parts are taken to be equal, the last with the remainder."""
+    """Return the mini-batches that each trainer has in one pass; parts are taken to be equal, the last with the
+    remainder.
+    """
     size, count = _size(config), config.trainers  # type: ignore[attr-defined]
     parts = [size // count] * (count - 1) + [size - size // count * (count - 1)]
     return [ceil(part / config.batch_size) for part in parts]  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""From a duel to its runs: the config of each, long enough for the budget, in an order in which strategies take turns. Torch-free."""
+"""From a duel to its runs: the config of each, long enough for the budget, in an order in which strategies take turns.
+Torch-free.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,12 @@ from engine.store.duels import Stage
 
 MOST_PASSES = 1_000
 """How long runs of a budget of seconds are; the runner ends them once they have spent it."""
-_ALIKE: Mapping[str, Any] = {"schedule": "constant", "checkpoint_every_s": 0.0, "evaluate_every": 1, "overwrites_every": 0}
+_ALIKE: Mapping[str, Any] = {
+    "schedule": "constant",
+    "checkpoint_every_s": 0.0,
+    "evaluate_every": 1,
+    "overwrites_every": 0,
+}
 """What every method that has the setting is given."""
 
 
@@ -43,7 +50,9 @@ def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
         field, length = _length(duel, pace(one.experiment, first), known)
         return known.check({**values, field: length})
     except ConfigError as error:
-        raise ConfigError(Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems) from None
+        raise ConfigError(
+            Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems
+        ) from None
 
 
 def pace_of(duel: Duel, one: Strategy) -> Pace:
@@ -52,7 +61,9 @@ def pace_of(duel: Duel, one: Strategy) -> Pace:
 
 
 def tuning_cells(duel: Duel) -> list[Cell]:
-    """Return the runs that tune: every strategy with every learning rate and seed; after the first seed each rate has been seen once."""
+    """Return the runs that tune: every strategy with every learning rate and seed; after the first seed each rate has
+    been seen once.
+    """
     return list(_cells(duel, "tuning", dict.fromkeys(range(len(duel.strategies)), duel.rates), duel.tuning))
 
 
@@ -62,7 +73,9 @@ def judging_cells(duel: Duel, rates: Sequence[float]) -> list[Cell]:
 
 
 def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[Cell]:
-    """Yield cells, seeds outermost and strategies innermost; who goes first changes from turn to turn, so that it is nobody's gain."""
+    """Yield cells, seeds outermost and strategies innermost; who goes first changes from turn to turn, so that it is
+    nobody's gain.
+    """
     turn = 0
     for seed in seeds:
         for number in range(len(rates[0])):
@@ -74,17 +87,35 @@ def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds
 
 
 def _length(duel: Duel, found: Pace, known: type[Config]) -> tuple[str, int]:
-    """Return the setting that says how long a run is, and its value; raises ConfigError where the budget can't be met."""
+    """Return the setting that says how long a run is, and its value; raises ConfigError where the budget
+    can't be met.
+    """
     kind, amount = duel.budget.kind, duel.budget.amount
     if kind == "bytes" and found.bytes is None:
         raise ConfigError(
-            [Problem("budget", "nothing travels between its processes, so a budget of bytes means nothing to it. Choose passes, updates or seconds.")]
+            [
+                Problem(
+                    "budget",
+                    (
+                        "nothing travels between its processes, so a budget of bytes means nothing to it. Choose "
+                        "passes, updates or seconds."
+                    ),
+                )
+            ]
         )
     length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
     most = bound_of(known.model_fields[found.field], "le")
     assert length is not None
     if most is not None and length > most:
         raise ConfigError(
-            [Problem("budget", f"{amount:g} {kind} would take {length:,} {found.field}, and at most {most:,g} are allowed. Give a smaller budget.")]
+            [
+                Problem(
+                    "budget",
+                    (
+                        f"{amount:g} {kind} would take {length:,} {found.field}, and at most {most:,g} are "
+                        "allowed. Give a smaller budget."
+                    ),
+                )
+            ]
         )
     return found.field, length

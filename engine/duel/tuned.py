@@ -29,8 +29,8 @@ class Tuned:
 def tuned(found: Evidence) -> Tuned:
     """Return what the runs that tune came to.
 
-    A run that failed puts its learning rate out of the running. One that was lost, cancelled or deleted says nothing about its rate, so the duel
-    waits until it was tried again.
+    A run that failed puts its learning rate out of the running. One that was lost, cancelled or deleted says nothing
+    about its rate, so the duel waits until it was tried again.
     """
     cells = [found.of("tuning", place) for place in range(len(found.duel.strategies))]
     on = sum(each.on for own in cells for each in own)
@@ -72,5 +72,9 @@ def _silent(missing: Sequence[Tried], planned: int) -> str:
     if len(missing) == planned and all(each.run is None for each in missing):
         return "All runs that tune were deleted, so no learning rate is chosen. Launch the duel again."
     ends = ", ".join(sorted({each.run.status if each.run else "deleted" for each in missing}))
-    cure = "Launch the duel again." if any(each.run is None for each in missing) else "Try them again, and the duel goes on by itself."
+    cure = (
+        "Launch the duel again."
+        if any(each.run is None for each in missing)
+        else "Try them again, and the duel goes on by itself."
+    )
     return f"{len(missing)} of {planned} runs that tune said nothing ({ends}), so no learning rate is chosen. {cure}"

@@ -1,4 +1,6 @@
-"""What the methods of a duel do differently though their settings agree: the facts that no budget evens out. Torch-free and pure."""
+"""What the methods of a duel do differently though their settings agree: the facts that no budget evens out. Torch-free
+and pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,29 +57,49 @@ class Facts:
 
 def facts(duel: Duel) -> list[Facts]:
     """Return the facts of each strategy; raises ConfigError where a config breaks a rule."""
-    return [_facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed)) for one in duel.strategies]
+    return [
+        _facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
+        for one in duel.strategies
+    ]
 
 
 def untimely(duel: Duel) -> list[str]:
-    """Return which strategies a budget of passes does not meet at a test, and the budget that would, in sentences; none for other budgets."""
+    """Return which strategies a budget of passes does not meet at a test, and the budget that would, in sentences; none
+    for other budgets.
+    """
     if duel.budget.kind != "passes":
         return []
     paces = {one.name: pace_of(duel, one).passes for one in duel.strategies}
-    late = {name: every for name, every in paces.items() if abs(duel.budget.amount / every - round(duel.budget.amount / every)) > 1e-6}
+    late = {
+        name: every
+        for name, every in paces.items()
+        if abs(duel.budget.amount / every - round(duel.budget.amount / every)) > 1e-6
+    }
     if not late:
         return []
-    told = "; ".join(f"{name} at {every * (duel.budget.amount // every):.4g}, being tested every {every:.4g}" for name, every in late.items())
+    told = "; ".join(
+        f"{name} at {every * (duel.budget.amount // every):.4g}, being tested every {every:.4g}"
+        for name, every in late.items()
+    )
     whole = [round(every) for every in paces.values()]
     cure = ""
     if all(abs(every - one) < 1e-6 for every, one in zip(paces.values(), whole, strict=True)):
         together = lcm(*whole)
         cure = f" A budget of {together * max(1, round(duel.budget.amount / together))} passes meets all at a test."
-    return [f"Not all are tested at {duel.budget.amount:g} passes: {told}. Each is judged by its last test within the budget.{cure}"]
+    return [
+        (
+            f"Not all are tested at {duel.budget.amount:g} passes: {told}. Each is judged by its last test within "
+            f"the budget.{cure}"
+        )
+    ]
 
 
 def _facts(name: str, experiment: str, config: Config) -> Facts:
     found, values = pace(experiment, config), config.model_dump()
-    kept: Mapping[str, str] = {**_MOMENTUM, **({"sync_sgd": "one for each trainer"} if values.get("keep_optimizer") else {})}
+    kept: Mapping[str, str] = {
+        **_MOMENTUM,
+        **({"sync_sgd": "one for each trainer"} if values.get("keep_optimizer") else {}),
+    }
     return Facts(
         name,
         len(config.roles),

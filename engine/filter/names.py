@@ -1,4 +1,6 @@
-"""The names that a filter can ask for: what every run has, the settings of all experiments, metrics; and which one a word means."""
+"""The names that a filter can ask for: what every run has, the settings of all experiments, metrics; and which one a
+word means.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -65,7 +67,9 @@ class Names:
         return cls(settings, frozenset(METRICS), frozenset(EXPERIMENTS))
 
     def __or__(self, other: "Names") -> "Names":
-        return Names({**other.settings, **self.settings}, self.metrics | other.metrics, self.experiments | other.experiments)
+        return Names(
+            {**other.settings, **self.settings}, self.metrics | other.metrics, self.experiments | other.experiments
+        )
 
     def field(self, written: str) -> Field | str:
         """Return the field that is written so, or a sentence that says why there is none."""
@@ -74,7 +78,9 @@ class Names:
         if written.startswith(CONFIG):
             name = written.removeprefix(CONFIG)
             return (
-                Field("config", name, self.settings[name]) if name in self.settings else f"No setting has that name{near(name, sorted(self.settings), 'Known')}"
+                Field("config", name, self.settings[name])
+                if name in self.settings
+                else f"No setting has that name{near(name, sorted(self.settings), 'Known')}"
             )
         name = SAME.get(written, written)
         if name in RUN_FIELDS:
@@ -102,7 +108,9 @@ class Names:
 
 
 def near(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the end of a sentence: the nearest known words, some of them after `otherwise` where none is near, or a mere full stop."""
+    """Return the end of a sentence: the nearest known words, some of them after `otherwise` where none is near, or a
+    mere full stop.
+    """
     listed = list(known)
     if found := get_close_matches(word, listed, n=NEAREST, cutoff=0.6):
         return f". Did you mean {' or '.join(found)}?"

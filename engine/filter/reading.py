@@ -1,4 +1,6 @@
-"""From text to filter: walks Python's syntax tree and takes what the language has; all else is refused with its place."""
+"""From text to filter: walks Python's syntax tree and takes what the language has; all else is refused with
+its place.
+"""
 
 import ast
 from datetime import UTC, datetime
@@ -39,7 +41,8 @@ _USUAL = "It is no field, number or text in quotes."
 def read_filter(text: str, names: Names | None = None, now: datetime | None = None) -> Filter:
     """Return the filter that a text stands for; a blank text lets every run pass. Raises FilterError.
 
-    `names` are the settings, metrics and experiments there are (default: those of this version), `now` what times such as "7d ago" count from.
+    `names` are the settings, metrics and experiments there are (default: those of this version), `now` what times such
+    as "7d ago" count from.
     """
     if not text.strip():
         return Filter("", Both(()))
@@ -56,7 +59,9 @@ def read_field(text: str, names: Names | None = None) -> Field:
 
 
 def read_order(text: str, names: Names | None = None) -> Order:
-    """Return the order that a text names: a field, the greatest first with a minus before it, such as `-test/accuracy.best`. Raises FilterError."""
+    """Return the order that a text names: a field, the greatest first with a minus before it, such as
+    `-test/accuracy.best`. Raises FilterError.
+    """
     descending = text.strip().startswith("-")
     field = read_field(text.replace("-", " ", 1) if descending else text, names)
     if field.kind == "tags":
@@ -101,7 +106,10 @@ class _Reading:
         one, other = self.operand(left), self.operand(right)
         if word == "in" and isinstance(other, Field):
             if other.kind not in ("text", "tags", "any"):
-                raise self.error(right, f"{other.written} is neither a text nor tags, so nothing is in it. Compare it with ==, < or >.")
+                raise self.error(
+                    right,
+                    f"{other.written} is neither a text nor tags, so nothing is in it. Compare it with ==, < or >.",
+                )
             word, one, other, left, right = "contains", other, one, right, left
         elif not isinstance(one, Field) and isinstance(other, Field) and word in _FLIPPED:
             word, one, other, left, right = _FLIPPED[word], other, one, right, left
@@ -110,7 +118,9 @@ class _Reading:
         found = Comparison(one, word, self.value(one, word, other, right))
         return found if holds else Negation(found)
 
-    def value(self, field: Field, op: Op, other: "Value | tuple[ast.expr, ...] | Field", node: ast.expr) -> "Value | tuple[Value, ...] | Field":
+    def value(
+        self, field: Field, op: Op, other: "Value | tuple[ast.expr, ...] | Field", node: ast.expr
+    ) -> "Value | tuple[Value, ...] | Field":
         """Return the other side of a comparison, in the field's kind."""
         if isinstance(other, Field):
             numbers = ("number", "seconds", "any")
@@ -122,7 +132,13 @@ class _Reading:
                 raise self.error(node, f"Several values go with in: {field.written} in (…).")
             return tuple(self.fitted(field, "==", self.constant(each), each) for each in other)
         if op == "in":
-            raise self.error(node, f'in looks into several values, such as {field.written} in (1, 2, 4), or for a text in a field: "x" in note.')
+            raise self.error(
+                node,
+                (
+                    f"in looks into several values, such as {field.written} in (1, 2, 4), or for a text in a "
+                    'field: "x" in note.'
+                ),
+            )
         return self.fitted(field, op, other, node)
 
     def fitted(self, field: Field, op: Op, value: Value, node: ast.expr) -> Value:
@@ -147,7 +163,11 @@ class _Reading:
         """Return a number, text, true, false or none."""
         if isinstance(node, ast.Name) and node.id in _WORDS:
             return _WORDS[node.id]
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd) and isinstance(node.operand, ast.Constant):
+        if (
+            isinstance(node, ast.UnaryOp)
+            and isinstance(node.op, ast.USub | ast.UAdd)
+            and isinstance(node.operand, ast.Constant)
+        ):
             number = self.constant(node.operand)
             if isinstance(number, int | float) and not isinstance(number, bool):
                 return -number if isinstance(node.op, ast.USub) else number

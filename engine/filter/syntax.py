@@ -1,6 +1,7 @@
 """A filter's text as a syntax tree: Python's own parser reads it, since the language is a part of Python's expressions.
 
-Two things are ours: `contains` is an operator, and AND, OR, NOT may be shouted. Both are put in Python's words of the same length, so places stay.
+Two things are ours: `contains` is an operator, and AND, OR, NOT may be shouted. Both are put in Python's words of the
+same length, so places stay.
 """
 
 import ast
@@ -22,7 +23,9 @@ _PIECES = re.compile(
 )
 _WORD = re.compile(r"\w+|[=<>!]+|\S")
 _EXAMPLE = 'A comparison is written such as trainers >= 4 or owner == "ada"; and, or, not join comparisons.'
-_UNITS = 'Times and lengths with a unit stand in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
+_UNITS = (
+    'Times and lengths with a unit stand in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
+)
 _CURES = {
     "never closed": "It is never closed: put its partner behind what it holds.",
     "unmatched": "It closes nothing: take it away, or open it before.",
@@ -43,7 +46,11 @@ _BAD = {
 def syntax_tree(text: str) -> ast.expr:
     """Return the tree of a text that is not blank; its places are those of `text`. Raises FilterError."""
     if len(text) > LONGEST:
-        raise FilterError(f"A filter has at most {LONGEST:,} characters, this one has {len(text):,}. Ask for less at a time.", 0, len(text))
+        raise FilterError(
+            f"A filter has at most {LONGEST:,} characters, this one has {len(text):,}. Ask for less at a time.",
+            0,
+            len(text),
+        )
     prepared = _prepared(text)
     indent = len(prepared) - len(prepared.lstrip())
     try:
@@ -65,8 +72,18 @@ def place(text: str, node: ast.expr) -> tuple[int, int]:
 
 def _prepared(text: str) -> str:
     """Return the text in Python's words, each character at its place."""
-    if not text.isprintable() and (bad := next((at for at, letter in enumerate(text) if not letter.isprintable() and not letter.isspace()), None)) is not None:
-        raise FilterError(f"The filter has a character that can't be shown at place {bad + 1}. Take it away.", bad, bad + 1)
+    if (
+        not text.isprintable()
+        and (
+            bad := next(
+                (at for at, letter in enumerate(text) if not letter.isprintable() and not letter.isspace()), None
+            )
+        )
+        is not None
+    ):
+        raise FilterError(
+            f"The filter has a character that can't be shown at place {bad + 1}. Take it away.", bad, bad + 1
+        )
 
     def as_python(found: re.Match[str]) -> str:
         piece = found[0]

@@ -1,4 +1,6 @@
-"""Times and lengths of time as people write them in a filter: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h 30 min". All in UTC."""
+"""Times and lengths of time as people write them in a filter: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h
+30 min". All in UTC.
+"""
 
 import re
 from datetime import UTC, datetime, time, timedelta
@@ -23,7 +25,11 @@ def read_length(text: str) -> float | None:
     if not _LENGTH.fullmatch(text):
         return None
     parts = [(float(count), UNITS.get(unit)) for count, unit in _PART.findall(text)]
-    return None if any(unit is None for _, unit in parts) else sum(count * unit for count, unit in parts if unit is not None)
+    return (
+        None
+        if any(unit is None for _, unit in parts)
+        else sum(count * unit for count, unit in parts if unit is not None)
+    )
 
 
 def read_moment(text: str, now: datetime) -> Moment | None:
@@ -51,7 +57,10 @@ def read_moment(text: str, now: datetime) -> Moment | None:
 
 def _day(at: datetime) -> Moment:
     first = datetime.combine(at.date(), time(), UTC)
-    return Moment(_written(first), _written(first + timedelta(hours=24) - timedelta(milliseconds=1)) if at.year < 9999 else _written(first))
+    return Moment(
+        _written(first),
+        _written(first + timedelta(hours=24) - timedelta(milliseconds=1)) if at.year < 9999 else _written(first),
+    )
 
 
 def _at(moment: datetime) -> Moment:

@@ -1,4 +1,6 @@
-"""What a filter says, as a tree of plain values. Every condition holds or does not: one about something that a run lacks does not."""
+"""What a filter says, as a tree of plain values. Every condition holds or does not: one about something that a run
+lacks does not.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Which values go with which field, and what is made of them: a text of a time becomes a moment, a share a percentage."""
+"""Which values go with which field, and what is made of them: a text of a time becomes a moment, a share a
+percentage.
+"""
 
 from datetime import datetime
 
@@ -48,7 +50,9 @@ def note_on(field: Field, value: Value) -> str:
 
 
 def is_share(field: Field, value: Value) -> bool:
-    """Say whether a number is read as a share of 1: between 0 and 1, about a percentage of which more is better, such as accuracy."""
+    """Say whether a number is read as a share of 1: between 0 and 1, about a percentage of which more is better, such
+    as accuracy.
+    """
     return _is_small_percentage(field, value) and metric(field.name).better == "max"
 
 
@@ -59,8 +63,9 @@ def as_percent(share: Value) -> float:
 
 
 def _is_small_percentage(field: Field, value: Value) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and field.source == "metric" and field.of != "count" and metric(field.name).unit == "%" and 0 < value < 1  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        return False
+    return field.source == "metric" and field.of != "count" and metric(field.name).unit == "%"
 
 
 def _none(field: Field, op: Op) -> Value:
@@ -72,13 +77,18 @@ def _none(field: Field, op: Op) -> Value:
 def _moment(name: str, value: Value, now: datetime) -> Moment:
     found = read_moment(value, now) if isinstance(value, str) else None
     if found is None:
-        raise Misfit(f'{name} is a time, such as "7d ago", "yesterday", "2026-11-01" or "2026-11-01 14:30" (in UTC), in quotes.')
+        raise Misfit(
+            f'{name} is a time, such as "7d ago", "yesterday", "2026-11-01" or "2026-11-01 14:30" (in UTC), in quotes.'
+        )
     return found
 
 
 def _text(field: Field, op: Op, value: Value, names: Names) -> str:
     if op in ORDERS:
-        raise Misfit(f"{field.name} is {'a list of words' if field.kind == 'tags' else 'a text'} and has no order: compare it with ==, !=, in or contains.")
+        raise Misfit(
+            f"{field.name} is {'a list of words' if field.kind == 'tags' else 'a text'} and has no order: "
+            "compare it with ==, !=, in or contains."
+        )
     if not isinstance(value, str):
         raise Misfit(f'{field.name} is compared with a text, in quotes: {field.name} == "{value}".')
     known = {"status": STATUSES, "experiment": sorted(names.experiments)}.get(field.name, ())
@@ -100,7 +110,9 @@ def _number(field: Field, value: Value) -> int | float:
     if isinstance(value, str) and field.kind == "seconds":
         seconds = read_length(value)
         if seconds is None:
-            raise Misfit(f'{field.written} is a length of time: seconds, or a text such as "90 s", "5 min" or "2 h 30 min".')
+            raise Misfit(
+                f'{field.written} is a length of time: seconds, or a text such as "90 s", "5 min" or "2 h 30 min".'
+            )
         return seconds
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Misfit(f"{field.written} is a number: compare it with one, without quotes.")

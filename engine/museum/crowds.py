@@ -7,7 +7,9 @@ LONGEST_S = 20.0
 
 
 def crowd(count: int, act: Callable[[int], object]) -> None:
-    """Call `act(0)` to `act(count - 1)`, a thread each, all let go together; return when all have ended. Raises the first failure."""
+    """Call `act(0)` to `act(count - 1)`, a thread each, all let go together; return when all have ended. Raises the
+    first failure.
+    """
     failures: list[BaseException] = []
     ready = threading.Barrier(count)
 

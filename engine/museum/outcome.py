@@ -10,7 +10,9 @@ WAYS: tuple[Way, Way] = ("right", "wrong")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured: numbers by the keys of the sign, the picture's values by x (rising), and the error that the code ended with, if it did."""
+    """What was measured: numbers by the keys of the sign, the picture's values by x (rising), and the error that the
+    code ended with, if it did.
+    """
 
     numbers: Mapping[str, float]
     series: Mapping[int, float]

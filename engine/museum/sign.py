@@ -1,4 +1,6 @@
-"""What stands beside an exhibit: which fault it is, of which system, what to look at, and which rule of ours it breaks."""
+"""What stands beside an exhibit: which fault it is, of which system, what to look at, and which rule of
+ours it breaks.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,6 @@
-"""The code of one way of an exhibit, cut out of its module's text: the way itself and what only it uses. Torch-free: nothing is imported."""
+"""The code of one way of an exhibit, cut out of its module's text: the way itself and what only it uses. Torch-free:
+nothing is imported.
+"""
 
 import ast
 from functools import cache

@@ -6,7 +6,9 @@ from engine.museum.sign import Sign
 from engine.store.records import Event
 
 HELD, BROKEN, UNSEEN, ERROR = "invariant held", "invariant broken", "fault not seen", "error raised"
-"""Kinds of event: of the right way, of the wrong way, of a wrong way whose fault did not show this time, and what the wrong way ended with."""
+"""Kinds of event: of the right way, of the wrong way, of a wrong way whose fault did not show this time, and what the
+wrong way ended with.
+"""
 
 
 def told(sign: Sign, sentence: str) -> str:

@@ -63,7 +63,11 @@ def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
     events, summaries = reader.events(run.id), reader.summaries(run.id)
     measured = {(each.metric, each.rank) for each in summaries}
     ended = [
-        (sign, told) for sign in wanted if HELD in (told := heard(events, sign)) and (BROKEN in told or UNSEEN in told) and _of_this_version(sign, measured)
+        (sign, told)
+        for sign in wanted
+        if HELD in (told := heard(events, sign))
+        and (BROKEN in told or UNSEEN in told)
+        and _of_this_version(sign, measured)
     ]
     series = reader.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
     for sign, told in ended:
@@ -73,7 +77,9 @@ def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
 
 
 def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -> bool:
-    """Tell whether a run has the numbers that the exhibit measures now; one from before it changed showed something else."""
+    """Tell whether a run has the numbers that the exhibit measures now; one from before it changed showed something
+    else.
+    """
     return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
 
 

@@ -1,4 +1,5 @@
-"""Where a notice may go: addresses of webhooks and e-mail held against the lists of receivers, and how little of one is ever shown.
+"""Where a notice may go: addresses of webhooks and e-mail held against the lists of receivers, and how little of one is
+ever shown.
 
 An address is a secret: whoever has that of a Slack or Discord webhook can write there. No sentence here repeats one.
 """
@@ -53,12 +54,21 @@ class Webhook:
 
 
 def checked_webhook(kind: Kind, address: str, receivers: Collection[Receiver]) -> Webhook:
-    """Return a webhook's address in parts; raises ConfigError for one that is none, or that leads where no admin allowed.
+    """Return a webhook's address in parts; raises ConfigError for one that is none, or that leads where no admin
+    allowed.
 
     Where its name leads is looked at when something is sent (`engine.notices.looking_up`), since that can change.
     """
-    if not address.isascii() or not address.isprintable() or not 0 < len(address) <= LONGEST or any(mark in address for mark in " \\#"):
-        _refuse(f"A webhook's address looks like https://hooks.slack.com/services/... and has at most {LONGEST} plain characters. Copy it once more.")
+    if (
+        not address.isascii()
+        or not address.isprintable()
+        or not 0 < len(address) <= LONGEST
+        or any(mark in address for mark in " \\#")
+    ):
+        _refuse(
+            f"A webhook's address looks like https://hooks.slack.com/services/... and has at most {LONGEST} "
+            "plain characters. Copy it once more."
+        )
     try:
         parts = urlsplit(address)
         port = parts.port
@@ -66,18 +76,28 @@ def checked_webhook(kind: Kind, address: str, receivers: Collection[Receiver]) -
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("https", "http") or not host or parts.username is not None or parts.password is not None:
-        _refuse("A webhook's address begins with https:// and a host's name, without a user or password in it. Copy it once more.")
+        _refuse(
+            "A webhook's address begins with https:// and a host's name, without a user or password in it. "
+            "Copy it once more."
+        )
     secure = parts.scheme == "https"
     port = port or (HTTPS_PORT if secure else 80)
     internal = Receiver("internal", host, port) in receivers
     if internal and kind != "json":
-        _refuse(f"{host}:{port} is listed as a receiver inside the lab's network, which is for plain JSON alone. Make it a channel of kind json.")
+        _refuse(
+            f"{host}:{port} is listed as a receiver inside the lab's network, which is for plain JSON alone. "
+            "Make it a channel of kind json."
+        )
     if not internal and not secure:
-        _refuse("A webhook's address has to begin with https://; only a receiver inside the lab's network that an admin listed may do without.")
+        _refuse(
+            "A webhook's address has to begin with https://; only a receiver inside the lab's network that an "
+            "admin listed may do without."
+        )
     if not internal and Receiver("public", host, port) not in receivers:
         listed = ", ".join(sorted(str(each) for each in receivers if each.kind != "mail")) or "none"
         _refuse(
-            f"Webhooks may not go to {Receiver('public', host, port)}. Hosts of this lab: {listed}. An admin adds one: python -m engine notify hosts --add HOST"
+            f"Webhooks may not go to {Receiver('public', host, port)}. Hosts of this lab: {listed}. An admin "
+            "adds one: python -m engine notify hosts --add HOST"
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Webhook("https" if secure else "http", host, port, path, internal)
@@ -91,15 +111,23 @@ def checked_recipient(address: str, account: str | None, receivers: Collection[R
     wanted = address.strip()
     if account is not None:
         if not account:
-            _refuse("Your account has no e-mail address, and messages go to no other. An admin gives it one, or your sign-in provider does.")
+            _refuse(
+                "Your account has no e-mail address, and messages go to no other. An admin gives it one, or "
+                "your sign-in provider does."
+            )
         if wanted and wanted.casefold() != account.casefold():
-            _refuse(f"E-mail goes to the address of your own account, {account}, and to no other. Leave the address out.")
+            _refuse(
+                f"E-mail goes to the address of your own account, {account}, and to no other. Leave the address out."
+            )
         return checked_mailbox(account)
     wanted = checked_mailbox(wanted)
     domain = wanted.rpartition("@")[2].casefold()
     if Receiver("mail", domain, 0) not in receivers:
         listed = ", ".join(sorted(each.host for each in receivers if each.kind == "mail")) or "none"
-        _refuse(f"E-mail may not go to {domain}. Domains of this lab: {listed}. An admin adds one: python -m engine notify hosts --add-domain DOMAIN")
+        _refuse(
+            f"E-mail may not go to {domain}. Domains of this lab: {listed}. An admin adds one: python -m "
+            "engine notify hosts --add-domain DOMAIN"
+        )
     return wanted
 
 
@@ -130,14 +158,26 @@ def read_receiver(kind: ReceiverKind, text: str) -> Receiver:
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
         host, port, parts = "", None, urlsplit("")
-    if not host or parts.netloc != text or "@" in text or not text.isascii() or not all(each.isalnum() or each in ".-:[]" for each in text):
-        _refuse(f"A receiver is a host's name such as hooks.example.org, where need be with a port behind a colon, got '{text[:80]}'.")
+    if (
+        not host
+        or parts.netloc != text
+        or "@" in text
+        or not text.isascii()
+        or not all(each.isalnum() or each in ".-:[]" for each in text)
+    ):
+        _refuse(
+            "A receiver is a host's name such as hooks.example.org, where need be with a port behind a colon, "
+            f"got '{text[:80]}'."
+        )
     if kind == "mail":
         if port is not None or "." not in host:
             _refuse(f"A domain of e-mail looks like lab.org, without a port, got '{text[:80]}'.")
         return Receiver("mail", host, 0)
     if kind == "internal" and port is None:
-        _refuse(f"A receiver inside the lab's network is listed with its port, such as receiver.lab:8080, got '{text[:80]}'.")
+        _refuse(
+            "A receiver inside the lab's network is listed with its port, such as receiver.lab:8080, got "
+            f"'{text[:80]}'."
+        )
     return Receiver(kind, host, port or HTTPS_PORT)
 
 

@@ -1,7 +1,8 @@
-"""Sends what is due, in a thread of the runner with a store connection of its own: it never holds up a run, and whatever goes wrong here stays here.
+"""Sends what is due, in a thread of the runner with a store connection of its own: it never holds up a run, and
+whatever goes wrong here stays here.
 
-Where it stands is in the store alone, so whoever serves the home next goes on. A message can arrive twice (its sender was killed before it could write
-down that it had arrived), each time with the same key; it is never lost.
+Where it stands is in the store alone, so whoever serves the home next goes on. A message can arrive twice (its sender
+was killed before it could write down that it had arrived), each time with the same key; it is never lost.
 """
 
 import asyncio
@@ -38,7 +39,9 @@ CLOSE_S = 2.0
 
 
 def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
-    """Return the seconds before the next attempt: twice as long after each, a random part of it off, and no less than the receiver asked for."""
+    """Return the seconds before the next attempt: twice as long after each, a random part of it off, and no less than
+    the receiver asked for.
+    """
     longest = min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30))
     return max(asked_s, longest * random.uniform(0.6, 1.0))
 
@@ -56,7 +59,9 @@ class Delivering:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._leaving.set()
         self._thread.join(CLOSE_S)  # what it is sending then is sent again by the next runner
 
@@ -70,11 +75,17 @@ class Delivering:
             except EngineError as trouble:
                 log.warning("notices wait: %s", trouble)
             except Exception as bug:
-                log.error("notices met an error of Parallab's own, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__)))
+                log.error(
+                    "notices met an error of Parallab's own, %s:\n%s",
+                    type(bug).__name__,
+                    "".join(traceback.format_tb(bug.__traceback__)),
+                )
             self._leaving.wait(TROUBLE_S)
 
     def deliver(self, store: Store) -> int:
-        """Send what is due, one message a channel and those of several channels at a time; return how many were tried."""
+        """Send what is due, one message a channel and those of several channels at a time; return how many
+        were tried.
+        """
         if not store.has_due():
             return 0
         taken = store.take_due(self._lease)
@@ -83,7 +94,9 @@ class Delivering:
         return len(taken)
 
     async def _send_all(self, store: Store, taken: list[Due]) -> None:
-        """Send messages side by side, so that a receiver that hangs holds up none but its own; each is written down as it ends."""
+        """Send messages side by side, so that a receiver that hangs holds up none but its own; each is written down as
+        it ends.
+        """
 
         async def one(due: Due) -> None:
             note(store, due, self._lease, await attempt(self._home, due))
@@ -104,11 +117,15 @@ async def attempt(home: Home, due: Due) -> Outcome:
             return await apart(lambda: _mail(home, notice, recipient))
         hook = checked_webhook(due.channel_kind, due.address, receivers)
     except ConfigError as error:
-        return Outcome(str(error), refused=not any(problem.field not in ("address", "channel") for problem in error.problems))
+        return Outcome(
+            str(error), refused=not any(problem.field not in ("address", "channel") for problem in error.problems)
+        )
     except StoreError as error:
         return Outcome(str(error))
     except Exception as bug:
-        log.error("a notice can't be written, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__)))
+        log.error(
+            "a notice can't be written, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
+        )
         return Outcome(f"An error of Parallab's own ({type(bug).__name__}); the runner's log has more.")
     return await webhook.post(hook, BODIES[due.channel_kind](notice), due.key)
 
@@ -131,14 +148,18 @@ def note(store: Store, due: Due, lease: str, outcome: Outcome) -> None:
         log.warning("channel %d takes no more messages and pauses: %s", due.channel_id, outcome.error)
     else:
         store.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
-        log.info("channel %d could not be told of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error)
+        log.info(
+            "channel %d could not be told of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
+        )
 
 
 def free_dead(store: Store) -> None:
     """Let be sent again at once what a process was sending when it died."""
     leases = store.leases()
     if leases and (freed := store.free_leases([each for each in leases if lives(store.home, _process_of(each))])):
-        log.info("%d notices are sent again: their sender was killed before it could write down that they had arrived", freed)
+        log.info(
+            "%d notices are sent again: their sender was killed before it could write down that they had arrived", freed
+        )
 
 
 def lease_of(process: ProcessIdentity) -> str:

@@ -1,4 +1,6 @@
-"""A notice as each kind of channel wants it. Whatever a person or a run wrote stays text: no markup, no mention, no link comes of it."""
+"""A notice as each kind of channel wants it. Whatever a person or a run wrote stays text: no markup, no mention, no
+link comes of it.
+"""
 
 import re
 from collections.abc import Callable
@@ -22,19 +24,37 @@ Body = dict[str, Any]
 def as_slack(notice: Notice) -> Body:
     """Return the body of Slack's incoming webhooks: plain text in blocks, and the same as a fallback.
 
-    `plain_text` objects know no markup; in the fallback, and in the link, `&`, `<` and `>` are escaped, so that `<!channel>` calls nobody.
+    `plain_text` objects know no markup; in the fallback, and in the link, `&`, `<` and `>` are escaped, so that
+    `<!channel>` calls nobody.
     """
     lines = "\n".join(f"{label}: {words}" for label, words in notice.facts)
     blocks: list[Body] = [{"type": "header", "text": _plain(notice.subject, SLACK_HEADER)}]
     if lines:
         blocks.append({"type": "section", "text": _plain(lines, SLACK_TEXT)})
     if notice.link:
-        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{_slack_text(notice.link)}|Open it in Parallab>", "verbatim": True}})
-    return {"text": _slack_text(_cut(notice.subject, SLACK_TEXT)), "mrkdwn": False, "unfurl_links": False, "unfurl_media": False, "blocks": blocks}
+        blocks.append(
+            {
+                "type": "section",
+                "text": {
+                    "type": "mrkdwn",
+                    "text": f"<{_slack_text(notice.link)}|Open it in Parallab>",
+                    "verbatim": True,
+                },
+            }
+        )
+    return {
+        "text": _slack_text(_cut(notice.subject, SLACK_TEXT)),
+        "mrkdwn": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "blocks": blocks,
+    }
 
 
 def as_discord(notice: Notice) -> Body:
-    """Return the body of Discord's webhooks: one embed, Markdown escaped, and no mention allowed whatever the text says."""
+    """Return the body of Discord's webhooks: one embed, Markdown escaped, and no mention allowed whatever the text
+    says.
+    """
     embed: Body = {
         "title": _cut(_discord_text(notice.subject), DISCORD_TITLE),
         "color": RED if notice.bad else GREEN,
@@ -67,7 +87,9 @@ BODIES: dict[str, Callable[[Notice], Body]] = {"slack": as_slack, "discord": as_
 
 
 def as_email(notice: Notice, sender: str, recipient: str) -> EmailMessage:
-    """Return an e-mail in plain text. Headers are made by the standard library, which lets no text of ours begin another one."""
+    """Return an e-mail in plain text. Headers are made by the standard library, which lets no text of ours begin
+    another one.
+    """
     message = EmailMessage()
     message["Subject"] = notice.subject
     message["From"] = Address("Parallab", addr_spec=sender)

@@ -1,4 +1,6 @@
-"""Hands one e-mail in at the lab's mail server: encrypted, signed in, in bounded time. Blocks; for a thread that may wait."""
+"""Hands one e-mail in at the lab's mail server: encrypted, signed in, in bounded time. Blocks; for a thread that may
+wait.
+"""
 
 import smtplib
 import ssl
@@ -43,7 +45,9 @@ def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> 
         said = f"answered {error.smtp_code}" if error.smtp_code > 0 else "closed the connection"
         return Outcome(f"{where} {said}: the lab's user and password for it do not do. An admin has to mend that.")
     except smtplib.SMTPNotSupportedError:
-        return Outcome(f"{where} does not offer what is set up for it (STARTTLS, or signing in). An admin has to mend that.")
+        return Outcome(
+            f"{where} does not offer what is set up for it (STARTTLS, or signing in). An admin has to mend that."
+        )
     except smtplib.SMTPResponseException as error:
         refused = isinstance(error, smtplib.SMTPDataError) and error.smtp_code in NO_MAILBOX
         return Outcome(f"{where} answered {error.smtp_code} and did not take the message.", refused=refused)

@@ -1,4 +1,6 @@
-"""What a message says: what has ended, how, why, how long it took, its result, and where to look. Made from the store when it is sent."""
+"""What a message says: what has ended, how, why, how long it took, its result, and where to look. Made from the store
+when it is sent.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -38,13 +40,20 @@ class Notice:
     @property
     def text(self) -> str:
         """All of it, a line a fact."""
-        return "\n".join([self.subject, *(f"{label}: {words}" for label, words in self.facts), *([self.link] if self.link else [])])
+        return "\n".join(
+            [self.subject, *(f"{label}: {words}" for label, words in self.facts), *([self.link] if self.link else [])]
+        )
 
 
 def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
-    """Return what a message says as of now; raises NoSuchRun, NoSuchSweep, NoSuchDuel where that was deleted meanwhile."""
+    """Return what a message says as of now; raises NoSuchRun, NoSuchSweep, NoSuchDuel where that was
+    deleted meanwhile.
+    """
     if due.kind == "test":
-        facts = (("Channel", f"{due.channel_id}, of {due.owner}"), ("What this is", "a test: what ends is told here from now on"))
+        facts = (
+            ("Channel", f"{due.channel_id}, of {due.owner}"),
+            ("What this is", "a test: what ends is told here from now on"),
+        )
         return Notice(due.key, "test", due.made_at, "Parallab: a test message", facts, False, base)
     with reader.snapshot():
         if due.kind == "run":
@@ -55,7 +64,12 @@ def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
 
 
 def _of_run(due: Due, run: RunRow, base: str) -> Notice:
-    facts = [("Run", f"{run.id}: {title_of(run)}"), ("Why", run.cause), ("Took", _took(run)), ("Result", found.words if (found := ranked(run)) else "")]
+    facts = [
+        ("Run", f"{run.id}: {title_of(run)}"),
+        ("Why", run.cause),
+        ("Took", _took(run)),
+        ("Result", found.words if (found := ranked(run)) else ""),
+    ]
     subject = f"Run {run.id} {_ended(run.status)}: {title_of(run)}"
     data = {"run": _plain_run(run)}
     return _notice(due, subject, facts, run.status in BAD_ENDS, _link(base, "run", run.id), data)
@@ -66,7 +80,15 @@ def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
     runs = reader.sweep_runs(sweep.id)
     facts = [("Sweep", f"{sweep.id}: {_title_of_sweep(sweep)}"), ("Runs", _counted(sweep.statuses)), *_first_bad(runs)]
     facts += [("Took", _whole_time(sweep.created_at, runs)), ("Best result", _best(runs))]
-    data = {"sweep": {"id": sweep.id, "name": sweep.name, "experiment": sweep.experiment, "owner": sweep.owner, "statuses": dict(sweep.statuses)}}
+    data = {
+        "sweep": {
+            "id": sweep.id,
+            "name": sweep.name,
+            "experiment": sweep.experiment,
+            "owner": sweep.owner,
+            "statuses": dict(sweep.statuses),
+        }
+    }
     subject = f"Sweep {sweep.id} has ended: {_title_of_sweep(sweep)}"
     return _notice(due, subject, facts, _any_bad(runs), _link(base, "sweep", sweep.id), data)
 
@@ -75,11 +97,26 @@ def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
     duel = reader.duel(due.duel_id or 0)
     runs = [run for each in reader.duel_runs(duel.id).values() for run in each]
     stuck = duel.stage == "tuning"
-    facts = [("Duel", f"{duel.id}: {_short(duel.name) or 'no name'}"), ("Runs", _counted(duel.statuses)), *_first_bad(runs)]
+    facts = [
+        ("Duel", f"{duel.id}: {_short(duel.name) or 'no name'}"),
+        ("Runs", _counted(duel.statuses)),
+        *_first_bad(runs),
+    ]
     facts += [("What now", "it could not go on to the runs that are judged; its page says why")] if stuck else []
     facts += [("Took", _whole_time(duel.created_at, runs))]
-    data = {"duel": {"id": duel.id, "name": duel.name, "owner": duel.owner, "stage": duel.stage, "statuses": dict(duel.statuses)}}
-    subject = f"Duel {duel.id} {'stopped after its tuning' if stuck else 'has ended'}{f': {_short(duel.name)}' if duel.name else ''}"
+    data = {
+        "duel": {
+            "id": duel.id,
+            "name": duel.name,
+            "owner": duel.owner,
+            "stage": duel.stage,
+            "statuses": dict(duel.statuses),
+        }
+    }
+    subject = (
+        f"Duel {duel.id} "
+        f"{'stopped after its tuning' if stuck else 'has ended'}{f': {_short(duel.name)}' if duel.name else ''}"
+    )
     return _notice(due, subject, facts, stuck or _any_bad(runs), _link(base, "duel", duel.id), data)
 
 
@@ -96,7 +133,9 @@ def _of_failure(reader: Reader, due: Due, base: str) -> Notice:
     return _notice(due, subject, facts, True, _link(base, "run", run.id), {"run": _plain_run(run), **part})
 
 
-def _notice(due: Due, subject: str, facts: Iterable[tuple[str, str]], bad: bool, link: str, data: Mapping[str, Any]) -> Notice:
+def _notice(
+    due: Due, subject: str, facts: Iterable[tuple[str, str]], bad: bool, link: str, data: Mapping[str, Any]
+) -> Notice:
     kept = tuple((label, _short(words)) for label, words in facts if words)
     return Notice(due.key, due.kind, due.made_at, _short(subject, 200), kept, bad, link, data)
 
@@ -184,7 +223,9 @@ def _link(base: str, page: str, number: int) -> str:
 
 
 def _short(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text in one line of plain characters, cut where it is long: control characters and marks that turn writing round are left out."""
+    """Return a text in one line of plain characters, cut where it is long: control characters and marks that turn
+    writing round are left out.
+    """
     plain = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(plain.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

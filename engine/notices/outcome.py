@@ -1,4 +1,6 @@
-"""What became of one attempt to send a notice. Its sentence never holds an address, a password or what a receiver wrote at length."""
+"""What became of one attempt to send a notice. Its sentence never holds an address, a password or what a receiver wrote
+at length.
+"""
 
 from dataclasses import dataclass
 

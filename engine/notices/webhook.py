@@ -1,4 +1,5 @@
-"""Sends one notice to a webhook: to the very address that was looked at, without redirects, in bounded time, reading a bounded answer.
+"""Sends one notice to a webhook: to the very address that was looked at, without redirects, in bounded time, reading a
+bounded answer.
 
 No sentence of httpx is passed on: they can hold the address, which is a secret. For the same reason its log is silent.
 """
@@ -20,7 +21,9 @@ from engine.notices.looking_up import UnsafeAddress, looked_up
 from engine.notices.outcome import DELIVERED, Outcome
 
 for _name in ("httpx", "httpcore"):
-    logging.getLogger(_name).addFilter(lambda record: False)  # logging.config enables a disabled logger again, but keeps its filters
+    logging.getLogger(_name).addFilter(
+        lambda record: False
+    )  # logging.config enables a disabled logger again, but keeps its filters
 
 CONNECT_S, ANSWER_S, WHOLE_S = 5.0, 10.0, 20.0
 """Time for a connection, for each step of an answer, and for all of it."""
@@ -48,7 +51,9 @@ async def post(hook: Webhook, body: Mapping[str, Any], key: str, context: ssl.SS
         return Outcome(f"The name {hook.host} could not be looked up.")
 
 
-async def _to_first(hook: Webhook, addresses: list[str], body: Mapping[str, Any], key: str, context: ssl.SSLContext) -> Outcome:
+async def _to_first(
+    hook: Webhook, addresses: list[str], body: Mapping[str, Any], key: str, context: ssl.SSLContext
+) -> Outcome:
     """Send to the first of a host's addresses that can be reached."""
     unreachable = Outcome(f"{hook.host} could not be reached: no connection.")
     for address in addresses:
@@ -56,7 +61,10 @@ async def _to_first(hook: Webhook, addresses: list[str], body: Mapping[str, Any]
             return await _send(hook, address, body, key, context)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             certificate = isinstance(_root(error), ssl.SSLError)
-            unreachable = Outcome(f"{hook.host} could not be reached: {'its certificate is not valid for it' if certificate else 'no connection'}.")
+            unreachable = Outcome(
+                f"{hook.host} could not be reached: "
+                f"{'its certificate is not valid for it' if certificate else 'no connection'}."
+            )
         except httpx.TimeoutException:
             return Outcome(f"{hook.host} did not answer within {ANSWER_S:g} s.")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError):
@@ -70,7 +78,9 @@ async def _send(hook: Webhook, address: str, body: Mapping[str, Any], key: str, 
     headers = {"Host": hook.netloc, "User-Agent": USER_AGENT, "Idempotency-Key": key, "Accept-Encoding": "identity"}
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
     async with httpx.AsyncClient(verify=context, timeout=timeout, follow_redirects=False, trust_env=False) as client:
-        request = client.build_request("POST", f"{hook.scheme}://{literal}:{hook.port}{hook.path}", json=dict(body), headers=headers)
+        request = client.build_request(
+            "POST", f"{hook.scheme}://{literal}:{hook.port}{hook.path}", json=dict(body), headers=headers
+        )
         request.extensions["sni_hostname"] = hook.host
         response = await client.send(request, stream=True)
         try:
@@ -95,11 +105,20 @@ def _judged(hook: Webhook, response: httpx.Response, said: bytes) -> Outcome:
     word = said[:60].decode("ascii", "replace").strip()
     told = f" ({word})" if _WORD.fullmatch(word) and word not in hook.path else ""
     if 300 <= code < 400:
-        return Outcome(f"{hook.host} answered {code}: it sends to another address, which is not followed. Make a channel with the new one.", refused=True)
+        return Outcome(
+            (
+                f"{hook.host} answered {code}: it sends to another address, which is not followed. Make a channel "
+                "with the new one."
+            ),
+            refused=True,
+        )
     wait_s = _asked_to_wait(response.headers.get("Retry-After", ""))
     if code in LATER or code >= 500 or code < 200:
         return Outcome(f"{hook.host} answered {code}{told}.", wait_s=wait_s)
-    return Outcome(f"{hook.host} answered {code}{told}: it takes no messages at this address any more, or not such ones.", refused=True)
+    return Outcome(
+        f"{hook.host} answered {code}{told}: it takes no messages at this address any more, or not such ones.",
+        refused=True,
+    )
 
 
 def _asked_to_wait(text: str) -> float:

@@ -1,4 +1,6 @@
-"""What a sweep has to say about a figure: its numbers, what it lacks, and what makes it no fair comparison. Torch-free and pure."""
+"""What a sweep has to say about a figure: its numbers, what it lacks, and what makes it no fair comparison. Torch-free
+and pure.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +44,14 @@ def numbers_of(figure: Figure) -> list[str]:
     return list(dict.fromkeys([figure.number, *asked, *([WHOLE, EXECUTION] if figure.timed else [])]))
 
 
-def gather(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings], tested: Sequence[Tested]) -> Evidence:
+def gather(
+    figure: Figure,
+    size: Size,
+    sweep: Sweep,
+    runs: Sequence[RunRow],
+    around: Mapping[int, Surroundings],
+    tested: Sequence[Tested],
+) -> Evidence:
     """Return what the runs of a sweep say; `around` and `tested` are of its runs."""
     cells = {key: _chosen(tried) for key, tried in tries(sweep, runs).items()}
     finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
@@ -65,8 +74,14 @@ def number_of(run: RunRow, name: str) -> float | None:
 
 
 def _belongs(figure: Figure, size: Size, run: RunRow) -> bool:
-    """Say whether a run is part of the figure, not of what someone added to its sweep: other values are welcome along its axis and its lines alone."""
-    return all(run.config.get(name) in values for name, values in figure.versions[size].grid.items() if name not in (figure.axis, figure.line))
+    """Say whether a run is part of the figure, not of what someone added to its sweep: other values are welcome along
+    its axis and its lines alone.
+    """
+    return all(
+        run.config.get(name) in values
+        for name, values in figure.versions[size].grid.items()
+        if name not in (figure.axis, figure.line)
+    )
 
 
 def _chosen(tried: Sequence[RunRow]) -> RunRow:
@@ -85,7 +100,9 @@ def _on_the_way(figure: Figure, size: Size, runs: Sequence[RunRow], tested: Sequ
     for point in tested:
         if point.run_id in seeds and point.name in found:
             place = places[point.run_id, point.name] = places.get((point.run_id, point.name), 0) + 1
-            found[point.name].append(Reading("", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value))
+            found[point.name].append(
+                Reading("", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value)
+            )
     return found
 
 
@@ -105,29 +122,52 @@ def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
     """Return the keys of the cells that the figure asks for, as `engine.analysis.cells` has them."""
     version = figure.versions[size]
     seeds = sweep.seeds[: version.seeds]
-    return list(product(*(version.grid.get(name, values) if name != SEED else seeds for name, values in sweep.grid.items())))
+    return list(
+        product(*(version.grid.get(name, values) if name != SEED else seeds for name, values in sweep.grid.items()))
+    )
 
 
-def _missing(wanted: Sequence[tuple[Any, ...]], names: Sequence[str], cells: Mapping[tuple[Any, ...], RunRow]) -> Iterable[str]:
+def _missing(
+    wanted: Sequence[tuple[Any, ...]], names: Sequence[str], cells: Mapping[tuple[Any, ...], RunRow]
+) -> Iterable[str]:
     gone = [key for key in wanted if key not in cells]
     bad = [key for key in wanted if key in cells and cells[key].status in ENDED and cells[key].status != "finished"]
     if bad:
         ends = ", ".join(sorted({cells[key].status for key in bad}))
-        yield f"{_count(bad, wanted)} did not finish ({ends}): {_named(bad, names)}. Try them again by Retry on the sweep's page."
+        yield (
+            f"{_count(bad, wanted)} did not finish ({ends}): {_named(bad, names)}. Try them again by Retry on the "
+            "sweep's page."
+        )
     if gone:
-        yield f"{_count(gone, wanted)} {'is' if len(gone) == 1 else 'are'} gone: {_named(gone, names)}. Launch the figure again."
+        yield (
+            f"{_count(gone, wanted)} {'is' if len(gone) == 1 else 'are'} gone: {_named(gone, names)}. Launch the "
+            "figure again."
+        )
 
 
-def _obstacles(figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -> Iterable[str]:
+def _obstacles(
+    figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings]
+) -> Iterable[str]:
     if sweep.experiment != figure.experiment:
         yield f"The sweep is of {sweep.experiment}, the figure of {figure.experiment}. Launch the figure again."
         return
-    wanted = experiment(figure.experiment).configure(figure.versions[size].preset, figure.versions[size].changes).model_dump(mode="json")
+    wanted = (
+        experiment(figure.experiment)
+        .configure(figure.versions[size].preset, figure.versions[size].changes)
+        .model_dump(mode="json")
+    )
     varied = {figure.axis, figure.line, SEED, *sweep.grid}
     for name, value in wanted.items():
-        others = {value_in_words(run.config[name]): run.id for run in runs if name not in varied and name in run.config and run.config[name] != value}
+        others = {
+            value_in_words(run.config[name]): run.id
+            for run in runs
+            if name not in varied and name in run.config and run.config[name] != value
+        }
         for other, run_id in others.items():
-            yield f"{name} is {other} in run {run_id}, and {value_in_words(value)} in the figure. Launch the figure again, as it is now."
+            yield (
+                f"{name} is {other} in run {run_id}, and {value_in_words(value)} in the figure. Launch the figure "
+                "again, as it is now."
+            )
     if mixed := mixture(runs):
         yield f"{mixed} Launch the figure again."
     if figure.timed and (difference := unlike([around[run.id] for run in runs if run.id in around])):

@@ -1,4 +1,6 @@
-"""What a published figure is: its claim and source, the numbers as published, the sweeps that reproduce it, and the rules that judge them. Torch-free."""
+"""What a published figure is: its claim and source, the numbers as published, the sweeps that reproduce it, and the
+rules that judge them. Torch-free.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,7 +67,8 @@ class Figure:
     assumed: str = ""
     """What the source leaves open and was assumed; empty where nothing was."""
     chosen: str = ""
-    """What was chosen by the outcome it gives, so that the figure can't be called reproduced; empty where nothing was."""
+    """What was chosen by the outcome it gives, so that the figure can't be called reproduced; empty where nothing was.
+    """
     timed: bool = False
     """Whether it is about time: its runs have the machine to themselves, and must have run on the same hardware."""
     hardware: str = ""
@@ -80,7 +83,9 @@ class Figure:
         return f"{self.name}/{size}"
 
     def judged(self, size: Size) -> tuple[Rule, ...]:
-        """Return the rules of that size, its floor first: where it has shapes of its own, those in place of the figure's, beside the figure's values."""
+        """Return the rules of that size, its floor first: where it has shapes of its own, those in place of the
+        figure's, beside the figure's values.
+        """
         own = self.versions[size].rules
         rules = self.rules if own is None else (*(rule for rule in self.rules if rule.kind == "value"), *own)
         return tuple(sorted(rules, key=lambda rule: rule.kind != "floor"))

@@ -48,7 +48,9 @@ def judge(reader: Reader, figure: Figure, sweep: Sweep) -> Judgement:
 
 
 def best_judgement(reader: Reader, figure: Figure) -> Judgement | None:
-    """Return what the newest sweep of a figure that has finished runs makes of it, a full one before a reduced one; None where none has."""
+    """Return what the newest sweep of a figure that has finished runs makes of it, a full one before a reduced one;
+    None where none has.
+    """
     judged = [judge(reader, figure, sweep) for sweep in sweeps_of(reader, figure)[:4]]
     known = [found for found in judged if found.verdict]
     return next((found for found in known if found.size == "full"), known[0] if known else None)

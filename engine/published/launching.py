@@ -15,9 +15,20 @@ def order_of(found: Figure, size: Size) -> SweepOrder:
     base = {name: value for name, value in settings.items() if name not in version.grid}
     title = f"{found.title} ({size})"
     preset = None if version.changes else version.preset
-    return SweepOrder(found.experiment, preset, base, version.grid, version.seeds, title, exclusive=found.timed, figure=found.key(size))
+    return SweepOrder(
+        found.experiment,
+        preset,
+        base,
+        version.grid,
+        version.seeds,
+        title,
+        exclusive=found.timed,
+        figure=found.key(size),
+    )
 
 
 def launch_figure(home: Home, name: str, size: Size, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue the sweep of a published figure and return the sweep's id; raises UnknownName, and what `launch_sweep` raises."""
+    """Queue the sweep of a published figure and return the sweep's id; raises UnknownName, and what `launch_sweep`
+    raises.
+    """
     return order_of(figure(name), size).launch(home, owner=owner, timeout_s=timeout_s)

@@ -5,16 +5,21 @@ from engine.published.rules import Beyond, Near, Order, Plausible
 
 ACCURACY, LOSS = "test/accuracy", "test/loss"
 _POINTS = 0.3
-"""Accuracies count as equal within 0.3 points: 30 of the 10,000 test images, about three times the spread over seeds."""
+"""Accuracies count as equal within 0.3 points: 30 of the 10,000 test images, about three times the spread over seeds.
+"""
 _SERVER_POINTS = 0.6
-"""Of the server: twice the standard deviation over its seeds (0.28 points: 96.98, 96.90, 96.44, 96.94, 96.30, 96.69 %); the published value is one run's."""
+"""Of the server: twice the standard deviation over its seeds (0.28 points: 96.98, 96.90, 96.44, 96.94, 96.30, 96.69 %);
+the published value is one run's.
+"""
 _SERVER, _HOGWILD = 96.96, 98.98
 _SYNC = {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}
 _SYNC_LOSS = {4.0: 0.0858, 8.0: 0.0723, 12.0: 0.0732}
 
 
 def _learned(passes: float, least: float) -> Plausible:
-    return Plausible(ACCURACY, f"Test accuracy is at least {least:g} % after {passes:g} passes (chance: 10 %)", least, x=passes)
+    return Plausible(
+        ACCURACY, f"Test accuracy is at least {least:g} % after {passes:g} passes (chance: 10 %)", least, x=passes
+    )
 
 
 SERVER = Figure(
@@ -42,8 +47,18 @@ SERVER = Figure(
             values_count=False,
             rules=(
                 _learned(3, 80),
-                Order(ACCURACY, {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "Accuracy rises by at least 0.3 points from each pass to the next"),
-                Beyond(ACCURACY, _HOGWILD, "below", "After 3 passes it is at least 0.3 points below the 98.98 % of Hogwild!", x=3),
+                Order(
+                    ACCURACY,
+                    {1.0: 1.0, 2.0: 2.0, 3.0: 3.0},
+                    "Accuracy rises by at least 0.3 points from each pass to the next",
+                ),
+                Beyond(
+                    ACCURACY,
+                    _HOGWILD,
+                    "below",
+                    "After 3 passes it is at least 0.3 points below the 98.98 % of Hogwild!",
+                    x=3,
+                ),
             ),
         ),
     },
@@ -55,8 +70,14 @@ SERVER = Figure(
 HOGWILD = Figure(
     name="hogwild",
     title="Hogwild! on MNIST: 98.98 %",
-    claim="Four processes that share their weights without a lock reach 98.98 % test accuracy, more than the parameter server's 96.96 %.",
-    source="A blog series on parallel SGD in PyTorch: 98.98 % test accuracy and a test loss of 0.0325 for 4 processes of 10 epochs each.",
+    claim=(
+        "Four processes that share their weights without a lock reach 98.98 % test accuracy, more than the "
+        "parameter server's 96.96 %."
+    ),
+    source=(
+        "A blog series on parallel SGD in PyTorch: 98.98 % test accuracy and a test loss of 0.0325 for 4 processes "
+        "of 10 epochs each."
+    ),
     experiment="hogwild",
     axis=PASSES,
     number=ACCURACY,
@@ -78,18 +99,28 @@ HOGWILD = Figure(
             tested_every=4,
             rules=(
                 _learned(8, 90),
-                Beyond(ACCURACY, _SERVER, "above", "After 8 passes it is at least 0.3 points above the parameter server's 96.96 %", x=8),
+                Beyond(
+                    ACCURACY,
+                    _SERVER,
+                    "above",
+                    "After 8 passes it is at least 0.3 points above the parameter server's 96.96 %",
+                    x=8,
+                ),
             ),
         ),
     },
-    note="The source sets it beside 96.96 % as if the method made the difference; it also makes four times the passes, twice the gradients and eight times "
+    note="The source sets it beside 96.96 % as if the method made the difference; it also makes four times the "
+    "passes, twice the gradients and eight times "
     "the updates.",
 )
 
 SYNC = Figure(
     name="sync_sgd",
     title="Synchronous SGD on MNIST: 97.34, 97.94, 97.96 %",
-    claim="Trainers that average their weights reach 97.34, 97.94 and 97.96 % test accuracy after 3 epochs of the published loop.",
+    claim=(
+        "Trainers that average their weights reach 97.34, 97.94 and 97.96 % test accuracy after 3 epochs of the "
+        "published loop."
+    ),
     source="A blog series on parallel SGD in PyTorch: those accuracies, and test losses of 0.0858, 0.0723 and 0.0732.",
     experiment="sync_sgd",
     axis=PASSES,
@@ -99,7 +130,14 @@ SYNC = Figure(
         _learned(12, 90),
         *(Near(ACCURACY, x, value, _POINTS, "passes") for x, value in _SYNC.items()),
         *(Near(LOSS, x, value, 0.01, "passes") for x, value in _SYNC_LOSS.items()),
-        Order(ACCURACY, _SYNC, "Accuracy rises from the first test to both later ones, by at least 0.3 points (the last two lie 0.02 apart)"),
+        Order(
+            ACCURACY,
+            _SYNC,
+            (
+                "Accuracy rises from the first test to both later ones, by at least 0.3 points (the last two lie "
+                "0.02 apart)"
+            ),
+        ),
     ),
     versions={
         "full": Version("published", {"trainers": (4,)}, tested_every=4),
@@ -112,11 +150,16 @@ SYNC = Figure(
             rules=(
                 _learned(3, 80),
                 Order(
-                    ACCURACY, {1.0: 97.34, 2.0: 97.94, 3.0: 97.96}, "Accuracy rises from the first of three tests to both later ones, by at least 0.3 points"
+                    ACCURACY,
+                    {1.0: 97.34, 2.0: 97.94, 3.0: 97.96},
+                    "Accuracy rises from the first of three tests to both later ones, by at least 0.3 points",
                 ),
             ),
         ),
     },
     assumed="learning rate 0.01, momentum 0.5 and a batch of 64",
-    note="The published code lets all workers share one storage and so really runs Hogwild!, and it tests before it averages.",
+    note=(
+        "The published code lets all workers share one storage and so really runs Hogwild!, and it tests before it "
+        "averages."
+    ),
 )

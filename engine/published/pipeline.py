@@ -8,7 +8,10 @@ _READ = dict(zip((1.0, 2.0, 4.0, 8.0), _TIMES_S, strict=True))
 _RUN = dict(zip((120.0, 60.0, 30.0, 15.0), _TIMES_S, strict=True))
 _SHARE = 0.2
 """Times count as equal within a fifth: machines of one kind differ by so much."""
-_SOURCE = "A public discussion of the tutorial's example (pytorch/examples#749): 16.45, 12.33, 10.16 and 9.08 s for 3 batches of 120 images on two GPUs."
+_SOURCE = (
+    "A public discussion of the tutorial's example (pytorch/examples#749): 16.45, 12.33, 10.16 and 9.08 s for 3 "
+    "batches of 120 images on two GPUs."
+)
 _WORKED = Plausible(EXECUTION, "Three batches of 120 images take at least 0.02 s", 0.02)
 _SMALL = {"model": "small_resnet", "image_size": 64, "mode": "rpc"}
 _LESS = (
@@ -28,7 +31,9 @@ def _read_shapes(number: str) -> tuple[Rule, ...]:
 def _run_shapes(number: str) -> tuple[Rule, ...]:
     return (
         _WORKED,
-        Order(number, _RUN, "Times are in the published order, each at least 5 % apart, over 120, 60, 30 and 15 splits"),
+        Order(
+            number, _RUN, "Times are in the published order, each at least 5 % apart, over 120, 60, 30 and 15 splits"
+        ),
         Ahead(number, "", "", "below", "15 splits take at least 5 % less time than 120", 15, 120),
     )
 
@@ -48,12 +53,20 @@ AS_READ = Figure(
     ),
     versions={
         "full": Version("published", {"splits": (1, 2, 4, 8)}),
-        "reduced": Version("published", {"splits": (1, 2, 4, 8)}, _SMALL, reduced=_LESS, values_count=False, rules=_read_shapes(EXECUTION)),
+        "reduced": Version(
+            "published",
+            {"splits": (1, 2, 4, 8)},
+            _SMALL,
+            reduced=_LESS,
+            values_count=False,
+            rules=_read_shapes(EXECUTION),
+        ),
     },
     timed=True,
     hardware="two GPUs",
     gpus=2,
-    note="The source's code took its splits for a size: what it calls 1 split were 120 micro-batches of 1 image. Here splits are a number, so this sweep is "
+    note="The source's code took its splits for a size: what it calls 1 split were 120 micro-batches of 1 image. "
+    "Here splits are a number, so this sweep is "
     "the experiment that the source believed it had made.",
 )
 
@@ -72,10 +85,20 @@ AS_RUN = Figure(
     ),
     versions={
         "full": Version("published", {"splits": (15, 30, 60, 120)}),
-        "reduced": Version("published", {"splits": (15, 30, 60, 120)}, _SMALL, reduced=_LESS, values_count=False, rules=_run_shapes(EXECUTION)),
+        "reduced": Version(
+            "published",
+            {"splits": (15, 30, 60, 120)},
+            _SMALL,
+            reduced=_LESS,
+            values_count=False,
+            rules=_run_shapes(EXECUTION),
+        ),
     },
     timed=True,
     hardware="two GPUs",
     gpus=2,
-    note="The same four times at the splits that the source's code really made; the point without a pipeline was never measured there.",
+    note=(
+        "The same four times at the splits that the source's code really made; the point without a pipeline was "
+        "never measured there."
+    ),
 )

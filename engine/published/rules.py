@@ -1,8 +1,10 @@
-"""What a published figure claims, as rules that seeds can bear out or refute: plausibility, values, signs, orders, growth. Pure.
+"""What a published figure claims, as rules that seeds can bear out or refute: plausibility, values, signs, orders,
+growth. Pure.
 
-Every rule but a value compares an effect, run by run of the same seed, with the least effect that counts: it holds where the effect's 98 % interval lies above
-that, fails where it lies below, and is undecided else. So an effect that is not there is taken for one in at most 1 % of sweeps, and one too small to matter
-is refuted by enough seeds. Numbers that are equal in all seeds are taken as exact.
+Every rule but a value compares an effect, run by run of the same seed, with the least effect that counts: it holds
+where the effect's 98 % interval lies above that, fails where it lies below, and is undecided else. So an effect that is
+not there is taken for one in at most 1 % of sweeps, and one too small to matter is refuted by enough seeds. Numbers
+that are equal in all seeds are taken as exact.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +51,9 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Plausible:
-    """The mean over runs lies between bounds that no working run leaves; judged before all other rules. An x of None takes the runs of all points."""
+    """The mean over runs lies between bounds that no working run leaves; judged before all other rules. An x of None
+    takes the runs of all points.
+    """
 
     number: str
     words: str
@@ -88,7 +92,10 @@ class Near:
     def said(self) -> str:
         where = f"{self.line}, " if self.line else ""
         stop = f"{self.x:g} {self.of}".strip()
-        return f"{metric(self.number).label} at {where}{stop} is {self.value:g}{_unit(self.number)} within {self.tolerance:g}"
+        return (
+            f"{metric(self.number).label} at {where}{stop} is {self.value:g}{_unit(self.number)} within "
+            f"{self.tolerance:g}"
+        )
 
     def judge(self, readings: Readings) -> Check:
         values = list(at(readings, self.number, self.line, self.x).values())
@@ -96,14 +103,20 @@ class Near:
             return Check(self.kind, self.said, "undecided", _lacks(len(values)))
         found, lies = mean_interval(values, LEVEL), equivalence(values, self.value, self.tolerance, LEVEL)
         outcome: Outcome = {"within": "holds", "outside": "fails", "undecided": "undecided"}[lies]  # type: ignore[assignment]
-        words = {"within": "inside of the tolerance", "outside": "outside of it", "undecided": "partly inside, so more seeds would tell"}[lies]
+        words = {
+            "within": "inside of the tolerance",
+            "outside": "outside of it",
+            "undecided": "partly inside, so more seeds would tell",
+        }[lies]
         numbers = f"{found.mean:.5g} (98 % interval {found.low:.5g} to {found.high:.5g}, {found.count} seeds): {words}"
         return Check(self.kind, self.said, outcome, numbers)
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """One line (or x) is below or above another, seed by seed. An x of None is the largest at which both lines have readings."""
+    """One line (or x) is below or above another, seed by seed. An x of None is the largest at which both lines have
+    readings.
+    """
 
     number: str
     first: str
@@ -121,7 +134,10 @@ class Ahead:
     def judge(self, readings: Readings) -> Check:
         common = {*xs_of(readings, self.number, self.first)} & {*xs_of(readings, self.number, self.second)}
         last = max(common, default=0.0)
-        one, other = (at(readings, self.number, line, last if x is None else x) for line, x in ((self.first, self.first_x), (self.second, self.second_x)))
+        one, other = (
+            at(readings, self.number, line, last if x is None else x)
+            for line, x in ((self.first, self.first_x), (self.second, self.second_x))
+        )
         where = "" if self.first_x is not None or not common else f"at {last:g} "
         return _compared(self, one, other, self.side, f"{where}{self.side} by")
 
@@ -145,12 +161,20 @@ class Beyond:
     def judge(self, readings: Readings) -> Check:
         x = self.x if self.x is not None else max(xs_of(readings, self.number, self.line), default=0.0)
         values = at(readings, self.number, self.line, x)
-        return _compared(self, values, dict.fromkeys(values, self.value), self.side, f"{self.side} {self.value:g}{_unit(self.number)} by")
+        return _compared(
+            self,
+            values,
+            dict.fromkeys(values, self.value),
+            self.side,
+            f"{self.side} {self.value:g}{_unit(self.number)} by",
+        )
 
 
 @dataclass(frozen=True)
 class Order:
-    """Numbers at some xs are in the order of the published ys, seed by seed: each pair of xs whose published ys lie apart by the least effect that counts."""
+    """Numbers at some xs are in the order of the published ys, seed by seed: each pair of xs whose published ys lie
+    apart by the least effect that counts.
+    """
 
     number: str
     published: Mapping[float, float]
@@ -164,16 +188,29 @@ class Order:
 
     def judge(self, readings: Readings) -> Check:
         pairs = sorted(
-            (first, second) if self.published[first] < self.published[second] else (second, first) for first, second in combinations(self.published, 2)
+            (first, second) if self.published[first] < self.published[second] else (second, first)
+            for first, second in combinations(self.published, 2)
         )
-        apart = [(low, high) for low, high in pairs if _gap(self.number, self.published[low], self.published[high]) >= _least(self.number)]
+        apart = [
+            (low, high)
+            for low, high in pairs
+            if _gap(self.number, self.published[low], self.published[high]) >= _least(self.number)
+        ]
         values = {x: at(readings, self.number, self.line, x) for x in self.published}
-        return _worst(self, [_compared(self, values[low], values[high], "below", f"at {low:g} below that at {high:g} by") for low, high in apart])
+        return _worst(
+            self,
+            [
+                _compared(self, values[low], values[high], "below", f"at {low:g} below that at {high:g} by")
+                for low, high in apart
+            ],
+        )
 
 
 @dataclass(frozen=True)
 class Slower:
-    """One line grows more slowly along x than another, seed by seed: its slope of least squares over the whole stretch, as a share of the other's mean."""
+    """One line grows more slowly along x than another, seed by seed: its slope of least squares over the whole stretch,
+    as a share of the other's mean.
+    """
 
     number: str
     first: str
@@ -214,8 +251,15 @@ class Crosses:
         common = sorted({*xs_of(readings, self.number, self.first)} & {*xs_of(readings, self.number, self.second)})
         beyond = [x for x in common if x >= self.by]
         if len(common) < 2 or not beyond:
-            return Check(self.kind, self.said, "undecided", "fewer than 2 points have finished runs of both lines, or none of them is from there on")
-        sides = ((at(readings, self.number, self.first, x), at(readings, self.number, self.second, x), x) for x in beyond)
+            return Check(
+                self.kind,
+                self.said,
+                "undecided",
+                "fewer than 2 points have finished runs of both lines, or none of them is from there on",
+            )
+        sides = (
+            (at(readings, self.number, self.first, x), at(readings, self.number, self.second, x), x) for x in beyond
+        )
         return _worst(self, [_compared(self, one, other, "below", f"at {x:g} below by") for one, other, x in sides])
 
 
@@ -224,7 +268,13 @@ def _compared(rule: Rule, one: Mapping[int, float], other: Mapping[int, float], 
     number: str = rule.number  # type: ignore[attr-defined]
     leads = [_gap(number, one[seed], other[seed]) * (1 if side == "below" else -1) for seed in one if seed in other]
     points = metric(number).unit == "%"
-    return _effect(rule, leads if points else [100 * lead for lead in leads], POINTS if points else 100 * SHARE, words, " points" if points else " %")
+    return _effect(
+        rule,
+        leads if points else [100 * lead for lead in leads],
+        POINTS if points else 100 * SHARE,
+        words,
+        " points" if points else " %",
+    )
 
 
 def _effect(rule: Rule, effects: Sequence[float], least: float, words: str, unit: str) -> Check:
@@ -244,7 +294,12 @@ def _worst(rule: Rule, checks: Iterable[Check]) -> Check:
     found = list(checks)
     for outcome in ("fails", "undecided"):
         if bad := [check for check in found if check.outcome == outcome]:
-            return replace(bad[0], numbers=f"{len(bad)} of {len(found)} pairs {'fail' if outcome == 'fails' else 'are open'}: {bad[0].numbers}")
+            return replace(
+                bad[0],
+                numbers=(
+                    f"{len(bad)} of {len(found)} pairs {'fail' if outcome == 'fails' else 'are open'}: {bad[0].numbers}"
+                ),
+            )
     return Check(rule.kind, rule.said, "holds", "; ".join(check.numbers for check in found))
 
 

@@ -27,7 +27,9 @@ def verdict(obstacles: Sequence[str], checks: Sequence[Check], cap: Cap | None =
 
     In place of `reproduced` stands the cap where there is one.
     """
-    floors, shapes, values = ({check.outcome for check in checks if check.kind == kind} for kind in ("floor", "shape", "value"))
+    floors, shapes, values = (
+        {check.outcome for check in checks if check.kind == kind} for kind in ("floor", "shape", "value")
+    )
     if obstacles or not (shapes or values):
         return "not comparable"
     if "fails" in floors or ("fails" in shapes and "undecided" not in floors):

@@ -1,4 +1,6 @@
-"""How long a run takes, told by its like: finished runs of this machine with the same experiment and every setting that costs time."""
+"""How long a run takes, told by its like: finished runs of this machine with the same experiment and every setting that
+costs time.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,8 +11,18 @@ from typing import Any
 from engine.store.queue import PastRun, Queue
 from engine.store.records import Demand
 
-COST_NO_TIME = {"seed", "learning_rate", "critic_learning_rate", "momentum", "device", "checkpoint_every_s", "render_every_s"}
-"""Settings that change what is learned or kept, not how much is computed; the device is told by the GPUs that a run holds."""
+COST_NO_TIME = {
+    "seed",
+    "learning_rate",
+    "critic_learning_rate",
+    "momentum",
+    "device",
+    "checkpoint_every_s",
+    "render_every_s",
+}
+"""Settings that change what is learned or kept, not how much is computed; the device is told by the GPUs that a run
+holds.
+"""
 TRUSTED = 0.05
 """From this share of its work on a run's own pace tells more than its like."""
 EARLY = 0.5
@@ -46,12 +58,17 @@ class History:
         return _estimate(seconds) if seconds else None
 
     def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
-        """Return what runs took that differ from like ones at most in the settings `but`, and so in their slots; None where there is none.
+        """Return what runs took that differ from like ones at most in the settings `but`, and so in their slots; None
+        where there is none.
 
         One on GPUs tells nothing of one without.
         """
         wanted, on_gpus = _without(config, but), demand.gpus > 0
-        seconds = [run.seconds for run in self._runs(experiment) if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted]
+        seconds = [
+            run.seconds
+            for run in self._runs(experiment)
+            if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted
+        ]
         return _estimate(seconds) if seconds else None
 
     def _runs(self, experiment: str) -> list[PastRun]:
@@ -77,7 +94,9 @@ def by_kind(past: Iterable[PastRun]) -> dict[str, list[float]]:
 
 
 def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:
-    """Return what runs that take equally long have in common: their slots and the settings that a run's length depends on."""
+    """Return what runs that take equally long have in common: their slots and the settings that a run's length depends
+    on.
+    """
     return json.dumps([cores, gpus, _without(config, ())], sort_keys=True)
 
 

@@ -1,7 +1,8 @@
-"""Which waiting run starts next: first in, first out within a priority, each person's share bounded, small runs past a waiting large one.
+"""Which waiting run starts next: first in, first out within a priority, each person's share bounded, small runs past a
+waiting large one.
 
-A run may pass the head of the queue only where that delays the head not at all: it takes nothing that the head needs, or it has ended, by the
-longest of its like and a margin, before the head could start at the soonest.
+A run may pass the head of the queue only where that delays the head not at all: it takes nothing that the head needs,
+or it has ended, by the longest of its like and a margin, before the head could start at the soonest.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +75,9 @@ class Room:
 
 
 def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, at: float = 0.0) -> Waiting | None:
-    """Return the run that starts now, None where all have to wait; `at` is now, in the seconds that the holders' ends are in."""
+    """Return the run that starts now, None where all have to wait; `at` is now, in the seconds that the holders' ends
+    are in.
+    """
     ready, left = startable(queue, holders, room), free(holders, room)
     head = next(ready, None)
     if head is None or fits(head, left):
@@ -88,7 +91,11 @@ def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: Room) -
     if not room.limits.any:
         return (run for run in queue if not run.held_by)
     held = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
-    return (run for run in queue if not run.held_by and not keeps_back(run.owner, run.counted_cores, run.gpus, held, room.limits))
+    return (
+        run
+        for run in queue
+        if not run.held_by and not keeps_back(run.owner, run.counted_cores, run.gpus, held, room.limits)
+    )
 
 
 class Free(NamedTuple):
@@ -130,7 +137,9 @@ def delays_not(run: Waiting, head: Waiting, gap_s: float, left: Free) -> bool:
 
 
 def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room) -> dict[int, float]:
-    """Return in how many seconds each run is expected to start, as the runner would start them; runs of which nothing tells are left out."""
+    """Return in how many seconds each run is expected to start, as the runner would start them; runs of which nothing
+    tells are left out.
+    """
     left, on, at = list(queue), list(holders), 0.0
     starts: dict[int, float] = {}
     while True:

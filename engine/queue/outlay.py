@@ -1,4 +1,6 @@
-"""What a whole sweep takes: slot-hours from like runs of each cell, and when its last run should end, given what is on and what waits."""
+"""What a whole sweep takes: slot-hours from like runs of each cell, and when its last run should end, given what is on
+and what waits.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +31,9 @@ class Outlay:
     assumed_s: float | None
     """What each of the others is taken to last, None where nothing tells."""
     near: int
-    """This is the median of so many runs that differ only in what varies; with 0 the mean of the runs that have like ones."""
+    """This is the median of so many runs that differ only in what varies; with 0 the mean of the runs that have like
+    ones.
+    """
     core_hours: float | None
     """What they hold from now on, None where nothing tells."""
     gpu_hours: float | None
@@ -64,11 +68,21 @@ def before_launch(
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Outlay:
-    """Return what a sweep would take if it were launched now; `cells` are config and demand of its runs, `varied` the fields in which they differ."""
+    """Return what a sweep would take if it were launched now; `cells` are config and demand of its runs, `varied` the
+    fields in which they differ.
+    """
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
     new = [
         Waiting(
-            *(NEW + place, owner, found.room.cores if exclusive else demand.cores, demand.gpus, terms.priority, None, terms.oversubscribe),
+            *(
+                NEW + place,
+                owner,
+                found.room.cores if exclusive else demand.cores,
+                demand.gpus,
+                terms.priority,
+                None,
+                terms.oversubscribe,
+            ),
             *(found.history.estimate(experiment, config, demand), exclusive, demand.cores),
         )
         for place, (config, demand) in enumerate(cells)
@@ -79,12 +93,21 @@ def before_launch(
 
 
 def what_is_left(
-    store: Queue, home: Home, sweep_id: int, varied: Collection[str], *, here: Machine | None = None, gpus: Gpus | None = None, host: str = ""
+    store: Queue,
+    home: Home,
+    sweep_id: int,
+    varied: Collection[str],
+    *,
+    here: Machine | None = None,
+    gpus: Gpus | None = None,
+    host: str = "",
 ) -> Outlay:
     """Return what the runs of a sweep that have not ended still take; of a paused one as if it were let go on now."""
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
     pause = f"the pause of sweep {sweep_id}"
-    found = replace(found, waiting=[replace(run, held_by=None) if run.held_by == pause else run for run in found.waiting])
+    found = replace(
+        found, waiting=[replace(run, held_by=None) if run.held_by == pause else run for run in found.waiting]
+    )
     mine: dict[int, QueuedRun | Run] = {run.id: run for run in found.queued if run.sweep_id == sweep_id}
     mine |= {run.id: run for run in found.alive if run.sweep_id == sweep_id}
     part = _Part(
@@ -97,15 +120,22 @@ def what_is_left(
 
 
 def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
-    """Return what the part takes; runs without like ones last as long as `near` ones, else as the mean of the others."""
+    """Return what the part takes; runs without like ones last as long as `near` ones, else as the mean of
+    the others.
+    """
     known = [run.takes.median for run in part.waiting if run.takes]
     assumed = near.median if near else fmean(known) if known else None
     like = len(known) + sum(holder.end is not None for holder in part.on)
     waiting = {run.id: _filled(run, assumed) for run in part.waiting}
     on = {holder.id: replace(holder, end=assumed) if holder.end is None else holder for holder in part.on}
     free = [run for run in waiting.values() if not run.held_by]
-    seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {holder.id: holder.end for holder in on.values()}
-    queue, holders = [waiting.get(run.id, run) for run in found.waiting], [on.get(holder.id, holder) for holder in found.holders]
+    seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {
+        holder.id: holder.end for holder in on.values()
+    }
+    queue, holders = (
+        [waiting.get(run.id, run) for run in found.waiting],
+        [on.get(holder.id, holder) for holder in found.holders],
+    )
     return Outlay(
         len(seconds),
         like,

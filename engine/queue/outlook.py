@@ -1,4 +1,6 @@
-"""How the queue looks from here on: for each waiting run why it waits, how long it takes and when it should start; also for a run not launched yet."""
+"""How the queue looks from here on: for each waiting run why it waits, how long it takes and when it should start; also
+for a run not launched yet.
+"""
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,11 +63,16 @@ class Scene:
     history: History
 
 
-def outlook(store: Queue, home: Home, *, here: Machine | None = None, gpus: Gpus | None = None, host: str = "") -> dict[int, Wait]:
+def outlook(
+    store: Queue, home: Home, *, here: Machine | None = None, gpus: Gpus | None = None, host: str = ""
+) -> dict[int, Wait]:
     """Return what is known of each waiting run, in the order of the queue, at most `MOST`."""
     found = scene(store, home, here or machine(), gpus, host)
     why, starts = _foreseen(found.waiting, found)
-    return {queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id)) for queued, waiting in zip(found.queued, found.waiting, strict=True)}
+    return {
+        queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id))
+        for queued, waiting in zip(found.queued, found.waiting, strict=True)
+    }
 
 
 def prospect(
@@ -99,7 +106,9 @@ def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Prior
 
 
 def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
-    """Return the machine and the first runs of the queue (`most`, else `MOST`) as they are; without `gpus` NVML is asked, and only where there are some."""
+    """Return the machine and the first runs of the queue (`most`, else `MOST`) as they are; without `gpus` NVML is
+    asked, and only where there are some.
+    """
     history = History(store, host or socket.gethostname())
     queued, alive = store.queue(limit=MOST if most is None else most), store.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
@@ -117,10 +126,20 @@ def limits_of(home: Home) -> Limits:
 
 
 def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> list[Waiting]:
-    """Return runs of the queue with what they are expected to take; one that is to be alone asks for all cores of the room."""
+    """Return runs of the queue with what they are expected to take; one that is to be alone asks for all cores of the
+    room.
+    """
     return [
         Waiting(
-            *(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, run.priority, run.held_by, run.oversubscribe),
+            *(
+                run.id,
+                run.owner,
+                room.cores if run.exclusive else run.demand.cores,
+                run.demand.gpus,
+                run.priority,
+                run.held_by,
+                run.oversubscribe,
+            ),
             *(history.estimate(run.experiment, run.config, run.demand), run.exclusive, run.demand.cores),
         )
         for run in queued
@@ -130,7 +149,15 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> lis
 def holders_of(alive: Iterable[Run], history: History, room: Room) -> list[Holder]:
     """Return live runs with the times at which they should end; one that is alone holds all cores of the room."""
     return [
-        Holder(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus, *_ends(run, history), run.demand.cores) for run in alive
+        Holder(
+            run.id,
+            run.owner,
+            room.cores if run.exclusive else run.demand.cores,
+            run.demand.gpus,
+            *_ends(run, history),
+            run.demand.cores,
+        )
+        for run in alive
     ]
 
 
@@ -148,7 +175,9 @@ def _foreseen(queue: Sequence[Waiting], found: Scene) -> tuple[dict[int, str], d
 
 
 def clock(in_s: float) -> str:
-    """Return the moment in so many seconds as people of this place say it: `14:20`, with its day where that is not today."""
+    """Return the moment in so many seconds as people of this place say it: `14:20`, with its day where that is not
+    today.
+    """
     now = datetime.now(UTC).astimezone()
     then = now + timedelta(seconds=in_s)
     return then.strftime("%H:%M" if then.date() == now.date() else "%b %d, %H:%M")

@@ -10,8 +10,12 @@ MOST_NAMED = 3
 """So many holders are named; of the rest the number."""
 
 
-def reasons(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> dict[int, str]:
-    """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment in so many seconds."""
+def reasons(
+    queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, clock: Callable[[float], str]
+) -> dict[int, str]:
+    """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment
+    in so many seconds.
+    """
     shared = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
     starting, left = next_up(queue, holders, room), free(holders, room)
     head: Waiting | None = None
@@ -42,7 +46,10 @@ def _behind(run: Waiting, other: Waiting | None) -> str:
 def lacking(run: Waiting, holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> str:
     """Return what a run that does not fit waits for, and who holds it."""
     cores, gpus = free(holders, room)
-    wanted = {"GPU": run.gpus if run.gpus > gpus else 0, "core": run.cores if run.cores > cores and not run.oversubscribe else 0}
+    wanted = {
+        "GPU": run.gpus if run.gpus > gpus else 0,
+        "core": run.cores if run.cores > cores and not run.oversubscribe else 0,
+    }
     kinds = [kind for kind, count in wanted.items() if count]
     asked = "an idle machine" if run.exclusive else " and ".join(_counted(wanted[kind], kind) for kind in kinds)
     held = [(holder, {"GPU": holder.gpus, "core": holder.cores}) for holder in holders]
@@ -58,7 +65,11 @@ def lacking(run: Waiting, holders: Sequence[Holder], room: Room, clock: Callable
 
 def _holds(holder: Holder, counts: Mapping[str, int], kinds: Sequence[str], clock: Callable[[float], str]) -> str:
     """Return what one run holds of what is asked for; of a single kind the number alone."""
-    what = str(counts[kinds[0]]) if len(kinds) == 1 else " and ".join(_counted(counts[kind], kind) for kind in kinds if counts[kind])
+    what = (
+        str(counts[kinds[0]])
+        if len(kinds) == 1
+        else " and ".join(_counted(counts[kind], kind) for kind in kinds if counts[kind])
+    )
     return f"run {holder.id} holds {what}{f' until about {clock(holder.end)}' if holder.end is not None else ''}"
 
 

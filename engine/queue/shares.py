@@ -39,11 +39,19 @@ def is_full(share: Share, mine: Limits) -> bool:
 
 
 def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], limits: Limits) -> str:
-    """Return by which limit a run of theirs with so many cores and GPUs has to wait, as a sentence without its stop; empty where by none."""
+    """Return by which limit a run of theirs with so many cores and GPUs has to wait, as a sentence without its stop;
+    empty where by none.
+    """
     share, mine = held.get(owner, NOTHING), limits.of(owner)
     if is_full(share, mine):
-        return f"{owner} has {_counted(share.runs, 'run')} on, the most {'a person' if mine == limits else 'they'} may have"
-    for kind, asks, holds, most in (("core", cores, share.cores, mine.max_cores_per_person), ("GPU", gpus, share.gpus, mine.max_gpus_per_person)):
+        return (
+            f"{owner} has {_counted(share.runs, 'run')} on, the most {'a person' if mine == limits else 'they'} "
+            "may have"
+        )
+    for kind, asks, holds, most in (
+        ("core", cores, share.cores, mine.max_cores_per_person),
+        ("GPU", gpus, share.gpus, mine.max_gpus_per_person),
+    ):
         if most is None or asks == 0 or holds + asks <= most:
             continue
         if asks > most:

@@ -1,4 +1,6 @@
-"""Actor and critic for both kinds of actions, with all their numbers in one flat vector, so that a whole policy is taken by one copy."""
+"""Actor and critic for both kinds of actions, with all their numbers in one flat vector, so that a whole policy is
+taken by one copy.
+"""
 
 import math
 from itertools import pairwise
@@ -36,10 +38,12 @@ def _layers(sizes: list[int], activation: type[nn.Module], last_gain: float) -> 
 
 
 class ActorCritic(nn.Module):
-    """pi(a|s) and V(s). Actions are int64 [M] where the environment has choices, float32 [M, action] where it takes vectors.
+    """pi(a|s) and V(s). Actions are int64 [M] where the environment has choices, float32 [M, action] where it takes
+    vectors.
 
     `two_layers`: 64 and 64 tanh each; vectors have a deviation of their own that depends on no state.
-    `published`: actor 200 ReLU, critic 100 ReLU; vectors have mean 2 tanh and a softplus deviation (the reader-writer code's networks).
+    `published`: actor 200 ReLU, critic 100 ReLU; vectors have mean 2 tanh and a softplus deviation (the reader-writer
+    code's networks).
     """
 
     def __init__(self, kind: Kind, network: Network) -> None:
@@ -97,7 +101,9 @@ def _normal(drawn: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 
 
 class Normalizer:
-    """Mean and deviation of all observations so far; its numbers live in a vector [2 * observation + 1] that others may copy."""
+    """Mean and deviation of all observations so far; its numbers live in a vector [2 * observation + 1] that others may
+    copy.
+    """
 
     def __init__(self, numbers: Tensor) -> None:
         size = (len(numbers) - 1) // 2
@@ -119,7 +125,9 @@ class Normalizer:
         count, mean, variance = float(len(observations)), observations.mean(0), observations.var(0, correction=0)
         before = float(self.count)
         total, shift = before + count, mean - self.mean
-        self.variance.copy_((self.variance * before + variance * count + shift.square() * before * count / total) / total)
+        self.variance.copy_(
+            (self.variance * before + variance * count + shift.square() * before * count / total) / total
+        )
         self.mean.add_(shift * (count / total))
         self.count.fill_(total)
 

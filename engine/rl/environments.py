@@ -1,6 +1,7 @@
 """Several environments of one rank, stepped together; each starts a new episode the moment one ends.
 
-A plain loop over gymnasium's environments: a step of one CartPole costs 14 µs so, and 54 µs inside gymnasium's vector of one.
+A plain loop over gymnasium's environments: a step of one CartPole costs 14 µs so, and 54 µs inside gymnasium's vector
+of one.
 """
 
 from collections.abc import Sequence
@@ -53,9 +54,15 @@ class Environments:
             self._begin(place, environment)
 
     def step(self, actions: NDArray[Any]) -> Step:
-        """Act in every environment: int64 [count] of choices or float32 [count, action]; raises RunFailed where one of them raises."""
+        """Act in every environment: int64 [count] of choices or float32 [count, action]; raises RunFailed where one of
+        them raises.
+        """
         count = len(self._environments)
-        rewards, terminated, truncated = np.zeros(count, np.float32), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        rewards, terminated, truncated = (
+            np.zeros(count, np.float32),
+            np.zeros(count, np.bool_),
+            np.zeros(count, np.bool_),
+        )
         last: dict[int, Floats] = {}
         self._steps += 1
         for place, (environment, action) in enumerate(zip(self._environments, self._told(actions), strict=True)):
@@ -101,6 +108,7 @@ class Environments:
             return act(*arguments, **named)
         except Exception as error:
             raise RunFailed(
-                f"{self._role}'s environment {self.kind.name} raised {type(error).__name__} in its step {self._steps}: {error}. "
+                f"{self._role}'s environment {self.kind.name} raised {type(error).__name__} in its step "
+                f"{self._steps}: {error}. "
                 "Its log has the traceback; try another environment, or mend this one."
             ) from error

@@ -1,4 +1,6 @@
-"""What an environment is, by its gymnasium id: the sizes of its observations and actions, and whether it can be had. Torch-free."""
+"""What an environment is, by its gymnasium id: the sizes of its observations and actions, and whether it can be had.
+Torch-free.
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from engine.config import RuleBroken
 FIELD = "environment"
 SHOWN = BUILT_IN["environments"]
 """Environments that come with gymnasium itself and need no other package."""
-EnvironmentName = Annotated[str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})]
+EnvironmentName = Annotated[
+    str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})
+]
 """An environment that a config may name."""
 
 
@@ -42,28 +46,46 @@ class Kind:
 
 
 def make(name: str, render: bool = False) -> Any:
-    """Return a new environment (gymnasium.Env); `render` lets it draw pictures, which needs no display. Raises RuleBroken as `kind_of` does."""
+    """Return a new environment (gymnasium.Env); `render` lets it draw pictures, which needs no display. Raises
+    RuleBroken as `kind_of` does.
+    """
     import gymnasium
 
     if ":" in name:
-        raise RuleBroken(FIELD, f"environment must be an id without a module before it, got '{name}'. Install the package that registers it and name the id.")
+        raise RuleBroken(
+            FIELD,
+            (
+                f"environment must be an id without a module before it, got '{name}'. Install the package that "
+                "registers it and name the id."
+            ),
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a newer version of an environment exists
             return gymnasium.make(name, disable_env_checker=True, render_mode="rgb_array" if render else None)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise RuleBroken(FIELD, f"environment {name} needs a package that is not installed: {_sentence(error)}") from error
+        raise RuleBroken(
+            FIELD, f"environment {name} needs a package that is not installed: {_sentence(error)}"
+        ) from error
     except gymnasium.error.Error as error:  # unknown, or not of the form name-v0
         raise RuleBroken(
-            FIELD, f"environment must be one of gymnasium's ids, got '{name}': {_sentence(error)} Some that always work: {', '.join(SHOWN)}."
+            FIELD,
+            (
+                f"environment must be one of gymnasium's ids, got '{name}': {_sentence(error)} Some that always "
+                f"work: {', '.join(SHOWN)}."
+            ),
         ) from error
     except Exception as error:  # whatever an environment's own code raises
-        raise RuleBroken(FIELD, f"environment {name} can't be made: {type(error).__name__}: {_sentence(error)}") from error
+        raise RuleBroken(
+            FIELD, f"environment {name} can't be made: {type(error).__name__}: {_sentence(error)}"
+        ) from error
 
 
 @lru_cache(maxsize=64)
 def kind_of(name: str) -> Kind:
-    """Return what an environment is; raises RuleBroken where it doesn't exist, needs a package, or has spaces that are not supported."""
+    """Return what an environment is; raises RuleBroken where it doesn't exist, needs a package, or has spaces that are
+    not supported.
+    """
     from gymnasium import spaces
 
     environment = make(name)
@@ -77,19 +99,30 @@ def kind_of(name: str) -> Kind:
     elif isinstance(seen, spaces.Box):
         observation, one_hot = int(seen.shape[0]) if len(seen.shape) == 1 else _numbers(seen.shape), False
     else:
-        raise RuleBroken(FIELD, f"environment {name} has observations of the kind {seen}; supported are Box and Discrete.")
+        raise RuleBroken(
+            FIELD, f"environment {name} has observations of the kind {seen}; supported are Box and Discrete."
+        )
     known = {"solved_at": spec.reward_threshold, "limit": spec.max_episode_steps}
     if isinstance(acted, spaces.Discrete):
         if acted.start != 0:
-            raise RuleBroken(FIELD, f"environment {name} counts its actions from {acted.start}; supported are Discrete actions from 0.")
+            raise RuleBroken(
+                FIELD,
+                f"environment {name} counts its actions from {acted.start}; supported are Discrete actions from 0.",
+            )
         return Kind(name, observation, one_hot, int(acted.n), **known)
     if isinstance(acted, spaces.Box) and len(acted.shape) == 1 and acted.is_bounded():
-        return Kind(name, observation, one_hot, None, tuple(map(float, acted.low)), tuple(map(float, acted.high)), **known)
-    raise RuleBroken(FIELD, f"environment {name} takes actions of the kind {acted}; supported are Discrete and bounded Box vectors.")
+        return Kind(
+            name, observation, one_hot, None, tuple(map(float, acted.low)), tuple(map(float, acted.high)), **known
+        )
+    raise RuleBroken(
+        FIELD, f"environment {name} takes actions of the kind {acted}; supported are Discrete and bounded Box vectors."
+    )
 
 
 def rewards_that_solve(name: str) -> dict[str, float]:
-    """Return by metric the mean episode reward from which an environment counts as solved; nothing where gymnasium gives none."""
+    """Return by metric the mean episode reward from which an environment counts as solved; nothing where gymnasium
+    gives none.
+    """
     solved_at = kind_of(name).solved_at
     return {} if solved_at is None else {"charts/episodic_return": solved_at, "test/episodic_return": solved_at}
 

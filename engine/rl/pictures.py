@@ -14,11 +14,21 @@ PICTURE = "episode.gif"
 
 
 def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], frames_per_second: int) -> None:
-    """Write frames [height, width, 3] as a GIF that repeats, beside its name first, so that whoever reads it never finds half of one."""
+    """Write frames [height, width, 3] as a GIF that repeats, beside its name first, so that whoever reads it never
+    finds half of one.
+    """
     every = max(1, round(frames_per_second / FRAMES_PER_SECOND))
     pictures = [_small(frame) for frame in frames[::every]]
     part = path.with_suffix(".part")
-    pictures[0].save(part, format="GIF", save_all=True, append_images=pictures[1:], duration=1000 * every // frames_per_second, loop=0, optimize=True)
+    pictures[0].save(
+        part,
+        format="GIF",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=1000 * every // frames_per_second,
+        loop=0,
+        optimize=True,
+    )
     part.replace(path)
 
 

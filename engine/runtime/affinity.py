@@ -11,9 +11,11 @@ log = logging.getLogger(__name__)
 
 
 def bind_session(cores: Collection[int]) -> None:
-    """Bind this process's session to some cores, by number; processes and threads that it starts from now on inherit that.
+    """Bind this process's session to some cores, by number; processes and threads that it starts from now on inherit
+    that.
 
-    Does nothing off Linux. A core that is gone since the claim is left out; where all are, the run keeps every core and its log says so.
+    Does nothing off Linux. A core that is gone since the claim is left out; where all are, the run keeps every core and
+    its log says so.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
@@ -21,7 +23,11 @@ def bind_session(cores: Collection[int]) -> None:
         for pid in {os.getpid(), *session_members(me())}:
             _bind(pid, cores)
     except OSError as error:
-        log.warning("The run can't be bound to cores %s (%s); it may use all of them.", ", ".join(map(str, cores)), error.strerror)
+        log.warning(
+            "The run can't be bound to cores %s (%s); it may use all of them.",
+            ", ".join(map(str, cores)),
+            error.strerror,
+        )
 
 
 def _bind(pid: int, cores: Iterable[int]) -> None:

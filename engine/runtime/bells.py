@@ -1,7 +1,7 @@
 """Bells between the ranks of a run: each ring wakes one of those who wait, now or later.
 
-A bell is a pipe that holds one byte a ring. Unlike a lock or a named semaphore it has no owner and no name: nothing stays behind
-whoever is killed, and it wakes threads as well as processes.
+A bell is a pipe that holds one byte a ring. Unlike a lock or a named semaphore it has no owner and no name: nothing
+stays behind whoever is killed, and it wakes threads as well as processes.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Checkpoints of a run: what training needs to go on, written aside and renamed, so that the last good one always stands whole.
+"""Checkpoints of a run: what training needs to go on, written aside and renamed, so that the last good one always
+stands whole.
 
 Beside `checkpoint.pt` lies `checkpoint.json`, which says without torch where the training was.
 """
@@ -21,8 +22,9 @@ ABOUT = "checkpoint.json"
 class Checkpoints:
     """Saves a run's state each `every_s` seconds (0: never); for the one rank that holds the state.
 
-    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`. A checkpoint stands for every point that its rank
-    has recorded: `flush` (the recorder's) sends them before there is one, or a resumed run would go on beyond points that died with the rank.
+    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`. A checkpoint
+    stands for every point that its rank has recorded: `flush` (the recorder's) sends them before there is one, or a
+    resumed run would go on beyond points that died with the rank.
     """
 
     def __init__(self, folder: Path, every_s: float, flush: Callable[[], None]) -> None:
@@ -36,7 +38,8 @@ class Checkpoints:
         return self._every_s > 0 and time.monotonic() - self._saved_at >= self._every_s
 
     def save(self, state: Mapping[str, Any], *, step: int, passes: float, time_s: float) -> bool:
-        """Write `state` (tensors and plain values); return False, and keep the one before, where a tensor of it is not finite.
+        """Write `state` (tensors and plain values); return False, and keep the one before, where a tensor of it is not
+        finite.
 
         `time_s` is the training time that the state stands for.
         """
@@ -47,7 +50,9 @@ class Checkpoints:
         torch.save(dict(state), tensors)
         about.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))
         self._flush()
-        tensors.replace(self._folder / TENSORS)  # both at once, as far as that goes: one beside the other's predecessor is a checkpoint of no step
+        tensors.replace(
+            self._folder / TENSORS
+        )  # both at once, as far as that goes: one beside the other's predecessor is a checkpoint of no step
         about.replace(self._folder / ABOUT)
         return True
 
@@ -57,7 +62,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         state: dict[str, Any] = torch.load(path, weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise DataError(f"The checkpoint {path.name} can't be read ({error}). Launch the run anew instead of resuming it.") from error
+        raise DataError(
+            f"The checkpoint {path.name} can't be read ({error}). Launch the run anew instead of resuming it."
+        ) from error
     return state
 
 

@@ -25,7 +25,9 @@ def spawned(name: str, function: Callable[..., None], *given: Any) -> Iterator[I
     """
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_carry_out, args=(os.getpid(), torch.get_num_threads(), theirs, function, given), name=name)
+    process = context.Process(
+        target=_carry_out, args=(os.getpid(), torch.get_num_threads(), theirs, function, given), name=name
+    )
     process.start()
     theirs.close()
     try:
@@ -47,7 +49,9 @@ def _said(channel: Connection) -> Iterator[Any]:
             return
 
 
-def _carry_out(parent_pid: int, threads: int, channel: Connection, function: Callable[..., None], given: tuple[Any, ...]) -> None:
+def _carry_out(
+    parent_pid: int, threads: int, channel: Connection, function: Callable[..., None], given: tuple[Any, ...]
+) -> None:
     die_with_parent(parent_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)

@@ -3,7 +3,8 @@
 The worker makes a `Collective` and hands it to all ranks. In each of them:
 
     with collective.join(rank) as circle:
-        waited_s = circle.average(vector, "round 7")    # vector [size] is the mean of what all ranks brought, the same for all
+        waited_s = circle.average(vector, "round 7")    # vector [size] is the mean of what all ranks brought, the same
+        for all
 
 The two carriers are engine/runtime/ring.py (gloo) and engine/runtime/star.py (RPC and shared memory).
 """
@@ -28,9 +29,12 @@ from engine.runtime.rank import Rank
 from engine.runtime.rendezvous import address
 
 Average = Callable[[Tensor], None]
-"""Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes too long."""
+"""Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes
+too long.
+"""
 COUNT, PID, STAMPS = 0, 1, 2
-"""The roll's columns: meetings come to, process id, then when (ns) the rank came to the last even and the last odd one."""
+"""The roll's columns: meetings come to, process id, then when (ns) the rank came to the last even and the last odd one.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,23 @@ class Collective:
 
     @classmethod
     def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
-        """Return a group ready to be handed to ranks; raises DataError where shared memory is too small for its vectors."""
+        """Return a group ready to be handed to ranks; raises DataError where shared memory is too small for its
+        vectors.
+        """
         roll = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None
         if transport != "gloo":
             clients = tuple(range(len(roles)))
-            exchange = Exchange.create(transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s)
+            exchange = Exchange.create(
+                transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s
+            )
         return cls(transport, size, roles, timeout_s, roll, exchange)
 
     @contextmanager
     def join(self, rank: Rank) -> Iterator["Circle"]:
-        """Be one of the group for the block. Ranks meet at a barrier first, so that a slow start counts against nobody."""
+        """Be one of the group for the block. Ranks meet at a barrier first, so that a slow start counts
+        against nobody.
+        """
         rank.barrier("here")
         carrier = importlib.import_module(f"engine.runtime.{'ring' if self.transport == 'gloo' else 'star'}")
         with carrier.averaging(self, rank) as average:
@@ -78,7 +88,8 @@ class Circle:
         self._staged = torch.empty(0)
 
     def average(self, vector: Tensor, what: str) -> float:
-        """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last to come.
+        """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last to
+        come.
 
         Raises RunFailed that names who did not come to `what` in time, PeerLost where a rank is gone.
         """
@@ -93,7 +104,9 @@ class Circle:
 
     @contextmanager
     def meeting(self, what: str) -> Iterator[None]:
-        """Sign the roll; where the block, in which all ranks do something together, fails, say who did not come to `what`."""
+        """Sign the roll; where the block, in which all ranks do something together, fails, say who did not come to
+        `what`.
+        """
         self._count += 1
         began = time.monotonic_ns()
         self._roll[self._index, STAMPS + self._count % 2] = began
@@ -118,24 +131,38 @@ class Circle:
         if after_s < 0.9 * self._collective.timeout_s:
             return PeerLost(f"The average of {what} broke off: {str(error).splitlines()[0]}")
         limit = f"within {self._collective.timeout_s:g} s"
-        missing = [role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count]
-        stopped = [role for role, row in zip(self._collective.roles, self._roll, strict=True) if _is_stopped(int(row[PID]))]
+        missing = [
+            role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count
+        ]
+        stopped = [
+            role for role, row in zip(self._collective.roles, self._roll, strict=True) if _is_stopped(int(row[PID]))
+        ]
         if missing:
             why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
-            return RunFailed(f"{' and '.join(missing)} did not come to the average of {what} {limit}, while others waited.{why}")
+            return RunFailed(
+                f"{' and '.join(missing)} did not come to the average of {what} {limit}, while others waited.{why}"
+            )
         if stopped:
             return RunFailed(f"{' and '.join(stopped)} did not go on in the average of {what} {limit}: it is stopped.")
-        return RunFailed(f"The average of {what} did not come about {limit}, although all had come to it: {str(error).splitlines()[0]}")
+        return RunFailed(
+            f"The average of {what} did not come about {limit}, although all had come to it: "
+            f"{str(error).splitlines()[0]}"
+        )
 
 
 def gone_round(vector_bytes: int, ranks: int) -> int:
-    """Return the bytes that each rank sends where a vector of so many is averaged round a ring: every part goes round twice, but for one rank."""
+    """Return the bytes that each rank sends where a vector of so many is averaged round a ring: every part goes round
+    twice, but for one rank.
+    """
     return 2 * (ranks - 1) * vector_bytes // ranks
 
 
 def _is_stopped(pid: int) -> bool:
     try:
-        return pid != os.getpid() and psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+        return pid != os.getpid() and psutil.Process(pid).status() in (
+            psutil.STATUS_STOPPED,
+            psutil.STATUS_TRACING_STOP,
+        )
     except psutil.Error:
         return False
 
@@ -145,6 +172,12 @@ def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) 
     """Be a member of torch's own group of all ranks for the block, which DistributedDataParallel works with."""
     check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
-    distributed.init_process_group(backend, init_method=address(rank, "group"), rank=rank.index, world_size=rank.world, timeout=timedelta(seconds=timeout_s))
+    distributed.init_process_group(
+        backend,
+        init_method=address(rank, "group"),
+        rank=rank.index,
+        world_size=rank.world,
+        timeout=timedelta(seconds=timeout_s),
+    )
     yield
     distributed.destroy_process_group()  # after a failure the process ends at once: to leave would wait for the others

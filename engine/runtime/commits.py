@@ -1,4 +1,5 @@
-"""A log of what the store has taken, line by line after each transaction returned: what a crash may not take back, for those who test that.
+"""A log of what the store has taken, line by line after each transaction returned: what a crash may not take back, for
+those who test that.
 
 Off unless `PARALLAB_COMMITS` names a file.
 """
@@ -66,12 +67,17 @@ class CommitLog:
                 curve = (point.name, rank)
                 self._counts[curve] = self._counts.get(curve, 0) + 1
                 told[curve] = (point.step, point.value)
-        lines = ([self._run_id, *curve, self._counts[curve], step, repr(float(value))] for curve, (step, value) in told.items())
+        lines = (
+            [self._run_id, *curve, self._counts[curve], step, repr(float(value))]
+            for curve, (step, value) in told.items()
+        )
         os.write(self._file, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
 
 
 def committed(path: Path) -> dict[int, dict[Curve, Committed]]:
-    """Return how far each curve of each run was when its worker last wrote; a line that a kill cut short is left out."""
+    """Return how far each curve of each run was when its worker last wrote; a line that a kill cut short is
+    left out.
+    """
     found: dict[int, dict[Curve, Committed]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -89,7 +95,11 @@ def lost(reader: Reader, run_id: int, curves: dict[Curve, Committed]) -> list[st
     for (metric, rank), known in curves.items():
         one = stored.get((metric, rank))
         kept = one is not None and len(one.ids) >= known.count
-        if not kept or one is None or (one.steps[known.count - 1], _text(one.values[known.count - 1])) != (known.step, known.value):
+        if (
+            not kept
+            or one is None
+            or (one.steps[known.count - 1], _text(one.values[known.count - 1])) != (known.step, known.value)
+        ):
             missing.append(f"run {run_id}: {metric} of rank {rank} at point {known.count:,}")
     return missing
 

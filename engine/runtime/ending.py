@@ -1,4 +1,5 @@
-"""How runs end, from the runner's side: asked to stop, killed at the deadline, cleared away, and only then given a status. Torch-free.
+"""How runs end, from the runner's side: asked to stop, killed at the deadline, cleared away, and only then given a
+status. Torch-free.
 
 All of it is worked out from the store and the machine, so a runner that takes over goes on where the last one was.
 """
@@ -27,7 +28,9 @@ KILL_DEADLINE_S = 10.0
 EXIT_DEADLINE_S = 15.0
 """What a worker that has ended its run has to be gone; then it is killed."""
 LOOK_S = 30.0
-"""How often, beside each change of its status, a live run's shared memory and sockets are noted, to be removed where it dies of a sudden."""
+"""How often, beside each change of its status, a live run's shared memory and sockets are noted, to be removed where it
+dies of a sudden.
+"""
 MAX_STARTS = 3
 """How often a run whose worker died before it began is put back into the queue."""
 
@@ -55,7 +58,9 @@ class Endings:
     launcher: Launcher
     watched: dict[int, Watched] = field(default_factory=dict)
     unsigned_boot: str = ""
-    """The boot of a runner before this one that never signed off: where it is not this boot, the machine went down without a shutdown."""
+    """The boot of a runner before this one that never signed off: where it is not this boot, the machine went down
+    without a shutdown.
+    """
 
     def note_last_runner(self) -> None:
         """Note, before this runner registers, whether the last one signed off."""
@@ -104,7 +109,9 @@ class Endings:
             watched.looked_at, watched.status = time.monotonic(), run.status
 
     def _stop(self, run: Run, watched: Watched) -> None:
-        """Ask the worker to end, once; kill all of its processes at the deadline, or at once where that was asked for."""
+        """Ask the worker to end, once; kill all of its processes at the deadline, or at once where that was
+        asked for.
+        """
         now = time.monotonic()
         if watched.terminated_at is None:
             watched.terminated_at = now
@@ -121,11 +128,18 @@ class Endings:
         """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
         worker = watched.worker
         remains = f" Could not be removed: {', '.join(cleared.left)}." if cleared.left else ""
-        who = f"The worker (pid {worker.pid}{' of another PID namespace' if is_foreign(worker) else ''}) {ended}{_reused(worker)}"
+        who = (
+            f"The worker (pid {worker.pid}{' of another PID namespace' if is_foreign(worker) else ''}) "
+            f"{ended}{_reused(worker)}"
+        )
         if cleared.removed:
             self.store.add_event(run.id, "cleaned up", "runner", ", ".join(cleared.removed))
         if run.stop_requested_by:
-            late = "" if run.stop_kind == "force" or watched.killed_at is None else f" Its worker had not ended {STOP_DEADLINE_S:g} s later and was killed."
+            late = (
+                ""
+                if run.stop_kind == "force" or watched.killed_at is None
+                else f" Its worker had not ended {STOP_DEADLINE_S:g} s later and was killed."
+            )
             self.store.end(run.id, "cancelled", f"{stopped_because(run)}{late}{remains}")
         elif worker.boot_id != boot_id():
             self._lose(run, f"{self._of_another_boot(worker)} What it had recorded is kept.")
@@ -141,7 +155,13 @@ class Endings:
     def _lose(self, run: Run, cause: str) -> None:
         """End a run as lost, and have it tried again where it may be."""
         tries = run.attempt < run.terms.max_retries
-        cure = "" if tries else " Retry it." if not run.terms.max_retries else f" It was the last of {run.terms.max_retries} retries."
+        cure = (
+            ""
+            if tries
+            else " Retry it."
+            if not run.terms.max_retries
+            else f" It was the last of {run.terms.max_retries} retries."
+        )
         if next_id := self.store.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
             log.info("run %d was lost and is tried again as run %d", run.id, next_id)
 
@@ -176,9 +196,17 @@ class Endings:
 
 
 def is_over_time(run: Run) -> bool:
-    """Say whether a run has reached its time limit; counted by the machine's uptime, so that a clock that jumps changes nothing."""
+    """Say whether a run has reached its time limit; counted by the machine's uptime, so that a clock that jumps changes
+    nothing.
+    """
     limit, begun = run.terms.max_run_time_s, run.begun_uptime_s
-    return limit is not None and begun is not None and run.worker is not None and run.worker.boot_id == boot_id() and uptime_s() - begun >= limit
+    return (
+        limit is not None
+        and begun is not None
+        and run.worker is not None
+        and run.worker.boot_id == boot_id()
+        and uptime_s() - begun >= limit
+    )
 
 
 def stopped_because(run: Run) -> str:

@@ -1,4 +1,6 @@
-"""What a run ran on and with: commit, versions, CPU, GPUs, host; stored with it so that figures can be trusted later."""
+"""What a run ran on and with: commit, versions, CPU, GPUs, host; stored with it so that figures can be
+trusted later.
+"""
 
 import platform
 import socket
@@ -10,7 +12,17 @@ from engine.home import ROOT
 from engine.runtime.machine import machine
 from engine.runtime.processes import boot_id
 
-PACKAGES = ("torch", "torchvision", "gymnasium", "streamlit", "plotly", "sqlite-utils", "numpy", "pydantic", "scikit-learn")
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "gymnasium",
+    "streamlit",
+    "plotly",
+    "sqlite-utils",
+    "numpy",
+    "pydantic",
+    "scikit-learn",
+)
 
 
 def environment() -> dict[str, object]:
@@ -41,7 +53,13 @@ def _version(package: str) -> str:
 def _commit() -> str:
     """Return the project's commit, with `+changes` where files differ from it; empty outside a checkout."""
     try:
-        found = subprocess.run(["git", "describe", "--always", "--abbrev=12", "--dirty=+changes"], cwd=ROOT, capture_output=True, text=True, timeout=5)
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=5,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return found.stdout.strip()

@@ -11,8 +11,9 @@ In each client (the serving rank may be one too, inside its `serve` block):
         line.outgoing.copy_(...)            # float32 [size]
         answer = line.ask(Request(rank.index, PUSH, step))      # blocks; the answer's vector is in line.incoming
 
-`handler(request, vector, respond)` is called for each question, from several threads at once, and never has to block one: it may
-keep `respond` and call it later, from any thread, with an answer and the vector to send. The vector is read before `respond` returns.
+`handler(request, vector, respond)` is called for each question, from several threads at once, and never has to block
+one: it may keep `respond` and call it later, from any thread, with an answer and the vector to send. The vector is read
+before `respond` returns.
 """
 
 import importlib
@@ -46,7 +47,9 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the server says beside the vector; `held_ns` is filled in by the exchange: how long the answer was kept back."""
+    """What the server says beside the vector; `held_ns` is filled in by the exchange: how long the answer was kept
+    back.
+    """
 
     version: int = 0
     staleness: int = 0
@@ -60,13 +63,16 @@ Handler = Callable[[Request, Tensor | None, Respond], None]
 
 
 class Line(Protocol):
-    """A client's line to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends see the same ones."""
+    """A client's line to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends see the
+    same ones.
+    """
 
     outgoing: Tensor
     incoming: Tensor
 
     def ask(self, request: Request, *, send: bool = True) -> Answer:
-        """Send the request (with `outgoing` where `send`) and wait for the answer; its vector, if any, is in `incoming` then.
+        """Send the request (with `outgoing` where `send`) and wait for the answer; its vector, if any, is in `incoming`
+        then.
 
         Raises PeerLost where the server is gone or says nothing for `Exchange.patience_s`.
         """
@@ -80,7 +86,9 @@ class Service:
         self._failure: BaseException | None = None
 
     def handle(self, request: Request, vector: Tensor | None, send: Callable[[Answer, Tensor | None], None]) -> None:
-        """Call the handler; what it responds goes to `send` with the time for which it was held. A failure is kept and raised."""
+        """Call the handler; what it responds goes to `send` with the time for which it was held. A failure is kept and
+        raised.
+        """
         arrived = time.monotonic_ns()
 
         def respond(answer: Answer, reply: Tensor | None) -> None:
@@ -112,7 +120,8 @@ class Exchange:
     """So long a client waits for an answer."""
     wire: Wire = "float32"
     server_device: str = "cpu"
-    """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU."""
+    """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU.
+    """
     goodbyes: Goodbyes = field(default_factory=lambda: Goodbyes(()))
     boards: Tensor | None = None
     """For shared memory: [clients, 2, size], a pair of vectors for each client."""
@@ -130,14 +139,27 @@ class Exchange:
         wire: Wire = "float32",
         server_device: str = "cpu",
     ) -> "Exchange":
-        """Return an exchange ready to be handed to ranks; raises DataError where shared memory is too small for its vectors."""
+        """Return an exchange ready to be handed to ranks; raises DataError where shared memory is too small for its
+        vectors.
+        """
         boards = None
         if transport == "shared_memory":
             from engine.data.sharing import check_room, shared_zeros
 
             check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
             boards = shared_zeros(len(clients), 2, size, dtype=TYPES[wire])
-        return cls(transport, size, server, server_role, clients, patience_s, wire, server_device, Goodbyes.create(clients), boards)
+        return cls(
+            transport,
+            size,
+            server,
+            server_role,
+            clients,
+            patience_s,
+            wire,
+            server_device,
+            Goodbyes.create(clients),
+            boards,
+        )
 
     @property
     def client_device(self) -> torch.device:
@@ -150,7 +172,9 @@ class Exchange:
         return self.size * self.wire_type.itemsize
 
     def counting(self, rank: Rank) -> Callable[[int], None]:
-        """Return what a client's line tells how many vectors went with a question and its answer; those that the server sends to itself go nowhere."""
+        """Return what a client's line tells how many vectors went with a question and its answer; those that the server
+        sends to itself go nowhere.
+        """
         if rank.index == self.server:
             return lambda vectors: None
         record, size = rank.recorder, self.vector_bytes
@@ -163,7 +187,9 @@ class Exchange:
 
     @contextmanager
     def serve(self, rank: Rank, handler: Handler) -> Iterator[Service]:
-        """Answer questions while the block lasts; at its end, wait a moment until the clients have heard their last answers."""
+        """Answer questions while the block lasts; at its end, wait a moment until the clients have heard their last
+        answers.
+        """
         service = Service(handler)
         with self._carrier().serve(self, rank, service):
             yield service

@@ -1,4 +1,6 @@
-"""The process that ranks are forked from, so that they start in milliseconds: it holds torch and dies with its worker."""
+"""The process that ranks are forked from, so that they start in milliseconds: it holds torch and dies with
+its worker.
+"""
 
 import os
 import sys
@@ -16,13 +18,18 @@ from engine.runtime.processes import MARK, describe_exit, mark, me
 PRELOAD = "engine.runtime.preload"
 NAME = "fork server"
 EXIT_UNKNOWN = 255
-"""The exit code that multiprocessing gives a rank whose fork server died: only that server could have known the real one."""
+"""The exit code that multiprocessing gives a rank whose fork server died: only that server could have known the real
+one.
+"""
 EXIT_S = 2.0
-"""How long to wait for the end of a fork server whose pipes have closed: they close a moment before the process has exited."""
+"""How long to wait for the end of a fork server whose pipes have closed: they close a moment before the process has
+exited.
+"""
 
 
 def start(hurry: bool = False) -> None:
-    """Start this process's fork server, which loads torch in the background; in a `hurry` nothing that only some methods need.
+    """Start this process's fork server, which loads torch in the background; in a `hurry` nothing that only some
+    methods need.
 
     Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
     """
@@ -44,7 +51,8 @@ def start(hurry: bool = False) -> None:
 
 
 def end_of_server(within_s: float = EXIT_S) -> str:
-    """Return how this process's fork server ended, as a sentence; empty where it still runs after `within_s`, or never ran.
+    """Return how this process's fork server ended, as a sentence; empty where it still runs after `within_s`, or never
+    ran.
 
     The server is not reaped: multiprocessing does that when it starts the next one.
     """
@@ -57,7 +65,10 @@ def end_of_server(within_s: float = EXIT_S) -> str:
             return ""
         if found:
             code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-            return f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before their work was done; the ranks were killed with it."
+            return (
+                f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before their work "
+                "was done; the ranks were killed with it."
+            )
         if time.monotonic() >= deadline:
             return ""
         time.sleep(0.01)
@@ -66,10 +77,12 @@ def end_of_server(within_s: float = EXIT_S) -> str:
 
 @contextmanager
 def _huge_pages() -> Iterator[None]:
-    """Have processes started in the block ask for huge pages where malloc takes memory from the system (glibc from 2.35 on; others ignore it).
+    """Have processes started in the block ask for huge pages where malloc takes memory from the system (glibc from 2.35
+    on; others ignore it).
 
-    A vector of a hundred megabytes costs 25,000 page faults each time it is allocated, and a few dozen with huge pages: ResNet-50's
-    gradients and weights then travel over RPC in a quarter of the time. It is read at a program's start, so ranks that are spawned do without.
+    A vector of a hundred megabytes costs 25,000 page faults each time it is allocated, and a few dozen with huge pages:
+    ResNet-50's gradients and weights then travel over RPC in a quarter of the time. It is read at a program's start, so
+    ranks that are spawned do without.
     """
     before = os.environ.get("GLIBC_TUNABLES")
     if "glibc.malloc.hugetlb" not in (before or ""):

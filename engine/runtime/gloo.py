@@ -18,7 +18,8 @@ from engine.runtime.rank import Rank
 from engine.runtime.rendezvous import store_of
 
 LONG = timedelta(days=7)
-"""A server waits for the next question as long as the run lasts: a slow client is the method's matter, not the line's."""
+"""A server waits for the next question as long as the run lasts: a slow client is the method's matter, not the line's.
+"""
 SERVER, CLIENT = 0, 1
 
 
@@ -65,7 +66,9 @@ class GlooLine:
 
 
 class _Desk:
-    """The server's end of one line: a thread that reads a question, hands it on, and sends the answer when there is one."""
+    """The server's end of one line: a thread that reads a question, hands it on, and sends the answer when there is
+    one.
+    """
 
     def __init__(self, exchange: Exchange, group: Any, service: Service, client: int) -> None:
         self._group = group
@@ -110,7 +113,9 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
             groups.append(_pair(rank, exchange, client, SERVER, LONG))
             _Desk(exchange, groups[-1], service, client)
 
-    opening = threading.Thread(target=open_lines, daemon=True)  # a server that is a client too must be free to open the other end
+    opening = threading.Thread(
+        target=open_lines, daemon=True
+    )  # a server that is a client too must be free to open the other end
     opening.start()
     if rank.index not in exchange.clients:
         opening.join()
@@ -120,4 +125,8 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[GlooLine]:
     """Open this rank's line for the block."""
-    yield GlooLine(exchange, _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)), exchange.counting(rank))
+    yield GlooLine(
+        exchange,
+        _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)),
+        exchange.counting(rank),
+    )

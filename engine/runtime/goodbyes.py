@@ -1,4 +1,6 @@
-"""Who of a server's clients has closed its line: a server that went first would cut off the last answers on their way."""
+"""Who of a server's clients has closed its line: a server that went first would cut off the last answers on
+their way.
+"""
 
 import time
 from collections.abc import Iterator

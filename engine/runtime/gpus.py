@@ -1,4 +1,6 @@
-"""What the GPUs of this machine do right now, asked through one interface: NVML, or the double that slot tests use. Torch-free."""
+"""What the GPUs of this machine do right now, asked through one interface: NVML, or the double that slot tests use.
+Torch-free.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +10,9 @@ import pynvml
 
 MB = 2**20
 FREE_MB = 1_024.0
-"""A GPU with more memory in use is not free, whoever uses it: in a container NVML names no foreign process. Drivers keep some hundred MB."""
+"""A GPU with more memory in use is not free, whoever uses it: in a container NVML names no foreign process. Drivers
+keep some hundred MB.
+"""
 
 
 @dataclass(frozen=True)

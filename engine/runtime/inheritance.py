@@ -1,4 +1,6 @@
-"""What a runner finds of runs that ended under the one before it: their processes are seen off, their memory is given back. Torch-free."""
+"""What a runner finds of runs that ended under the one before it: their processes are seen off, their memory is given
+back. Torch-free.
+"""
 
 from engine.access.rules import Program
 from engine.home import Home
@@ -8,7 +10,9 @@ from engine.upkeep.leftovers import clean, leftovers
 
 
 def inherit(home: Home, endings: Endings) -> None:
-    """Look after what the last runner left; what is still alive has as long to end as under a runner that watched it. Raises StoreError."""
+    """Look after what the last runner left; what is still alive has as long to end as under a runner that watched it.
+    Raises StoreError.
+    """
     with Reader.open(home) as reader:
         found = leftovers(home, reader, grace_s=0.0)
     for run_id in sorted({one.run_id for one in found if one.kind == "process" and one.run_id}):

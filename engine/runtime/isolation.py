@@ -1,7 +1,9 @@
-"""The network of a run's ranks, kept apart from the machine's. Torch-free and light: it is the first thing that the fork server imports.
+"""The network of a run's ranks, kept apart from the machine's. Torch-free and light: it is the first thing that the
+fork server imports.
 
-TensorPipe and gloo listen on loopback and authenticate nobody: TensorPipe calls whatever function it is sent. Any user of the machine reaches loopback,
-so ranks live in a network namespace of their own, whose loopback nobody else can reach. A namespace also has its own abstract Unix sockets.
+TensorPipe and gloo listen on loopback and authenticate nobody: TensorPipe calls whatever function it is sent. Any user
+of the machine reaches loopback, so ranks live in a network namespace of their own, whose loopback nobody else can
+reach. A namespace also has its own abstract Unix sockets.
 """
 
 import ctypes
@@ -22,14 +24,19 @@ from typing import Any, Literal, get_args
 from engine.errors import RunFailed
 
 Level = Literal["namespace", "container", "host"]
-"""What ranks listen on: a network namespace of their own, a container's network that no other user shares, or the network of the whole machine."""
+"""What ranks listen on: a network namespace of their own, a container's network that no other user shares, or the
+network of the whole machine.
+"""
 LEVELS: tuple[Level, ...] = get_args(Level)
 LEVEL_WORDS: dict[Level, str] = {
     "namespace": "a network namespace of their own",
     "container": "the network of this container",
     "host": "the machine's network, which every user of the machine reaches",
 }
-STAYED_OUTSIDE = "A rank did not enter the network namespace of its run, so it may not listen. Launch the run again with start_method forkserver."
+STAYED_OUTSIDE = (
+    "A rank did not enter the network namespace of its run, so it may not listen. Launch the run again with "
+    "start_method forkserver."
+)
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000  # clone(2)
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1  # netdevice(7)
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's fixed number for the machine's own
@@ -76,14 +83,18 @@ def check_listening() -> None:
 
 
 def rule_of(network: Network, refused: str) -> ListenRule:
-    """Return the rule of a run's ranks; `refused` is why they may not listen on the machine's network, empty where they may."""
+    """Return the rule of a run's ranks; `refused` is why they may not listen on the machine's network, empty where they
+    may.
+    """
     if network.level == "namespace":
         return ListenRule(network.outside, STAYED_OUTSIDE)
     return ListenRule(network.outside, refused) if network.level == "host" and refused else ListenRule()
 
 
 class Sealed:
-    """A call that is unpickled only when it is made, so that a spawned process can do something before it imports what the call needs."""
+    """A call that is unpickled only when it is made, so that a spawned process can do something before it imports what
+    the call needs.
+    """
 
     def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
         self._call = function, arguments
@@ -102,7 +113,9 @@ class _Packed:
 
 
 def call_inside(pid: int, call: Callable[[], None]) -> None:
-    """Join the namespaces of process `pid`, then make the call; where joining fails its rule keeps the rank from listening."""
+    """Join the namespaces of process `pid`, then make the call; where joining fails its rule keeps the rank from
+    listening.
+    """
     try:
         join(pid)
     except OSError as error:
@@ -111,7 +124,9 @@ def call_inside(pid: int, call: Callable[[], None]) -> None:
 
 
 def network_id() -> int:
-    """Return what tells this process's network namespace from any other that exists now; 0 where the system has none."""
+    """Return what tells this process's network namespace from any other that exists now; 0 where the system
+    has none.
+    """
     try:
         return Path("/proc/self/ns/net").stat().st_ino
     except OSError:
@@ -121,8 +136,8 @@ def network_id() -> int:
 def isolate() -> str:
     """Move this process, which must have one thread, to a network namespace of its own with a working loopback.
 
-    Return "" where that worked, else why not; then nothing of this process has changed. A forked process tries it whole first, since some systems
-    let a namespace be made and refuse what makes it usable.
+    Return "" where that worked, else why not; then nothing of this process has changed. A forked process tries it whole
+    first, since some systems let a namespace be made and refuse what makes it usable.
     """
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no network namespaces"
@@ -133,7 +148,9 @@ def isolate() -> str:
 
 
 def _tried() -> str:
-    """Return why a process forked from this one could not make a namespace and talk to itself there; empty where it could."""
+    """Return why a process forked from this one could not make a namespace and talk to itself there; empty where it
+    could.
+    """
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -153,7 +170,9 @@ def _tried() -> str:
 
 
 def _enter_new() -> None:
-    """Enter a new network namespace, and a user namespace where this user may not make one otherwise; raises OSError."""
+    """Enter a new network namespace, and a user namespace where this user may not make one otherwise;
+    raises OSError.
+    """
     user, group = os.geteuid(), os.getegid()
     try:
         _call("unshare", _NEW_NET)
@@ -173,12 +192,16 @@ def _raise_loopback() -> None:
 
 
 def _talk_to_self() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname(), timeout=_CONNECT_S):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname(), timeout=_CONNECT_S),
+    ):
         server.accept()[0].close()
 
 
 def join(pid: int) -> None:
-    """Move this process, which must have one thread, to the network namespace of process `pid`, and to its user namespace where that is another.
+    """Move this process, which must have one thread, to the network namespace of process `pid`, and to its user
+    namespace where that is another.
 
     Raises OSError.
     """
@@ -203,8 +226,8 @@ def _call(name: str, *arguments: int) -> None:
 def outer_level() -> Level:
     """Return what a process without a namespace of its own listens on: a container's network, or the machine's.
 
-    A container counts where its network is not the machine's (`--network host`), and its first process runs as this user: a system
-    container, whose first process is an init, may have other users.
+    A container counts where its network is not the machine's (`--network host`), and its first process runs as this
+    user: a system container, whose first process is an init, may have other users.
     """
     settings = Path("/proc/sys/net/core")
     try:
@@ -218,7 +241,9 @@ def outer_level() -> Level:
 
 @cache
 def machine_level() -> tuple[Level, str]:
-    """Return what ranks started by this user listen on, found by trying it in a process of its own, and why they have no namespace (or "")."""
+    """Return what ranks started by this user listen on, found by trying it in a process of its own, and why they have
+    no namespace (or "").
+    """
     from engine.home import ROOT
 
     command = [sys.executable, "-m", "engine.runtime.isolation"]

@@ -159,7 +159,9 @@ class LocalLauncher:
 
 
 def room_for_sockets() -> dict[str, str]:
-    """Return the variables that give a process a temporary folder whose sockets can have a path; none where it has one already."""
+    """Return the variables that give a process a temporary folder whose sockets can have a path; none where it has one
+    already.
+    """
     return {"TMPDIR": "/tmp"} if len(os.fsencode(gettempdir())) + SOCKET_NAME > SOCKET_PATH else {}
 
 

@@ -27,7 +27,9 @@ def _folder_for_now() -> Path:
 
 @dataclass
 class LocalRanks:
-    """Runs a method's ranks as threads; one rank runs in the caller's own thread, so that seeds give the same draws as in a process."""
+    """Runs a method's ranks as threads; one rank runs in the caller's own thread, so that seeds give the same draws as
+    in a process.
+    """
 
     roles: Sequence[str]
     device: str = "cpu"
@@ -44,7 +46,9 @@ class LocalRanks:
         return (self.device,) * len(self.roles)
 
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
-        """Call `function(rank, *shared)` once per role; raise the first failure. No thread can be killed, so `expendable` says nothing."""
+        """Call `function(rank, *shared)` once per role; raise the first failure. No thread can be killed, so
+        `expendable` says nothing.
+        """
         self._barrier = threading.Barrier(len(self.roles))
         self._locks: dict[str, threading.Lock] = {}
         self._failures: list[BaseException] = []

@@ -1,8 +1,8 @@
 """Logs with a bound: a long one keeps its beginning and its end. Torch-free.
 
-Who writes a log knows nothing of that and never waits: ranks append to their files, and what lies between beginning and end is given back to the disk
-underneath them (a hole in the file, so that no byte behind it moves). Once a run has ended its logs are written anew without holes.
-In both states readers meet one line where something is missing.
+Who writes a log knows nothing of that and never waits: ranks append to their files, and what lies between beginning and
+end is given back to the disk underneath them (a hole in the file, so that no byte behind it moves). Once a run has
+ended its logs are written anew without holes. In both states readers meet one line where something is missing.
 """
 
 import ctypes
@@ -44,7 +44,10 @@ class Piece:
 
 def dropped_line(count: int) -> bytes:
     """Return the line that stands where so many bytes are missing."""
-    return f"\n[{count:,} bytes were dropped here: a log keeps its first {HEAD_BYTES >> 20} MB and its last {TAIL_BYTES >> 20} MB]\n".encode()
+    return (
+        f"\n[{count:,} bytes were dropped here: a log keeps its first {HEAD_BYTES >> 20} MB and its last "
+        f"{TAIL_BYTES >> 20} MB]\n"
+    ).encode()
 
 
 def pieces(path: Path, offset: int = 0, most: int = CHUNK) -> Iterator[Piece]:
@@ -61,7 +64,9 @@ def piece(path: Path, offset: int, most: int = CHUNK) -> Piece:
 
 
 def size_on_disk(size: int, blocks: int) -> int:
-    """Return what a file takes on the disk, from its size and its blocks of 512 bytes: less than its size where it has holes."""
+    """Return what a file takes on the disk, from its size and its blocks of 512 bytes: less than its size where it has
+    holes.
+    """
     return min(size, blocks * 512)
 
 

@@ -1,4 +1,6 @@
-"""How runner and worker write their logs: one line an entry, UTC, to standard output, which is a file of theirs. Torch-free."""
+"""How runner and worker write their logs: one line an entry, UTC, to standard output, which is a file of theirs.
+Torch-free.
+"""
 
 import logging
 import sys

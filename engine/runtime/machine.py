@@ -42,7 +42,9 @@ class Machine:
 def machine() -> Machine:
     """Return what this machine has; cores are those this process may use."""
     ids = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
-    return Machine(len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1), ids)
+    return Machine(
+        len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1), ids
+    )
 
 
 def demand(config: Config, machine: Machine) -> Demand:
@@ -53,7 +55,10 @@ def demand(config: Config, machine: Machine) -> Demand:
     ranks, threads = len(config.roles), config.threads(machine.cores)
     gpus = 0 if config.device in ("cpu", "mps") else min(config.max_gpus, len(machine.gpus))
     if config.device == "cuda" and not gpus:
-        raise DeviceError("device is 'cuda', but this machine shows no NVIDIA GPU. Choose device auto or cpu, or mend the driver (see the doctor command).")
+        raise DeviceError(
+            "device is 'cuda', but this machine shows no NVIDIA GPU. Choose device auto or cpu, or mend the "
+            "driver (see the doctor command)."
+        )
     if config.device == "mps" and platform.system() != "Darwin":
         raise DeviceError("device is 'mps', which only Apple machines have. Choose device auto or cpu.")
     cores = sum(1 if role in SERVERS else threads for role in config.roles)
@@ -61,7 +66,9 @@ def demand(config: Config, machine: Machine) -> Demand:
 
 
 def gpu_load() -> dict[int, dict[str, float]]:
-    """Return each GPU's use (percent) and memory (MB); empty where there is none, and without one that has stopped to answer."""
+    """Return each GPU's use (percent) and memory (MB); empty where there is none, and without one that has stopped to
+    answer.
+    """
     found = {}
     for index, handle in enumerate(_handles()):
         try:
@@ -83,7 +90,8 @@ def _handles() -> tuple[object, ...]:
 
 
 def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
-    """Return the memory (MB) that each GPU counts for some of these processes, as {GPU: {pid: MB}}; empty where there is none.
+    """Return the memory (MB) that each GPU counts for some of these processes, as {GPU: {pid: MB}}; empty where there
+    is none.
 
     In a container NVML may name processes by the numbers that they have outside of it; those are not found.
     """

@@ -16,7 +16,9 @@ T = TypeVar("T")
 
 
 def patiently(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> T:
-    """Return what `write` returns, tried again for `for_s` seconds while the store is busy or full; raises the last StoreBusy or StoreFull."""
+    """Return what `write` returns, tried again for `for_s` seconds while the store is busy or full; raises the last
+    StoreBusy or StoreFull.
+    """
     deadline = time.monotonic() + for_s
     while True:
         try:

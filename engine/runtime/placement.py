@@ -72,7 +72,9 @@ class Placement:
 
     def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
         """Return a run that may start before the head, which does not fit."""
-        if head.exclusive or time.monotonic() - self._passed_at < PASS_S:  # who wants the machine alone would wait for each that passes
+        if (
+            head.exclusive or time.monotonic() - self._passed_at < PASS_S
+        ):  # who wants the machine alone would wait for each that passes
             return None
         self._passed_at = time.monotonic()
         queued = self.store.queue(limit=FAR, ready=bounded)
@@ -103,14 +105,23 @@ class Placement:
         return self._states
 
     def _bounded(self, holders: Sequence[Run]) -> Bounded:
-        """Return what each person who waits may still take, by the limits that the home has now and what their runs hold."""
+        """Return what each person who waits may still take, by the limits that the home has now and what their runs
+        hold.
+        """
         found = self._limits_now()
         if not found.any:
             return Bounded()
         held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
         waiting = self.store.owners_queued()
         full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
-        return Bounded(full, {owner: room for owner in waiting if (room := left(held.get(owner, NOTHING), found.of(owner))) != (None, None)})
+        return Bounded(
+            full,
+            {
+                owner: room
+                for owner in waiting
+                if (room := left(held.get(owner, NOTHING), found.of(owner))) != (None, None)
+            },
+        )
 
     def _limits_now(self) -> Limits:
         """Return the limits as the home has them; those that can't be read leave the last ones in force."""

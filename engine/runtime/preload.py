@@ -1,4 +1,5 @@
-"""What the fork server imports before it forks a rank, and nobody else: it leaves the machine's network, dies with its worker, and holds torch and the methods.
+"""What the fork server imports before it forks a rank, and nobody else: it leaves the machine's network, dies with its
+worker, and holds torch and the methods.
 
 Multiprocessing ignores a preload that fails: `LOADED` says that this one reached its end, and each rank reports it.
 """
@@ -9,7 +10,9 @@ from contextlib import suppress
 from engine.runtime import isolation
 
 LOADED = False
-WHY_NOT_ISOLATED = isolation.isolate()  # first of all: torch starts threads, and a process with threads can't enter a user namespace
+WHY_NOT_ISOLATED = (
+    isolation.isolate()
+)  # first of all: torch starts threads, and a process with threads can't enter a user namespace
 
 from engine.runtime.processes import die_with_parent  # noqa: E402
 
@@ -23,7 +26,9 @@ from engine.registry import EXPERIMENTS, method  # noqa: E402
 torch.set_num_threads(1)
 _parameter = torch.nn.Parameter(torch.zeros(1))
 _parameter.grad = torch.zeros(1)
-_optimizer = torch.optim.SGD([_parameter], lr=0.1, momentum=0.5)  # the first optimizer imports a second's worth of torch
+_optimizer = torch.optim.SGD(
+    [_parameter], lr=0.1, momentum=0.5
+)  # the first optimizer imports a second's worth of torch
 _optimizer.step()
 _optimizer.zero_grad()
 for _name in EXPERIMENTS:

@@ -1,6 +1,7 @@
 """How a process of another PID namespace is known to live: by a lock that it holds for as long as it lives. Torch-free.
 
-Its pid means nothing here, and /proc does not show it. The kernel frees the lock with the process, in whatever namespace that is.
+Its pid means nothing here, and /proc does not show it. The kernel frees the lock with the process, in whatever
+namespace that is.
 """
 
 import fcntl

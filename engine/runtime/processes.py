@@ -28,7 +28,9 @@ def boot_id() -> str:
 
 
 def pid_namespace(pid: int | None = None) -> int | None:
-    """Return what tells the PID namespace of a process (default: this one) from any other that exists now; None where that is not known."""
+    """Return what tells the PID namespace of a process (default: this one) from any other that exists now; None where
+    that is not known.
+    """
     try:
         return Path(f"/proc/{pid or 'self'}/ns/pid").stat().st_ino
     except OSError:
@@ -36,7 +38,8 @@ def pid_namespace(pid: int | None = None) -> int | None:
 
 
 def is_foreign(process: ProcessIdentity) -> bool:
-    """Say whether a process of this boot was recorded in another PID namespace. Its pid means nothing here; `presence.lives` says whether it lives.
+    """Say whether a process of this boot was recorded in another PID namespace. Its pid means nothing here;
+    `presence.lives` says whether it lives.
 
     Where no namespace was recorded, it counts as this process's own.
     """
@@ -58,8 +61,12 @@ def me() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Say whether that very process runs and is visible from here: a reboot, a reused pid and a zombie count as gone, another PID namespace as invisible."""
-    return not is_foreign(process) and process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
+    """Say whether that very process runs and is visible from here: a reboot, a reused pid and a zombie count as gone,
+    another PID namespace as invisible.
+    """
+    return (
+        not is_foreign(process) and process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
+    )
 
 
 def mark(worker: ProcessIdentity) -> str:
@@ -105,7 +112,8 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def die_with_parent(parent_pid: int | None = None) -> None:
-    """Ask the kernel to kill this process with -9 when its parent ends; end at once where `parent_pid` has gone already.
+    """Ask the kernel to kill this process with -9 when its parent ends; end at once where `parent_pid` has gone
+    already.
 
     Does nothing off Linux: there a rank notices by its closed channel.
     """
@@ -134,7 +142,9 @@ def session_members(leader: ProcessIdentity) -> list[int]:
 
 
 def end_session(leader: ProcessIdentity, grace_s: float = 3.0, kill_s: float = 5.0) -> list[int]:
-    """End every process of a session: terminate, wait `grace_s`, kill, wait `kill_s`; return the pids that are still there."""
+    """End every process of a session: terminate, wait `grace_s`, kill, wait `kill_s`; return the pids that are still
+    there.
+    """
     end_processes(session_members(leader), grace_s, kill_s)
     deadline = time.monotonic() + kill_s
     while (left := session_members(leader)) and time.monotonic() < deadline:  # whoever was forked meanwhile
@@ -152,7 +162,9 @@ def end_processes(pids: Sequence[int], grace_s: float = 3.0, kill_s: float = 5.0
 
 
 def end_these(processes: Iterable[ProcessIdentity], grace_s: float = 3.0, kill_s: float = 5.0) -> list[ProcessIdentity]:
-    """End these very processes (terminate, then kill); one whose pid names another by now is gone already. Return those that are still there."""
+    """End these very processes (terminate, then kill); one whose pid names another by now is gone already. Return those
+    that are still there.
+    """
     left = list(processes)
     for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         deadline = time.monotonic() + within_s

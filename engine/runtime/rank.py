@@ -136,11 +136,15 @@ class Rank:
         return [index for index, flag in enumerate(self.departed.tolist()) if flag]
 
     def barrier(self, name: str) -> None:
-        """Wait until every rank has come to the barrier of this name. A round trip through the worker: once an epoch, not once a step."""
+        """Wait until every rank has come to the barrier of this name. A round trip through the worker: once an epoch,
+        not once a step.
+        """
         self.meet(name)
 
     def lock(self, name: str) -> AbstractContextManager[Any]:
-        """Return a lock between the run's ranks; the system frees it when its holder dies. Reuse the object: opening it costs a file."""
+        """Return a lock between the run's ranks; the system frees it when its holder dies. Reuse the object: opening it
+        costs a file.
+        """
         return self.locks(name) if self.locks else FileLock(self.folder / f"{name}{LOCK_SUFFIX}")
 
 
@@ -174,7 +178,9 @@ class RankPlan:
     time_before_s: float
     resume_from: Path | None
     data_folder: str | None
-    """Where data sets lie, where the worker's environment names a folder: a fork server that started earlier may have another one."""
+    """Where data sets lie, where the worker's environment names a folder: a fork server that started earlier may have
+    another one.
+    """
     listening: ListenRule
     parent_pid: int | None
     """The worker, where it is the parent itself (spawn); None under a fork server, which dies with the worker."""
@@ -216,7 +222,11 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         function(rank, *shared)
     except BaseException as error:
         traceback.print_exc()
-        _end(recorder, send, Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)))
+        _end(
+            recorder,
+            send,
+            Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)),
+        )
         sys.stderr.flush()
         os._exit(1)  # a broken rank must not hang in its threads' or libraries' exit handlers
     _end(recorder, send, Done(time.monotonic()))
@@ -239,7 +249,9 @@ def _sentence(role: str, error: BaseException) -> str:
 
 
 def _settle(plan: RankPlan) -> None:
-    """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, keeps to its threads and seed."""
+    """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, keeps to its threads and
+    seed.
+    """
     die_with_parent(plan.parent_pid)
     obey(plan.listening)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -60,10 +60,11 @@ class Ranks:
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
         """Call `function(rank, *shared)` in one process per role and wait for all.
 
-        `function` stands at a module's top level; `shared` is pickled, tensors in shared memory go by handle (under 50 of them).
-        Ranks whose roles are `expendable` may be killed and the others go on (`rank.gone()` tells them), as long as one of them is left;
-        one that outstays all others is ended. What a rank raises is a failure, whoever it is.
-        Raises RankFailed with the first failure, StopRequested when the run was asked to stop; no rank is left alive either way.
+        `function` stands at a module's top level; `shared` is pickled, tensors in shared memory go by handle (under 50
+        of them). Ranks whose roles are `expendable` may be killed and the others go on (`rank.gone()` tells them), as
+        long as one of them is left; one that outstays all others is ended. What a rank raises is a failure, whoever it
+        is. Raises RankFailed with the first failure, StopRequested when the run was asked to stop; no rank is left
+        alive either way.
         """
         if self.stop_requested():
             raise StopRequested("The run was asked to stop.")
@@ -78,9 +79,20 @@ class Ranks:
         try:
             self.members = []
             for index, role in enumerate(self.roles):
-                self.members.append(self._start(context, self._plan(index, role, departed, rule), function, shared, joined))
+                self.members.append(
+                    self._start(context, self._plan(index, role, departed, rule), function, shared, joined)
+                )
             self.sink.ranks([member.row() for member in self.members])
-            watch = Watch(self.members, self.sink, self.folder, self.began, self.stop_requested, departed, expendable, self.time_before_s)
+            watch = Watch(
+                self.members,
+                self.sink,
+                self.folder,
+                self.began,
+                self.stop_requested,
+                departed,
+                expendable,
+                self.time_before_s,
+            )
             watch.until_done()
             self.execution_time_s = watch.execution_time_s
         finally:
@@ -105,7 +117,9 @@ class Ranks:
             os.getpid() if self.start_method == "spawn" else None,
         )
 
-    def _start(self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None) -> Member:
+    def _start(
+        self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
+    ) -> Member:
         """Start one rank; a spawned one joins the namespaces of process `joined` first."""
         ours, theirs = context.Pipe()
         call = (plan, theirs, function, shared)
@@ -122,7 +136,10 @@ class Ranks:
 
     def _end_all(self, watch: Watch | None) -> None:
         """End whoever still lives and say so in the store; runs on every way out."""
-        left = end_processes([member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known], GRACE_S)
+        left = end_processes(
+            [member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known],
+            GRACE_S,
+        )
         if watch:
             watch.take_last_words()
         for member in self.members:

@@ -89,7 +89,8 @@ class ChannelRecorder:
         self._thread.start()
 
     def start(self, zero: float, before_s: float = 0.0) -> None:
-        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is set-up.
+        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is
+        set-up.
 
         Points of a resumed run count time from `before_s`, the training time of the run it goes on from.
         """
@@ -118,7 +119,9 @@ class ChannelRecorder:
         self.seconds[name] += seconds
 
     @contextmanager
-    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> Iterator[None]:
+    def span(
+        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
+    ) -> Iterator[None]:
         start = time.monotonic_ns()
         try:
             yield
@@ -140,7 +143,9 @@ class ChannelRecorder:
         self._progress_at = time.monotonic()
 
     def close(self, at: float | None = None) -> None:
-        """Add the phase `other` (the remainder of the execution time, which ended `at` or ends now) and send what is left; `serve` is other threads' time."""
+        """Add the phase `other` (the remainder of the execution time, which ended `at` or ends now) and send what is
+        left; `serve` is other threads' time.
+        """
         if self.since:
             elapsed = (time.monotonic() if at is None else at) - self._zero
             self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()) + self.seconds.get("serve", 0.0))
@@ -172,7 +177,9 @@ class ChannelRecorder:
     def _flush(self) -> None:
         points, spans = self._points, self._spans
         with self._histogram_lock:
-            counts = {(name, bucket): count for name, buckets in self._histograms.items() for bucket, count in buckets.items()}
+            counts = {
+                (name, bucket): count for name, buckets in self._histograms.items() for bucket, count in buckets.items()
+            }
             self._histograms.clear()
         self._send(
             Flush(

@@ -1,4 +1,5 @@
-"""What the runner does about duels: it ends runs that have spent a budget of seconds, and queues what is judged once all that tunes has ended. Torch-free.
+"""What the runner does about duels: it ends runs that have spent a budget of seconds, and queues what is judged once
+all that tunes has ended. Torch-free.
 
 All of it is read from the store at each look, so a runner that takes over goes on where the last one was.
 """
@@ -48,7 +49,11 @@ class Referee:
         plans = reader.duel_plans_of([run.id for run in running]) if running else {}
         for run in running:
             duel_id, plan = plans.get(run.id, (0, None))
-            if plan and (budget := from_json(plan).budget).kind == "seconds" and elapsed_s(run) >= budget.amount + MARGIN_S:
+            if (
+                plan
+                and (budget := from_json(plan).budget).kind == "seconds"
+                and elapsed_s(run) >= budget.amount + MARGIN_S
+            ):
                 try:
                     self.store.request_cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
                 except WrongStatus:
@@ -70,7 +75,9 @@ class Referee:
 
 
 def elapsed_s(run: Run) -> float:
-    """Return the seconds since all ranks of a running run were ready, by the machine's uptime, which no change of the clock moves; 0 where unknown."""
+    """Return the seconds since all ranks of a running run were ready, by the machine's uptime, which no change of the
+    clock moves; 0 where unknown.
+    """
     begun, startup = run.begun_uptime_s, run.startup_time_s
     if begun is None or startup is None or run.worker is None or run.worker.boot_id != boot_id():
         return 0.0

@@ -1,6 +1,8 @@
-"""What a run has on the machine, and getting rid of all of it: its processes, shared memory, sockets and GPU memory. Torch-free.
+"""What a run has on the machine, and getting rid of all of it: its processes, shared memory, sockets and GPU memory.
+Torch-free.
 
-Only what is known as the run's own is touched: processes of its worker's session or with its mark, and files that they held.
+Only what is known as the run's own is touched: processes of its worker's session or with its mark, and files that they
+held.
 """
 
 import os
@@ -20,7 +22,9 @@ from engine.runtime.segments import held, made_by, mapped_by, open_by
 from engine.store.records import ProcessIdentity
 
 KILL_S = 10.0
-"""So long processes have to be gone after a kill: on a busy machine even that takes a turn. One that the kernel holds in a system call outlives it."""
+"""So long processes have to be gone after a kill: on a busy machine even that takes a turn. One that the kernel holds
+in a system call outlives it.
+"""
 GPU_S = 3.0
 """So long the driver has to free the memory of processes that are gone."""
 
@@ -67,7 +71,9 @@ def tree(worker: ProcessIdentity) -> list[int]:
 
 
 def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
-    """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after `kill_s`."""
+    """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after
+    `kill_s`.
+    """
     deadline: float | None = None
     while left := tree(worker):
         if deadline is not None and time.monotonic() > deadline:
@@ -84,13 +90,17 @@ def look(worker: ProcessIdentity) -> Footprint:
     """Return what the worker's run has at this moment."""
     pids = tree(worker)
     bound = _bound_sockets()
-    return Footprint(frozenset(pids), frozenset(path for pid in pids for path in (*mapped_by(pid), *_sockets(pid, bound))))
+    return Footprint(
+        frozenset(pids), frozenset(path for pid in pids for path in (*mapped_by(pid), *_sockets(pid, bound)))
+    )
 
 
 def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
-    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's own.
+    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's
+    own.
 
-    Of a run of another PID namespace that has ended no process is left there, and its pids name others here: only its folder is looked at.
+    Of a run of another PID namespace that has ended no process is left there, and its pids name others here: only its
+    folder is looked at.
     """
     if is_foreign(worker):
         seen = Footprint()
@@ -99,7 +109,9 @@ def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
     if not outlived:  # whoever lives may still need them
         remove_meeting_files(folder)
         _remove(_orphans(seen, folder), cleared)
-    gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # a pid in use again is another program's
+    gone = {
+        pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None
+    }  # a pid in use again is another program's
     if worker.boot_id == boot_id() and not is_foreign(worker):
         cleared.left += _gpu_memory_left(gone)
     return cleared
@@ -108,7 +120,9 @@ def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
 def _orphans(seen: Footprint, folder: Path) -> list[Path]:
     """Return the segments and sockets of the run that nobody holds any more."""
     made = made_by(seen.pids)  # since the last look
-    there = [path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()]
+    there = [
+        path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()
+    ]
     if not there:
         return []
     in_use = held() | set(_bound_sockets().values())
@@ -131,12 +145,16 @@ def _remove(paths: Iterable[Path], cleared: Cleared) -> None:
                 path.parent.rmdir()
 
 
-def _gpu_memory_left(pids: Collection[int], held: Callable[[Collection[int]], dict[int, dict[int, float]]] | None = None) -> list[str]:
+def _gpu_memory_left(
+    pids: Collection[int], held: Callable[[Collection[int]], dict[int, dict[int, float]]] | None = None
+) -> list[str]:
     ask = held or gpu_memory_of
     deadline = time.monotonic() + GPU_S
     while (found := ask(pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return [f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()]
+    return [
+        f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()
+    ]
 
 
 def _sockets(pid: int, bound: dict[str, Path]) -> set[Path]:
@@ -150,7 +168,11 @@ def _bound_sockets() -> dict[str, Path]:
         rows = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]]
     except OSError:
         return {}
-    return {f"socket:[{row[6]}]": Path(row[7]) for row in rows if len(row) == 8 and row[7].startswith("/") and not row[7].startswith("/proc/")}
+    return {
+        f"socket:[{row[6]}]": Path(row[7])
+        for row in rows
+        if len(row) == 8 and row[7].startswith("/") and not row[7].startswith("/proc/")
+    }
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -1,4 +1,5 @@
-"""All of torch.distributed.rpc: join, ask, serve, leave, each with a deadline. TensorPipe is in maintenance mode, so nothing else may call it.
+"""All of torch.distributed.rpc: join, ask, serve, leave, each with a deadline. TensorPipe is in maintenance mode, so
+nothing else may call it.
 
 Ranks meet through a file and talk over the loopback interface alone: RPC runs whatever function it is sent.
 """
@@ -23,8 +24,10 @@ from engine.runtime.open_files import raise_open_files
 from engine.runtime.rank import Rank
 
 THREADS, THREADS_FOR_SMALL = 2, 1
-"""Threads that handle calls, and complete those of our own. Handlers never wait, and more threads only fight for Python's lock: for large vectors,
-copied without that lock, 2 take a third more pushes than 4; for small ones 1 takes a third more than 2. A handler that waits for a call needs 2."""
+"""Threads that handle calls, and complete those of our own. Handlers never wait, and more threads only fight for
+Python's lock: for large vectors, copied without that lock, 2 take a third more pushes than 4; for small ones 1 takes a
+third more than 2. A handler that waits for a call needs 2.
+"""
 PUBLISHED_THREADS = 16
 """What torch gives a process that asks for nothing, as the tutorial of batched REINFORCE does."""
 SHUTDOWN_S = 5.0
@@ -34,12 +37,16 @@ DeviceMaps = dict[str, dict[torch.device, torch.device]]
 
 
 @contextmanager
-def joined(rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None, threads: int = THREADS) -> Iterator[None]:
-    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed where others do not come.
+def joined(
+    rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None, threads: int = THREADS
+) -> Iterator[None]:
+    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed where
+    others do not come.
 
     A call waits `patience_s` for its answer.
 
-    On the way out a rank leaves when all that still live have come to leave, and within `SHUTDOWN_S` whatever the others do.
+    On the way out a rank leaves when all that still live have come to leave, and within `SHUTDOWN_S` whatever the
+    others do.
     """
     global _joined
     if _joined == 0:
@@ -137,13 +144,17 @@ def remote(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def gradients() -> Iterator[int]:
-    """Record, for the block, what remote calls compute of each other's results; yields the number by which all ranks know it."""
+    """Record, for the block, what remote calls compute of each other's results; yields the number by which all ranks
+    know it.
+    """
     with autograd.context() as number:
         yield number
 
 
 def backward(number: int, loss: Tensor) -> None:
-    """Compute the gradients of `loss` in all ranks that had a part in it; each keeps its own, by that number. Raises PeerLost."""
+    """Compute the gradients of `loss` in all ranks that had a part in it; each keeps its own, by that number. Raises
+    PeerLost.
+    """
     try:
         autograd.backward(number, [loss])  # type: ignore[attr-defined]
     except RuntimeError as error:
@@ -151,7 +162,9 @@ def backward(number: int, loss: Tensor) -> None:
 
 
 def distributed_sgd(parameters: list[Any], learning_rate: float, momentum: float) -> Any:
-    """Return torch's optimizer of parameters that lie in other ranks, given as references; `step(number)` makes each rank take its step."""
+    """Return torch's optimizer of parameters that lie in other ranks, given as references; `step(number)` makes each
+    rank take its step.
+    """
     from torch.distributed.optim import DistributedOptimizer  # it takes a second to import
 
     with warnings.catch_warnings():
@@ -168,7 +181,9 @@ def answered_later(function: Callable[..., Future[Any]]) -> Callable[..., Future
 # ---- the exchange over RPC -----------------------------------------------------------------------------------------
 
 SMALL = 4096
-"""Vectors of up to so many float32 numbers travel inside the message as bytes: a tensor's own way costs several times what it carries."""
+"""Vectors of up to so many float32 numbers travel inside the message as bytes: a tensor's own way costs several times
+what it carries.
+"""
 _served: list["_Served"] = []
 """What this process serves; filled before any client can ask."""
 
@@ -183,7 +198,9 @@ class _Served:
         self._copy: Tensor | None = None
 
     def packed(self, version: int, vector: Tensor) -> Tensor | bytes:
-        """Return a copy that nobody writes to: TensorPipe reads it after the handler has returned. Those who wait for one version share one."""
+        """Return a copy that nobody writes to: TensorPipe reads it after the handler has returned. Those who wait for
+        one version share one.
+        """
         if self._small:
             return vector.numpy().tobytes()
         key = (version, vector.data_ptr())
@@ -202,7 +219,9 @@ def _threads(exchange: Exchange) -> int:
 
 @answered_later
 def _receive(request: tuple[int, ...], vector: Tensor | bytes | None) -> Future[Any]:
-    """Hand a question to the service; its future is answered when the handler responds, and no thread waits for that."""
+    """Hand a question to the service; its future is answered when the handler responds, and no thread waits
+    for that.
+    """
     future: Future[Any] = Future()
     served = _served[0]
 
@@ -262,7 +281,9 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
-    """Open this rank's line for the block; its vectors are on the rank's GPU where the server has one too, on the CPU otherwise."""
+    """Open this rank's line for the block; its vectors are on the rank's GPU where the server has one too, on the CPU
+    otherwise.
+    """
     theirs = torch.device(exchange.server_device)
     direct = rank.device.type == theirs.type == "cuda"
     maps = {exchange.server_role: {rank.device: theirs}} if direct else None

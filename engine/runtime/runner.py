@@ -1,4 +1,5 @@
-"""The runner: the one process per store that claims queued runs, places them, and watches over their workers. Torch-free.
+"""The runner: the one process per store that claims queued runs, places them, and watches over their workers.
+Torch-free.
 
 It may be killed at any moment: runs go on, and the next runner takes them over from what the store says.
 """
@@ -45,11 +46,15 @@ SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
 TAKE_S = 2.0
-"""So long a new runner tries to take the lock before it asks who holds it: a mere look (`is_running`) does so for a moment."""
+"""So long a new runner tries to take the lock before it asks who holds it: a mere look (`is_running`) does so for a
+moment.
+"""
 
 
 def serve(home: Home) -> None:
-    """Serve `home` until asked to stop; raises RunnerError where another runner does already, StoreError, ConfigError for a setting that can't be."""
+    """Serve `home` until asked to stop; raises RunnerError where another runner does already, StoreError, ConfigError
+    for a setting that can't be.
+    """
     home.create()
     log_to_stdout()
     close_home(home)
@@ -78,7 +83,8 @@ def taken(home: Home) -> AbstractContextManager[object]:
         except Timeout:
             if is_served(home):
                 raise RunnerError(
-                    f"A runner already serves {home.path}{_holder(home)}. One is enough: launch runs and it will take them, or end it with the stop command."
+                    f"A runner already serves {home.path}{_holder(home)}. One is enough: launch runs and it "
+                    "will take them, or end it with the stop command."
                 ) from None
 
 
@@ -88,7 +94,11 @@ def _holder(home: Home) -> str:
             row = reader.runner()
     except StoreError:
         return ""
-    where = f" of another PID namespace ({row.process.pid_namespace}), such as another container" if row and is_foreign(row.process) else ""
+    where = (
+        f" of another PID namespace ({row.process.pid_namespace}), such as another container"
+        if row and is_foreign(row.process)
+        else ""
+    )
     return f" (pid {row.process.pid}{where})" if row else ""
 
 
@@ -125,7 +135,13 @@ class Runner:
         self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus), network=network)
         if network == "host":
             log.warning("ranks listen on %s: %s", LEVEL_WORDS[network], why)
-        log.info("runner %d serves %s: %d cores, %d GPUs", os.getpid(), self.home.path, self.machine.cores, len(self.machine.gpus))
+        log.info(
+            "runner %d serves %s: %d cores, %d GPUs",
+            os.getpid(),
+            self.home.path,
+            self.machine.cores,
+            len(self.machine.gpus),
+        )
         try:
             inherit(self.home, self.endings)
         except (StoreBusy, StoreFull) as trouble:
@@ -142,7 +158,9 @@ class Runner:
         log.info("runner ends%s", "; its runs go on" if self.leaving else "")
 
     def step(self) -> bool:
-        """Do once all that is due; return False when a stop was asked for, and no run is left nor anything of one that has ended."""
+        """Do once all that is due; return False when a stop was asked for, and no run is left nor anything of one that
+        has ended.
+        """
         self._beat()
         self.sampler.look(self.store)
         self.usage.look(self.store)
@@ -165,8 +183,12 @@ class Runner:
                 self.schedule.look()
 
     def _keep_spare(self, holders: list[Run]) -> None:
-        """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the run's times."""
-        if time.monotonic() - self.spare_at < SPARE_RETRY_S or (holders and free_cores(holders, self.machine) < SPARE_CORES):
+        """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the
+        run's times.
+        """
+        if time.monotonic() - self.spare_at < SPARE_RETRY_S or (
+            holders and free_cores(holders, self.machine) < SPARE_CORES
+        ):
             return
         if any(run.status == "starting" or run.exclusive for run in holders):
             return

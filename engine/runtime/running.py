@@ -1,4 +1,6 @@
-"""Whether a runner serves a home, who it is, and the start of one where none does: what everybody asks who is not the runner. Torch-free."""
+"""Whether a runner serves a home, who it is, and the start of one where none does: what everybody asks who is not the
+runner. Torch-free.
+"""
 
 import os
 import subprocess
@@ -16,7 +18,9 @@ from engine.store.records import ProcessIdentity
 from engine.umask import GIVEN
 
 SETTLE_S = 30.0
-"""So long a lock that no runner of the store explains may be that of one who starts, ends or has just died, on a machine that has other work."""
+"""So long a lock that no runner of the store explains may be that of one who starts, ends or has just died, on a
+machine that has other work.
+"""
 LOOK_S = 0.05
 
 SEPARATE = "PARALLAB_RUNNER"
@@ -41,8 +45,9 @@ def is_running(home: Home) -> bool:
 def is_served(home: Home) -> bool:
     """Say whether a runner serves this home, once that is settled.
 
-    A lock says nothing yet while its holder is not the live runner that the store names. It may start, and is named in a moment; it may have signed
-    off, and still end what it had ready; or it was killed, and its threads, or a child between fork and exec, keep the lock for another moment.
+    A lock says nothing yet while its holder is not the live runner that the store names. It may start, and is named in
+    a moment; it may have signed off, and still end what it had ready; or it was killed, and its threads, or a child
+    between fork and exec, keep the lock for another moment.
     """
     deadline = time.monotonic() + SETTLE_S
     while is_running(home):
@@ -53,7 +58,8 @@ def is_served(home: Home) -> bool:
 
 
 def ensure_running(home: Home) -> bool:
-    """Start a runner in the background where none serves `home`; return whether one was started. Raises RunnerError where it would refuse to serve.
+    """Start a runner in the background where none serves `home`; return whether one was started. Raises RunnerError
+    where it would refuse to serve.
 
     It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
     """
@@ -80,14 +86,22 @@ def ensure_running(home: Home) -> bool:
 
 
 def refuse_beside_foreign_runs(home: Home) -> None:
-    """Raise RunnerError while a run of another PID namespace is carried out: a runner here could neither watch nor end its processes."""
+    """Raise RunnerError while a run of another PID namespace is carried out: a runner here could neither watch nor end
+    its processes.
+    """
     with Reader.open(home) as reader:
-        workers = {run.id: run.worker for run in reader.alive() if run.worker and is_foreign(run.worker) and lives(home, run.worker)}
+        workers = {
+            run.id: run.worker
+            for run in reader.alive()
+            if run.worker and is_foreign(run.worker) and lives(home, run.worker)
+        }
     if workers:
         there = ", ".join(f"{run_id} (namespace {worker.pid_namespace})" for run_id, worker in workers.items())
         raise RunnerError(
-            f"A run is carried out in another PID namespace, such as another container: {there}. A runner of this namespace ({pid_namespace()}) can't watch"
-            " or end it, so none serves here and queued runs wait. Start the runner where that run was started, or wait until it has ended."
+            f"A run is carried out in another PID namespace, such as another container: {there}. A runner of "
+            f"this namespace ({pid_namespace()}) can't watch"
+            " or end it, so none serves here and queued runs wait. Start the runner where that run was "
+            "started, or wait until it has ended."
         )
 
 

@@ -9,7 +9,9 @@ EVERY_S = 5.0
 
 
 class Sampler:
-    """Samples the host and its GPUs at most once in `EVERY_S`, the first time that long after it was made: CPU use is a mean over the time between."""
+    """Samples the host and its GPUs at most once in `EVERY_S`, the first time that long after it was made: CPU use is a
+    mean over the time between.
+    """
 
     def __init__(self) -> None:
         self._telemetry = Telemetry([])

@@ -27,7 +27,9 @@ def mapped_by(pid: int, folder: Path = SHARED) -> set[Path]:
     except OSError:
         return set()
     names = (line.partition("/")[2] for line in lines if f" {folder}/" in line and not line.endswith(" (deleted)"))
-    return {path for name in names if (path := Path("/" + name)).parent == folder and path.name.startswith(SHARED_PREFIXES)}
+    return {
+        path for name in names if (path := Path("/" + name)).parent == folder and path.name.startswith(SHARED_PREFIXES)
+    }
 
 
 def held(folder: Path = SHARED) -> set[Path]:

@@ -40,7 +40,9 @@ def _address(folder: Path) -> Iterator[str]:
 
 
 class SharedLine:
-    """A client's line: `outgoing` and `incoming` are the memory that the server reads and writes (copies of it where the wire is bf16)."""
+    """A client's line: `outgoing` and `incoming` are the memory that the server reads and writes (copies of it where
+    the wire is bf16).
+    """
 
     def __init__(self, exchange: Exchange, index: int, bell: socket.socket, count: Callable[[int], None]) -> None:
         assert exchange.boards is not None
@@ -81,7 +83,9 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
         door.bind(path)
         door.listen(len(exchange.clients))
         closing, closed = socket.socketpair()
-        answering = threading.Thread(target=_answer_all, args=(exchange, door, closed, service), name="lines", daemon=True)
+        answering = threading.Thread(
+            target=_answer_all, args=(exchange, door, closed, service), name="lines", daemon=True
+        )
         answering.start()
         try:
             yield

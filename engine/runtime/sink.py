@@ -113,7 +113,13 @@ class MemorySink:
 
     def values(self, metric: str, rank: int | None = None) -> list[float]:
         """Return one metric's values as they came, of one rank or of all."""
-        return [point.value for batch in self.batches if rank in (None, batch.rank) for point in batch.points if point.name == metric]
+        return [
+            point.value
+            for batch in self.batches
+            if rank in (None, batch.rank)
+            for point in batch.points
+            if point.name == metric
+        ]
 
     def phases(self) -> dict[int, dict[str, float]]:
         """Return the last phase totals of each rank."""

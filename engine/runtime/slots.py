@@ -1,4 +1,6 @@
-"""What of the machine a run gets: its GPUs and its CPU cores by number. A pure function of who holds what and of what the GPUs do. Torch-free."""
+"""What of the machine a run gets: its GPUs and its CPU cores by number. A pure function of who holds what and of what
+the GPUs do. Torch-free.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,8 +22,8 @@ class Slots:
 def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> Slots | None:
     """Return GPUs and cores for `run`, or None while it does not fit beside `holders`.
 
-    Cores are given to one run at a time; only a run that may be oversubscribed starts on cores that others hold, the least shared ones.
-    A run that is exclusive has no other beside it, from its start to its end.
+    Cores are given to one run at a time; only a run that may be oversubscribed starts on cores that others hold, the
+    least shared ones. A run that is exclusive has no other beside it, from its start to its end.
     """
     if holders and (run.exclusive or any(holder.exclusive for holder in holders)):
         return None
@@ -34,7 +36,9 @@ def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[in
 def free_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
     """Return the GPUs that no run of ours holds and nobody else uses; one that does not answer is not free."""
     held = {index for holder in holders for index in holder.gpus}
-    return [gpu.index for gpu in machine.gpus if gpu.index not in held and gpu.index in states and states[gpu.index].idle]
+    return [
+        gpu.index for gpu in machine.gpus if gpu.index not in held and gpu.index in states and states[gpu.index].idle
+    ]
 
 
 def foreign_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
@@ -44,7 +48,9 @@ def foreign_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, 
 
 
 def free_cores(holders: Sequence[Run], machine: Machine) -> int:
-    """Return the cores that no run holds, below 0 where runs share them; a run bound to none keeps as many busy as it asked for."""
+    """Return the cores that no run holds, below 0 where runs share them; a run bound to none keeps as many busy as it
+    asked for.
+    """
     return machine.cores - sum(holder.demand.cores for holder in holders)
 
 
@@ -63,9 +69,17 @@ def _fewest(count: int, ids: Collection[int], shared: Mapping[int, int]) -> list
 
 
 def lacks(run: Run, machine: Machine) -> str:
-    """Return why `run` can never be placed on `machine`, empty where it can; so it is when a GPU has gone since the launch."""
+    """Return why `run` can never be placed on `machine`, empty where it can; so it is when a GPU has gone since the
+    launch.
+    """
     if run.demand.gpus > len(machine.gpus):
-        return f"The run asks for {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device auto or cpu."
+        return (
+            f"The run asks for {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device "
+            "auto or cpu."
+        )
     if run.demand.cores > machine.cores:
-        return f"The run asks for {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the launch page caps the cores."
+        return (
+            f"The run asks for {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the "
+            "launch page caps the cores."
+        )
     return ""

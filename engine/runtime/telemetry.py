@@ -36,7 +36,11 @@ class Telemetry:
         self._sampled_at = time.monotonic()
         at = now()
         memory = psutil.virtual_memory()
-        values = [("host", "cpu_percent", psutil.cpu_percent()), ("host", "memory_mb", memory.used / MB), ("host", "memory_percent", memory.percent)]
+        values = [
+            ("host", "cpu_percent", psutil.cpu_percent()),
+            ("host", "memory_mb", memory.used / MB),
+            ("host", "memory_percent", memory.percent),
+        ]
         for pid, process in self._processes.items():
             try:
                 with process.oneshot():

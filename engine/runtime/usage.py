@@ -1,4 +1,6 @@
-"""The runner's look at what runs take on the disk: those that were written to since the last look, so that limits can be held without a walk. Torch-free."""
+"""The runner's look at what runs take on the disk: those that were written to since the last look, so that limits can
+be held without a walk. Torch-free.
+"""
 
 import os
 import time
@@ -33,7 +35,9 @@ class Usage:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below a folder, links not followed; 0 where there is none. What goes meanwhile counts no more."""
+    """Return the bytes of all files below a folder, links not followed; 0 where there is none. What goes meanwhile
+    counts no more.
+    """
     return sum(_sizes(folder))
 
 

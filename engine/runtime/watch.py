@@ -93,9 +93,15 @@ class Watch:
             self._write(final=True)
 
     def _goes_on(self) -> bool:
-        """Say whether there is someone to wait for; an expendable rank that outstays the others is not waited for long."""
+        """Say whether there is someone to wait for; an expendable rank that outstays the others is not
+        waited for long.
+        """
         here = [member for member in self.members if member.open]
-        if not here or any(member.role not in self.expendable for member in here) or len(self.expendable) == len(self.members):
+        if (
+            not here
+            or any(member.role not in self.expendable for member in here)
+            or len(self.expendable) == len(self.members)
+        ):
             return bool(here)
         self.outstayed_since = self.outstayed_since or time.monotonic()
         if time.monotonic() - self.outstayed_since < OUTSTAY_S:
@@ -104,7 +110,10 @@ class Watch:
         if not all(member.open for member in here):
             return True
         for member in here:
-            self.sink.event("rank left behind", f"{member.role} had not ended {OUTSTAY_S:.0f} s after the ranks it worked for; it was ended.")
+            self.sink.event(
+                "rank left behind",
+                f"{member.role} had not ended {OUTSTAY_S:.0f} s after the ranks it worked for; it was ended.",
+            )
         return False
 
     def _listen(self, timeout_s: float = 0.1) -> None:
@@ -114,7 +123,9 @@ class Watch:
             self._receive(by_channel[ready])
 
     def _take_what_is_there(self) -> None:
-        """Receive what ranks have sent already. They go on sending, so a moment is all it takes: one of this thread's own time, however long it stood still."""
+        """Receive what ranks have sent already. They go on sending, so a moment is all it takes: one of this thread's
+        own time, however long it stood still.
+        """
         end = time.thread_time() + BLAME_S
         while time.thread_time() < end and wait([member.channel for member in self.members if member.open], 0.0):
             self._listen(0.0)
@@ -153,7 +164,11 @@ class Watch:
         if member.done_at is not None or member.failure is not None:
             return
         code = member.process.exitcode
-        if code == fork_server.EXIT_UNKNOWN and not member.plan.parent_pid and (sentence := fork_server.end_of_server()):
+        if (
+            code == fork_server.EXIT_UNKNOWN
+            and not member.plan.parent_pid
+            and (sentence := fork_server.end_of_server())
+        ):
             self._lose_all(member, sentence)
             return
         how = "closed its channel but did not exit" if code is None else describe_exit(code)
@@ -168,7 +183,9 @@ class Watch:
         member.failed_at, member.state = time.monotonic(), "failed"
 
     def _lose_all(self, first: Member, sentence: str) -> None:
-        """The fork server died, and the kernel killed its ranks: none of them is to blame, and how each ended is not known."""
+        """The fork server died, and the kernel killed its ranks: none of them is to blame, and how each ended is not
+        known.
+        """
         first.failure, first.failed_at = RankFailed(fork_server.NAME, sentence), time.monotonic()
         for member in self.members:
             member.exit_is_known = member.process.exitcode not in (None, fork_server.EXIT_UNKNOWN)
@@ -176,7 +193,11 @@ class Watch:
     def _can_do_without(self, member: Member) -> bool:
         """Say whether the others go on: the rank is expendable, training has begun, and another of its kind is left."""
         others = [other for other in self.members if other.role in self.expendable and other is not member]
-        return member.role in self.expendable and self.zero is not None and any(other.open or other.done_at for other in others)
+        return (
+            member.role in self.expendable
+            and self.zero is not None
+            and any(other.open or other.done_at for other in others)
+        )
 
     def _let_through(self) -> None:
         waiting = {member.waits_at for member in self.members if not self.departed[member.plan.index]}
@@ -228,11 +249,14 @@ class Watch:
         self.written_at = time.monotonic()
         own = self._run_points(done, unit, bool(samples), final)
         try:
-            patiently(lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples), PATIENCE_S if final else 0.0)
+            patiently(
+                lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples), PATIENCE_S if final else 0.0
+            )
             self.unwritten = []
             self.sink.ranks([member.row() for member in self.members])
         except (StoreBusy, StoreFull) as error:
-            # What was recorded is kept here and written with the next batch: a busy database or a full disk costs time, not points.
+            # What was recorded is kept here and written with the next batch: a busy database or a full disk costs time,
+            # not points.
             log.warning("%s", error)
             if final:
                 raise
@@ -245,9 +269,13 @@ class Watch:
                 log.warning("the log of %s can't be trimmed: %s", role, error)
 
     def take_last_words(self) -> None:
-        """Keep what ranks sent before they were ended, now that they are gone: a checkpoint that stands may stand for points among it."""
+        """Keep what ranks sent before they were ended, now that they are gone: a checkpoint that stands may stand for
+        points among it.
+        """
         for member in self.members:
-            with suppress(EOFError, OSError, UnpicklingError):  # a word that was cut short; whoever may still hold its other end is not waited for
+            with suppress(
+                EOFError, OSError, UnpicklingError
+            ):  # a word that was cut short; whoever may still hold its other end is not waited for
                 os.set_blocking(member.channel.fileno(), False)
                 while member.open and member.channel.poll():
                     if isinstance(message := member.channel.recv(), Flush):
@@ -263,13 +291,19 @@ class Watch:
     def _progress(self) -> tuple[int, int, str]:
         done = sum(member.latest.progress[0] for member in self.members)
         total = sum(member.latest.progress[1] for member in self.members)
-        return done, total, next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples")
+        return (
+            done,
+            total,
+            next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples"),
+        )
 
     def _run_points(self, done: int, unit: str, due: bool, final: bool) -> list[Point]:
         """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
         if self.zero is None:
             return []
-        elapsed = max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
+        elapsed = (
+            max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
+        )
         passes = max((member.passes for member in self.members if member.passes is not None), default=None)
         here = time.monotonic() - self.zero + self.time_before_s
         points = []
@@ -279,7 +313,9 @@ class Watch:
             if self.execution_time_s is not None:
                 points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))
             points.append(Point("perf/startup_time_s", done, self.zero - self.began, here, passes))
-            points.append(Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes))
+            points.append(
+                Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes)
+            )
         return points
 
     def _finish(self) -> None:

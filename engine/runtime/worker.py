@@ -68,7 +68,9 @@ class StopSwitch:
 
 def main() -> None:
     """Prepare, wait for a run's id on standard input, carry it out; end quietly where none comes."""
-    options = argparse.ArgumentParser(prog="python -m engine.worker", description="Carry out one run (started by the runner).")
+    options = argparse.ArgumentParser(
+        prog="python -m engine.worker", description="Carry out one run (started by the runner)."
+    )
     options.add_argument("--home", required=True, type=Path)
     home = Home(options.parse_args().home)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,14 +88,21 @@ def main() -> None:
 
 
 def _warm_up() -> None:
-    """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs that need it."""
+    """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs
+    that need it.
+    """
     try:
         preload()
         import torchvision.models.resnet  # noqa: F401
     except Exception:
-        log.exception("what reads data sets, or torchvision, could not be imported; the doctor command says what is missing")
+        log.exception(
+            "what reads data sets, or torchvision, could not be imported; the doctor command says what is missing"
+        )
     if not fork_server.wait_until_loaded():
-        log.warning("The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says what is missing.")
+        log.warning(
+            "The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says "
+            "what is missing."
+        )
 
 
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
@@ -161,14 +170,18 @@ def _sink(store: Store, run_id: int) -> Sink:
 
 
 def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
-    """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training time up to it."""
+    """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training
+    time up to it.
+    """
     if run.parent_id is None or not run.resumes:
         return None, 0.0
     if other_rule := seeding.why_not_resumable(store.run(run.parent_id).seeding):
         raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
     taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
     if taken is None:
-        raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew.")
+        raise NoCheckpoint(
+            f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew."
+        )
     path, found = taken
     store.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
     return path, found.time_s
@@ -187,14 +200,22 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     except BaseException as failure:
         log.exception("the worker failed")
         cause = memory_cause(words_of(failure))
-        return "failed", f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}", traceback.format_exc()
+        return (
+            "failed",
+            f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}",
+            traceback.format_exc(),
+        )
     return "finished", "All ranks ended their work.", ""
 
 
 def _stopped(run: Run) -> tuple[Status, str, str]:
     if run.stop_requested_by:
         return "cancelled", stopped_because(run), ""
-    return "failed", "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.", ""
+    return (
+        "failed",
+        "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.",
+        "",
+    )
 
 
 def _visible(run: Run) -> str:

@@ -1,6 +1,8 @@
-"""The mark of a lab that has accounts: a file beside the store, so that a store that was emptied, lost or replaced never opens the lab again.
+"""The mark of a lab that has accounts: a file beside the store, so that a store that was emptied, lost or replaced
+never opens the lab again.
 
-It is on the disk before the first account is committed: a crash between the two leaves a lab that is closed, not one that is open.
+It is on the disk before the first account is committed: a crash between the two leaves a lab that is closed, not one
+that is open.
 """
 
 import os
@@ -8,7 +10,10 @@ import os
 from engine.errors import StoreError
 from engine.home import Home
 
-_ABOUT = "This lab has accounts. While this file exists, a store without accounts is refused. Delete it only to open the lab to everyone on this machine.\n"
+_ABOUT = (
+    "This lab has accounts. While this file exists, a store without accounts is refused. Delete it only to open "
+    "the lab to everyone on this machine.\n"
+)
 
 
 def is_marked(home: Home) -> bool:
@@ -31,4 +36,7 @@ def mark(home: Home) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise StoreError(f"{home.accounts} can't be written: {error.strerror}. Check who owns {home.path}, and that its disk has room.") from error
+        raise StoreError(
+            f"{home.accounts} can't be written: {error.strerror}. Check who owns {home.path}, and that its "
+            "disk has room."
+        ) from error

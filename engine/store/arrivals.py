@@ -1,6 +1,7 @@
 """How runs of another store come in: their rows under new ids, all in one transaction, checked before it is kept.
 
-The tables themselves refuse what has the wrong type; what they can't know (times, summaries, numbers out of range) is looked at here.
+The tables themselves refuse what has the wrong type; what they can't know (times, summaries, numbers out of range) is
+looked at here.
 """
 
 import json
@@ -27,9 +28,17 @@ MOST_BUCKET = 1_000_000
 MOST_CURVES = 20_000
 """Metrics of one run, those of its ranks counted one by one."""
 
-_WRONG_VALUES = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError, OverflowError, UnicodeEncodeError)
+_WRONG_VALUES = (
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeEncodeError,
+)
 _ORIGIN = (
-    "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (fingerprint) DO NOTHING"
 )
 _VERSION = "(SELECT coalesce(max(version), 0) + 1 FROM runs)"
@@ -44,19 +53,26 @@ HAVING min(m.count, m.nonfinite, m.thinned) < 0 OR count(p.id) <> m.count + m.no
 _UNLIKE_LAST = """
 SELECT m.name FROM metrics AS m WHERE m.run_id = ?
     AND (m.last IS NOT (SELECT value FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
-        OR m.last_step IS NOT (SELECT step FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1))
+        OR m.last_step IS NOT (SELECT step FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC
+            LIMIT 1))
 """
 _NEITHER = """
-SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ? AND ((p.value IS NULL) = (p.nonfinite IS NULL) OR p.id < 1)
+SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ?
+    AND ((p.value IS NULL) = (p.nonfinite IS NULL) OR p.id < 1)
 """
-_OUT_OF_RANGE = f"SELECT name FROM histograms WHERE run_id = ? AND (bucket NOT BETWEEN 0 AND {MOST_BUCKET} OR count < 0)"
+_OUT_OF_RANGE = (
+    f"SELECT name FROM histograms WHERE run_id = ? AND (bucket NOT BETWEEN 0 AND {MOST_BUCKET} OR count < 0)"
+)
 _COUNTED = (
-    "UPDATE runs SET last_point_id = (SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics AS m ON m.id = p.metric_id WHERE m.run_id = ?1) WHERE id = ?1"
+    "UPDATE runs SET last_point_id = (SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics AS m ON m.id = "
+    "p.metric_id WHERE m.run_id = ?1) WHERE id = ?1"
 )
 
 
 def reserve(store: Store, count: int) -> range:
-    """Return ids that no other run will ever get, so that what is put into their folders before the rows can't come to stand in another run's."""
+    """Return ids that no other run will ever get, so that what is put into their folders before the rows can't come to
+    stand in another run's.
+    """
     with store.change() as connection:
         row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
         if row is None:
@@ -94,13 +110,28 @@ def arriving(store: Store, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Co
 
 def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
     """Write where a run comes from; raises ImportRefused where it came meanwhile by another hand."""
-    told = (origin.kind, origin.host, origin.original_id, origin.owner, origin.fingerprint, origin.file, origin.imported_at, origin.imported_by)
+    told = (
+        origin.kind,
+        origin.host,
+        origin.original_id,
+        origin.owner,
+        origin.fingerprint,
+        origin.file,
+        origin.imported_at,
+        origin.imported_by,
+    )
     if connection.execute(_ORIGIN, [run_id, *told]).rowcount == 0:
-        raise ImportRefused(f"{origin.file} is being imported by someone else at this moment: its runs are here now. Nothing was written a second time.")
+        raise ImportRefused(
+            f"{origin.file} is being imported by someone else at this moment: its runs are here now. Nothing "
+            "was written a second time."
+        )
 
 
-def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], origins: Mapping[int, Origin]) -> tuple[int, ...]:
-    """Write the rows of some runs under the ids that `ids` gives them, and return the sweeps that they came to; None leaves a run out.
+def admit(
+    store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], origins: Mapping[int, Origin]
+) -> tuple[int, ...]:
+    """Write the rows of some runs under the ids that `ids` gives them, and return the sweeps that they came to; None
+    leaves a run out.
 
     Raises ImportRefused, and nothing is written.
     """
@@ -121,17 +152,31 @@ def admit(store: Store, parts: Iterable[Part], ids: Mapping[int, int | None], or
     return sweeps.ids
 
 
-def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None], sweeps: ArrivingSweeps) -> None:
+def _write(
+    connection: sqlite3.Connection,
+    part: Part,
+    ids: Mapping[int, int | None],
+    metrics: dict[int, int | None],
+    sweeps: ArrivingSweeps,
+) -> None:
     part = _without(part, NO_LONGER.get(part.table, ()))
     if unknown := set(part.columns) - set(columns_of(connection, part.table)):
-        raise ImportRefused(f"It was made by a newer Parallab: its table '{part.table}' has a column '{min(unknown)}'. Update this checkout.")
+        raise ImportRefused(
+            f"It was made by a newer Parallab: its table '{part.table}' has a column '{min(unknown)}'. Update "
+            "this checkout."
+        )
     if part.table == "origins":
         return
     if part.table == "sweeps":
         sweeps.hold(part)
     elif part.table == "runs":
         keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
-        _insert(connection, replace(part, rows=_shortened(connection, part, ids)), keys, {"version": _VERSION, "place": _PLACE})
+        _insert(
+            connection,
+            replace(part, rows=_shortened(connection, part, ids)),
+            keys,
+            {"version": _VERSION, "place": _PLACE},
+        )
     elif part.table == "metrics":
         _insert(connection, replace(part, rows=_numbered(connection, part, ids, metrics)), {}, {})
     elif part.table == "points":
@@ -141,7 +186,9 @@ def _write(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | N
 
 
 def owner_here(store: Store, origins: Mapping[int, Origin]) -> str | None:
-    """Return whose runs those of a file are here: of whoever brings them. None in a lab without accounts, where a name, there and here, proves nothing."""
+    """Return whose runs those of a file are here: of whoever brings them. None in a lab without accounts, where a name,
+    there and here, proves nothing.
+    """
     bringer = next((origin.imported_by for origin in origins.values()), None)
     return bringer if store.has_people() else None
 
@@ -159,11 +206,15 @@ def _without(part: Part, names: Sequence[str]) -> Part:
     if not set(names) & set(part.columns):
         return part
     kept = [place for place, name in enumerate(part.columns) if name not in names]
-    return Part(part.table, tuple(part.columns[place] for place in kept), ([row[place] for place in kept] for row in part.rows))
+    return Part(
+        part.table, tuple(part.columns[place] for place in kept), ([row[place] for place in kept] for row in part.rows)
+    )
 
 
 def _shortened(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None]) -> Iterator[list[Any]]:
-    """Yield the rows of runs with as much of their configs as a row holds; the whole of a longer one is kept beside them."""
+    """Yield the rows of runs with as much of their configs as a row holds; the whole of a longer one is kept beside
+    them.
+    """
     at_id, at_config = part.columns.index("id"), part.columns.index("config")
     for row in part.rows:
         values = list(row)
@@ -173,8 +224,12 @@ def _shortened(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int
         yield values
 
 
-def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]) -> Iterator[list[Any]]:
-    """Yield the rows of the metrics with their ids here, and remember these; a metric of a run that is left out goes to None."""
+def _numbered(
+    connection: sqlite3.Connection, part: Part, ids: Mapping[int, int | None], metrics: dict[int, int | None]
+) -> Iterator[list[Any]]:
+    """Yield the rows of the metrics with their ids here, and remember these; a metric of a run that is left out goes to
+    None.
+    """
     (highest,) = connection.execute("SELECT coalesce(max(id), 0) FROM metrics").fetchone()
     at = {name: position for position, name in enumerate(part.columns)}
     of_runs: Counter[int] = Counter()
@@ -184,18 +239,35 @@ def _numbered(connection: sqlite3.Connection, part: Part, ids: Mapping[int, int 
             raise KeyError(f"metric {old} twice")
         of_runs[row[at["run_id"]]] += 1
         if of_runs[row[at["run_id"]]] > MOST_CURVES:
-            raise ImportRefused(f"Its run {row[at['run_id']]} has more than {MOST_CURVES:,} metrics, those of its ranks counted one by one.")
+            raise ImportRefused(
+                f"Its run {row[at['run_id']]} has more than {MOST_CURVES:,} metrics, those of its ranks "
+                "counted one by one."
+            )
         highest += 1
         metrics[old] = None if run_id is None else highest
         if run_id is not None:
-            yield [{"id": highest, "run_id": run_id}.get(name, value) for name, value in zip(part.columns, row, strict=True)]
+            yield [
+                {"id": highest, "run_id": run_id}.get(name, value)
+                for name, value in zip(part.columns, row, strict=True)
+            ]
 
 
-def _insert(connection: sqlite3.Connection, part: Part, renumber: Mapping[str, Callable[[Any], int | None]], made: Mapping[str, str]) -> None:
-    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent or a sweep, which then is unknown."""
+def _insert(
+    connection: sqlite3.Connection,
+    part: Part,
+    renumber: Mapping[str, Callable[[Any], int | None]],
+    made: Mapping[str, str],
+) -> None:
+    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent or a
+    sweep, which then is unknown.
+    """
     marks = ", ".join(["?"] * len(part.columns) + list(made.values()))
     sql = f"INSERT INTO {part.table} ({', '.join([*part.columns, *made])}) VALUES ({marks})"
-    keys = [(part.columns.index(name), change, name in ("parent_id", "sweep_id")) for name, change in renumber.items() if name in part.columns]
+    keys = [
+        (part.columns.index(name), change, name in ("parent_id", "sweep_id"))
+        for name, change in renumber.items()
+        if name in part.columns
+    ]
     connection.executemany(sql, filter(None, (_renumbered(row, keys) for row in part.rows)))
 
 
@@ -217,7 +289,9 @@ def _look_at(connection: sqlite3.Connection, run_id: int) -> None:
         (_OUT_OF_RANGE, "histogram '{}' has a count or a bucket out of range"),
     ):
         if found := connection.execute(sql, [run_id]).fetchone():
-            raise ImportRefused(f"It is damaged or was changed by hand: {what.format(found[0])}. Have it exported again.")
+            raise ImportRefused(
+                f"It is damaged or was changed by hand: {what.format(found[0])}. Have it exported again."
+            )
 
 
 @contextmanager
@@ -226,11 +300,19 @@ def refusing(where: str) -> Iterator[None]:
     try:
         yield
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ImportRefused(f"It is damaged or was changed by hand: {where} holds text that is no JSON ({error}). Have it exported again.") from error
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} holds text that is no JSON ({error}). Have it "
+            "exported again."
+        ) from error
     except (KeyError, TypeError) as error:
-        raise ImportRefused(f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it exported again.") from error
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it "
+            "exported again."
+        ) from error
     except _WRONG_VALUES as error:
-        raise ImportRefused(f"It is damaged or was changed by hand: {where} holds what a store can't ({error}). Have it exported again.") from error
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} holds what a store can't ({error}). Have it exported again."
+        ) from error
 
 
 def origin_of(old: Origin, file: str, by: str) -> Origin:

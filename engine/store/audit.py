@@ -27,11 +27,24 @@ class Audit(Connected):
     """The question about the audit log."""
 
     def audit(
-        self, *, who: str | None = None, command: str | None = None, since: str = "", refused: bool = False, before: int | None = None, limit: int = 100
+        self,
+        *,
+        who: str | None = None,
+        command: str | None = None,
+        since: str = "",
+        refused: bool = False,
+        before: int | None = None,
+        limit: int = 100,
     ) -> list[Entry]:
-        """Return entries, the newest first: of one person, of one command, after a moment, only refused ones, and those before an id, each where asked."""
+        """Return entries, the newest first: of one person, of one command, after a moment, only refused ones, and those
+        before an id, each where asked.
+        """
         sql = (
-            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command = ?2) AND at > ?3 AND (NOT ?4 OR refused <> '')"
+            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command = ?2) AND at > ?3 "
+            "AND (NOT ?4 OR refused <> '')"
             " AND (?5 IS NULL OR id < ?5) ORDER BY id DESC LIMIT ?6"
         )
-        return [Entry(**{**dict(row), "targets": tuple(json.loads(row["targets"]))}) for row in self.rows(sql, [who, command, since, refused, before, limit])]
+        return [
+            Entry(**{**dict(row), "targets": tuple(json.loads(row["targets"]))})
+            for row in self.rows(sql, [who, command, since, refused, before, limit])
+        ]

@@ -1,4 +1,6 @@
-"""Bands: what is recorded once an episode, over all ranks, in a bounded number of bins with mean and spread; no episode is left out."""
+"""Bands: what is recorded once an episode, over all ranks, in a bounded number of bins with mean and spread; no episode
+is left out.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,7 +15,8 @@ RUNNING = 100
 """The running mean is over so many values: the count over which gymnasium's registry calls an environment solved."""
 
 _NEW = (
-    "SELECT id, step, time_s, value FROM points WHERE metric_id IN (SELECT id FROM metrics WHERE run_id = ? AND name = ?) "
+    "SELECT id, step, time_s, value FROM points WHERE metric_id IN (SELECT id FROM metrics WHERE run_id = ? "
+    "AND name = ?) "
     "AND id > ? AND value IS NOT NULL ORDER BY id"
 )
 _TOTAL = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
@@ -22,8 +25,8 @@ _TOTAL = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
 def count_band(reader: Reading, run_id: int, metric: str, before: Band | None = None) -> Band | None:
     """Return the band of a metric; None where the run has no finite point of it.
 
-    Values of all ranks stand in the order recorded. Only points newer than `before`, an earlier answer, are read; where it does not fit
-    the run, all are.
+    Values of all ranks stand in the order recorded. Only points newer than `before`, an earlier answer, are read; where
+    it does not fit the run, all are.
     """
     nothing = Band(metric, (), 1, (), 0)
     with reader.snapshot():

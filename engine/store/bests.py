@@ -1,4 +1,6 @@
-"""The best finished run of an experiment on each of its tasks, with the other seeds of its config. Reads summary rows alone, never a point."""
+"""The best finished run of an experiment on each of its tasks, with the other seeds of its config. Reads summary rows
+alone, never a point.
+"""
 
 import json
 from dataclasses import dataclass
@@ -12,10 +14,12 @@ from engine.store.numbers import number_of
 
 _BESTS = """
 WITH found AS MATERIALIZED (
-    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed, runs.seeding || json_remove(runs.config, '$.seed') AS rest
+    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed,
+        runs.seeding || json_remove(runs.config, '$.seed') AS rest
     FROM runs WHERE runs.experiment = ? AND runs.status = 'finished' AND runs.archived_by IS NULL
 ), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {order}, id) AS place FROM found WHERE value IS NOT NULL
+    SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {order}, id) AS place FROM found
+        WHERE value IS NOT NULL
 )
 SELECT ranked.task, ranked.id, ranked.value, runs.owner, runs.preset, runs.name,
     (SELECT json_array(count(DISTINCT coalesce(other.seed, '')), avg(other.value)) FROM found AS other
@@ -46,7 +50,9 @@ class Bests(Connected):
     """The question of who is ahead."""
 
     def bests(self, experiment: str, result: Result) -> list[Best]:
-        """Return the best run on each task of an experiment, by task; archived runs, and tasks with nothing to learn, are left out."""
+        """Return the best run on each task of an experiment, by task; archived runs, and tasks with nothing to learn,
+        are left out.
+        """
         number, bound = number_of(Field("metric", result.metric, "number", result.of))
         task, values = _task(result)
         order = "ASC" if metric(result.metric).better == "min" else "DESC"
@@ -55,7 +61,19 @@ class Bests(Connected):
         for row in self.rows(sql, [*values, *bound, experiment]):
             tasks, (seeds, mean) = tuple(json.loads(row["task"])), json.loads(row["others"])
             if not set(result.nothing_to_learn) & set(tasks):
-                found.append(Best(experiment, tasks, row["value"], row["id"], row["owner"], row["preset"], row["name"], seeds, mean))
+                found.append(
+                    Best(
+                        experiment,
+                        tasks,
+                        row["value"],
+                        row["id"],
+                        row["owner"],
+                        row["preset"],
+                        row["name"],
+                        seeds,
+                        mean,
+                    )
+                )
         return found
 
 

@@ -1,6 +1,8 @@
-"""The corners of each 256 neighbours of a metric, kept as its points come in, so that a curve of any length is drawn from few rows.
+"""The corners of each 256 neighbours of a metric, kept as its points come in, so that a curve of any length is drawn
+from few rows.
 
-A bucket of 2^k times as many points has its corners among those of the small ones: joining them gives what a look at all points would.
+A bucket of 2^k times as many points has its corners among those of the small ones: joining them gives what a look at
+all points would.
 """
 
 import math
@@ -13,10 +15,13 @@ CORNERS = 4
 """Points kept of a bucket: first, last, least, greatest; one more, its first NaN, where the series has any."""
 
 Corners = tuple[int, int, float | None, int | None, float | None, int | None, int | None]
-"""Of some neighbours: the ids of the first and last, the least value and its id, the greatest and its id, the id of the first NaN."""
+"""Of some neighbours: the ids of the first and last, the least value and its id, the greatest and its id, the id of the
+first NaN.
+"""
 
 _KEEP = """
-INSERT INTO buckets (metric_id, bucket, first_id, last_id, low, low_id, high, high_id, nan_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO buckets (metric_id, bucket, first_id, last_id, low, low_id, high, high_id, nan_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (metric_id, bucket) DO UPDATE SET
     last_id = excluded.last_id,
     low_id = CASE WHEN low IS NULL OR excluded.low < low THEN excluded.low_id ELSE low_id END,
@@ -28,11 +33,17 @@ ON CONFLICT (metric_id, bucket) DO UPDATE SET
 _VALUES = "SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? ORDER BY id"
 
 
-def keep_corners(connection: sqlite3.Connection, metric_id: int, before: int, points: Iterable[tuple[int, float]]) -> None:
-    """Keep the corners of new points, given as (id, value) in their order, of a metric that had `before` points, inside a change."""
+def keep_corners(
+    connection: sqlite3.Connection, metric_id: int, before: int, points: Iterable[tuple[int, float]]
+) -> None:
+    """Keep the corners of new points, given as (id, value) in their order, of a metric that had `before` points, inside
+    a change.
+    """
     placed = enumerate(points, before)
     cut = groupby(placed, key=lambda each: each[0] // SIZE)
-    connection.executemany(_KEEP, [(metric_id, bucket, *_corners([point for _, point in inside])) for bucket, inside in cut])
+    connection.executemany(
+        _KEEP, [(metric_id, bucket, *_corners([point for _, point in inside])) for bucket, inside in cut]
+    )
 
 
 def rebuild(connection: sqlite3.Connection, metric_id: int) -> None:

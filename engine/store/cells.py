@@ -1,6 +1,8 @@
-"""A long curve added up in cells along one of its axes, by the store itself: what comes back are the cells, not the points.
+"""A long curve added up in cells along one of its axes, by the store itself: what comes back are the cells, not the
+points.
 
-A curve's axis never goes back, so a cell is a range of ids. Its first point is found in the bucket that its edge falls into.
+A curve's axis never goes back, so a cell is a range of ids. Its first point is found in the bucket that its edge falls
+into.
 """
 
 from collections.abc import Sequence
@@ -11,9 +13,13 @@ from engine.store.buckets import SIZE
 from engine.store.connection import Reading
 from engine.store.curves import Axis
 
-_METRIC = "SELECT id, count + nonfinite AS total, thinned FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, -1) = ?"
+_METRIC = (
+    "SELECT id, count + nonfinite AS total, thinned FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, "
+    "-1) = ?"
+)
 _MARKS = (
-    "SELECT b.first_id, p.{axis} FROM buckets AS b JOIN points AS p ON p.metric_id = b.metric_id AND p.id = b.first_id WHERE b.metric_id = ? ORDER BY b.bucket"
+    "SELECT b.first_id, p.{axis} FROM buckets AS b JOIN points AS p ON p.metric_id = b.metric_id AND p.id = "
+    "b.first_id WHERE b.metric_id = ? ORDER BY b.bucket"
 )
 _LAST = "SELECT id, {axis} FROM points WHERE metric_id = ? ORDER BY id DESC LIMIT 1"
 _POSITIVE = "SELECT {axis} FROM points WHERE metric_id = ? AND {axis} > 0 ORDER BY id LIMIT 1"
@@ -38,7 +44,9 @@ class Marks:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a curve has in one cell; an empty one has the last point before it, where there is one: where that lies, and its value (None: not finite)."""
+    """What a curve has in one cell; an empty one has the last point before it, where there is one: where that lies, and
+    its value (None: not finite).
+    """
 
     total: float
     """The sum of its finite values."""
@@ -48,7 +56,9 @@ class Cell:
 
 
 def marks(reader: Reading, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
-    """Return the marks of a curve, None where it has none: too short, thinned, without a place on the axis, or with one that goes back."""
+    """Return the marks of a curve, None where it has none: too short, thinned, without a place on the axis, or with one
+    that goes back.
+    """
     found = reader.row(_METRIC, [run_id, metric, -1 if rank is None else rank])
     if found is None or found["thinned"]:
         return None
@@ -60,7 +70,14 @@ def marks(reader: Reading, run_id: int, metric: str, rank: int | None, axis: Axi
     if any(each is None for each in at) or any(after < before for before, after in pairwise(at)):
         return None
     positive = reader.row(_POSITIVE.format(axis=axis), [found["id"]])
-    return Marks(found["id"], tuple(row[0] for row in rows), tuple(map(float, at[:-1])), last[0], float(last[1]), float(positive[0]) if positive else None)
+    return Marks(
+        found["id"],
+        tuple(row[0] for row in rows),
+        tuple(map(float, at[:-1])),
+        last[0],
+        float(last[1]),
+        float(positive[0]) if positive else None,
+    )
 
 
 def positions(reader: Reading, known: Marks, axis: Axis, low: float, most: int) -> int:
@@ -69,7 +86,9 @@ def positions(reader: Reading, known: Marks, axis: Axis, low: float, most: int) 
 
 
 def cells(reader: Reading, known: Marks, axis: Axis, edges: Sequence[float]) -> list[Cell]:
-    """Return a curve's cells between ascending edges; a cell holds its low edge and, if it is the last one, its high edge."""
+    """Return a curve's cells between ascending edges; a cell holds its low edge and, if it is the last one, its high
+    edge.
+    """
     connection = reader.connection
     with reader.told():
         starts: list[int] = []
@@ -77,7 +96,9 @@ def cells(reader: Reading, known: Marks, axis: Axis, edges: Sequence[float]) -> 
         for edge in edges[:-1]:
             while bucket + 1 < len(known.at) and known.at[bucket + 1] < edge:
                 bucket += 1
-            first = connection.execute(_FIRST_FROM.format(axis=axis), [known.metric_id, known.ids[bucket], edge]).fetchone()
+            first = connection.execute(
+                _FIRST_FROM.format(axis=axis), [known.metric_id, known.ids[bucket], edge]
+            ).fetchone()
             starts.append(first[0] if first else known.last_id + 1)
         found = []
         for start, end in pairwise([*starts, known.last_id + 1]):

@@ -1,4 +1,6 @@
-"""Channels: where people are told that something of theirs has ended, and whom this lab writes to at all. An address is a secret and leaves by one door."""
+"""Channels: where people are told that something of theirs has ended, and whom this lab writes to at all. An address is
+a secret and leaves by one door.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, NoReturn, get_args
@@ -67,7 +69,9 @@ class Receivers(Connected):
         return [ListedReceiver(Receiver(row[0], row[1], row[2]), row[3], row[4]) for row in self.rows(sql)]
 
     def account_address(self, name: str) -> str | None:
-        """Return the e-mail address of a person's account, empty where it has none; None in a lab without accounts. Raises ConfigError for nobody's name."""
+        """Return the e-mail address of a person's account, empty where it has none; None in a lab without accounts.
+        Raises ConfigError for nobody's name.
+        """
         if self.row("SELECT 1 FROM people LIMIT 1") is None:
             return None
         row = self.row("SELECT email FROM people WHERE name = ? AND disabled_at IS NULL", [name])
@@ -81,7 +85,10 @@ class Channels(Receivers):
 
     def channels(self, owner: str | None = None) -> list[Channel]:
         """Return the channels of a person, or of everybody, oldest first."""
-        return [_as_channel(row) for row in self.rows("SELECT * FROM channels WHERE owner = coalesce(?, owner) ORDER BY id", [owner])]
+        return [
+            _as_channel(row)
+            for row in self.rows("SELECT * FROM channels WHERE owner = coalesce(?, owner) ORDER BY id", [owner])
+        ]
 
 
 class ChannelCommands(Receivers, Guarded):
@@ -91,7 +98,8 @@ class ChannelCommands(Receivers, Guarded):
     def add_channel(self, kind: Kind, address: str, *, owner: str, ends: Ends = "all", reach: Reach = "runs") -> int:
         """Have somebody told of what of theirs ends from now on, and return the channel's number.
 
-        Of e-mail the address is left empty where it is that of the person's own account. Raises ConfigError for an address that messages may not go to.
+        Of e-mail the address is left empty where it is that of the person's own account. Raises ConfigError for an
+        address that messages may not go to.
         """
         _check(kind, ends, reach)
         address = self._checked_address(kind, address, owner)
@@ -113,19 +121,29 @@ class ChannelCommands(Receivers, Guarded):
 
     @command("pause channel", "channel")
     def pause_channel(self, channel_id: int, *, by: str) -> None:
-        """Have a channel tell nothing until it is let go on; what ends meanwhile is not told later. Asking twice changes nothing."""
+        """Have a channel tell nothing until it is let go on; what ends meanwhile is not told later. Asking twice
+        changes nothing.
+        """
         self._channel(channel_id)
         sql = "UPDATE channels SET paused_at = ?, paused_because = ? WHERE id = ? AND paused_at IS NULL"
         self.connection.execute(sql, [now(), f"Paused by {by}.", channel_id])
 
     @command("pause channel", "channel")
     def go_on_with_channel(self, channel_id: int, *, by: str) -> None:
-        """Have a paused channel tell again, beginning with what was on its way when it stopped. Raises ConfigError where its address may no longer be used."""
+        """Have a paused channel tell again, beginning with what was on its way when it stopped. Raises ConfigError
+        where its address may no longer be used.
+        """
         row = self._channel(channel_id)
         self._checked_address(row["kind"], row["address"], row["owner"])
-        sql = "UPDATE channels SET paused_at = NULL, paused_because = '', failures = 0 WHERE id = ? AND paused_at IS NOT NULL"
+        sql = (
+            "UPDATE channels SET paused_at = NULL, paused_because = '', failures = 0 WHERE id = ? AND paused_at IS "
+            "NOT NULL"
+        )
         if self.connection.execute(sql, [channel_id]).rowcount:
-            self.connection.execute("UPDATE outbox SET due_at = ? WHERE channel_id = ? AND delivered_at IS NULL AND failed_at IS NULL", [now(), channel_id])
+            self.connection.execute(
+                "UPDATE outbox SET due_at = ? WHERE channel_id = ? AND delivered_at IS NULL AND failed_at IS NULL",
+                [now(), channel_id],
+            )
 
     @command("delete channel", "channel")
     def delete_channel(self, channel_id: int, *, by: str) -> None:
@@ -135,21 +153,32 @@ class ChannelCommands(Receivers, Guarded):
 
     @command("test channel", "channel")
     def test_channel(self, channel_id: int, *, by: str) -> int:
-        """Have the runner send a test message and return the message's number. Raises WrongStatus where the channel is paused or one is on its way."""
+        """Have the runner send a test message and return the message's number. Raises WrongStatus where the channel is
+        paused or one is on its way.
+        """
         row = self._channel(channel_id)
         if row["paused_at"]:
             raise WrongStatus(f"Channel {channel_id} is paused, so nothing is sent there. Let it go on first.")
-        under_way = "SELECT 1 FROM outbox WHERE channel_id = ? AND kind = 'test' AND delivered_at IS NULL AND failed_at IS NULL"
+        under_way = (
+            "SELECT 1 FROM outbox WHERE channel_id = ? AND kind = 'test' AND delivered_at IS NULL AND failed_at IS NULL"
+        )
         if self.row(under_way, [channel_id]):
-            raise WrongStatus(f"A test message to channel {channel_id} is on its way. Wait for it; the runner sends it.")
-        sql = "INSERT INTO outbox (key, channel_id, kind, made_at, due_at) VALUES (lower(hex(randomblob(16))), ?, 'test', ?, ?)"
+            raise WrongStatus(
+                f"A test message to channel {channel_id} is on its way. Wait for it; the runner sends it."
+            )
+        sql = (
+            "INSERT INTO outbox (key, channel_id, kind, made_at, due_at) VALUES (lower(hex(randomblob(16))), ?, "
+            "'test', ?, ?)"
+        )
         made = self.connection.execute(sql, [channel_id, now(), now()]).lastrowid
         assert made is not None
         return made
 
     @command("set receivers")
     def allow_receiver(self, kind: ReceiverKind, host: str, *, by: str) -> Receiver:
-        """Let messages go to a host, or e-mail to a domain; one that is listed already stays as it is. Raises ConfigError for what is no host."""
+        """Let messages go to a host, or e-mail to a domain; one that is listed already stays as it is. Raises
+        ConfigError for what is no host.
+        """
         found = read_receiver(kind, host)
         sql = "INSERT OR IGNORE INTO receivers (kind, host, port, added_at, added_by) VALUES (?, ?, ?, ?, ?)"
         self.connection.execute(sql, [found.kind, found.host, found.port, now(), by])
@@ -157,7 +186,9 @@ class ChannelCommands(Receivers, Guarded):
 
     @command("set receivers")
     def refuse_receiver(self, kind: ReceiverKind, host: str, *, by: str) -> bool:
-        """Let no message go to a host or domain any more; False where it was not listed. Channels that go there pause at their next message."""
+        """Let no message go to a host or domain any more; False where it was not listed. Channels that go there pause
+        at their next message.
+        """
         found = read_receiver(kind, host)
         sql = "DELETE FROM receivers WHERE kind = ? AND host = ? AND port = ?"
         return self.connection.execute(sql, [found.kind, found.host, found.port]).rowcount > 0

@@ -19,18 +19,21 @@ _FROM_POINTS = """
 UPDATE metrics SET
     (count, nonfinite, thinned) = (SELECT count(value), count(*) - count(value), 0 FROM points WHERE metric_id = :id),
     (low, high) = (SELECT min(value), max(value) FROM points WHERE metric_id = :id),
-    (last, last_step) = (SELECT value, step FROM points WHERE metric_id = :id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
+    (last, last_step) = (SELECT value, step FROM points WHERE metric_id = :id AND value IS NOT NULL ORDER BY id DESC
+        LIMIT 1)
 WHERE id = :id
 """
 _MEAN = "UPDATE metrics SET mean = (SELECT sum(value / metrics.count) FROM points WHERE metric_id = :id) WHERE id = :id"
 _BEHIND = """
 SELECT id FROM runs WHERE last_point_id < (
-    SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), 0) FROM metrics WHERE run_id = runs.id)
+    SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), 0) FROM metrics
+        WHERE run_id = runs.id)
 """
 _UNLIKE_BUCKETS = """
 SELECT m.id FROM metrics AS m WHERE m.thinned = 0 AND m.count + m.nonfinite > 0 AND (
     (SELECT count(*) FROM buckets WHERE metric_id = m.id) <> (m.count + m.nonfinite + 255) / 256
-    OR (SELECT last_id FROM buckets WHERE metric_id = m.id ORDER BY bucket DESC LIMIT 1) IS NOT (SELECT max(id) FROM points WHERE metric_id = m.id))
+    OR (SELECT last_id FROM buckets WHERE metric_id = m.id ORDER BY bucket DESC LIMIT 1) IS NOT (SELECT max(id)
+        FROM points WHERE metric_id = m.id))
 """
 
 
@@ -60,23 +63,37 @@ def strangers(store: Connected) -> list[tuple[str, str, int]]:
 
 
 def remove_strangers(store: Store) -> None:
-    """Delete rows that refer to a row that is not there, as that row's end should have; a link to a run or sweep that is gone is cut."""
+    """Delete rows that refer to a row that is not there, as that row's end should have; a link to a run or sweep that
+    is gone is cut.
+    """
     with store.change() as connection:
         for table, rowid, other, key in [tuple(row) for row in connection.execute("PRAGMA foreign_key_check")]:
-            column, parent = next((row[3], row[4]) for row in connection.execute(f"PRAGMA foreign_key_list({table})") if row[0] == key)
+            column, parent = next(
+                (row[3], row[4]) for row in connection.execute(f"PRAGMA foreign_key_list({table})") if row[0] == key
+            )
             missing = f"{column} IS NOT NULL AND {column} NOT IN (SELECT {parent} FROM {other})"
             if column in ("parent_id", "sweep_id"):
                 connection.execute(f"UPDATE {table} SET {column} = NULL WHERE {missing}")
             else:
-                connection.execute(f"DELETE FROM {table} WHERE {'rowid = ' + str(rowid) if rowid is not None else missing}")
+                connection.execute(
+                    f"DELETE FROM {table} WHERE {'rowid = ' + str(rowid) if rowid is not None else missing}"
+                )
 
 
 def unlike_summaries(store: Connected) -> list[Unlike]:
-    """Return the summaries of runs without a worker that disagree with their points in count, last, low or high; one look at every point."""
+    """Return the summaries of runs without a worker that disagree with their points in count, last, low or high; one
+    look at every point.
+    """
     found = []
     for row in store.rows(_COUNTED.format(", ".join(f"'{status}'" for status in ALIVE))):
         last = store.row(_LAST, [row["id"]])
-        says = (row["count"] + row["nonfinite"] - row["thinned"], row["last"], row["last_step"], row["low"], row["high"])
+        says = (
+            row["count"] + row["nonfinite"] - row["thinned"],
+            row["last"],
+            row["last_step"],
+            row["low"],
+            row["high"],
+        )
         holds = (row["points"], *(last or (None, None)), row["least"], row["greatest"])
         compared = 3 if row["thinned"] else 5  # beside an infinity the least finite value may be thinned away
         if says[:compared] != holds[:compared] or (not row["thinned"] and row["count"] != row["finite"]):
@@ -113,7 +130,10 @@ def behind(store: Connected) -> list[int]:
 
 def mend_behind(store: Store, run_ids: Sequence[int]) -> None:
     """Let runs count on from their last point."""
-    sql = "UPDATE runs SET last_point_id = (SELECT max(p.id) FROM points AS p JOIN metrics ON metrics.id = p.metric_id WHERE metrics.run_id = runs.id)"
+    sql = (
+        "UPDATE runs SET last_point_id = (SELECT max(p.id) FROM points AS p JOIN metrics ON metrics.id = "
+        "p.metric_id WHERE metrics.run_id = runs.id)"
+    )
     with store.change() as connection:
         connection.executemany(f"{sql} WHERE id = ?", [[run_id] for run_id in run_ids])
 
@@ -144,7 +164,8 @@ def stints_of_pids(store: Connected, boot_id: str) -> dict[int, list[Stint]]:
     """Return by pid when it named the worker or a rank of a run in this boot of the machine, oldest first."""
     worker = "worker_boot_id, worker_pid, worker_started_ticks, worker_pid_namespace"
     sql = (
-        f"SELECT worker_pid AS pid, id, begun_at, ended_at, {worker} FROM runs WHERE worker_boot_id = ?1 AND worker_pid IS NOT NULL AND begun_at IS NOT NULL"
+        f"SELECT worker_pid AS pid, id, begun_at, ended_at, {worker} FROM runs WHERE worker_boot_id = ?1 AND "
+        "worker_pid IS NOT NULL AND begun_at IS NOT NULL"
         f" UNION SELECT ranks.pid, id, begun_at, ended_at, {worker} FROM ranks JOIN runs ON runs.id = ranks.run_id"
         " WHERE worker_boot_id = ?1 AND ranks.pid IS NOT NULL AND begun_at IS NOT NULL ORDER BY id"
     )
@@ -155,4 +176,6 @@ def stints_of_pids(store: Connected, boot_id: str) -> dict[int, list[Stint]]:
 
 
 def _words(*numbers: object) -> str:
-    return "{} points, last {} at step {}, {} to {}".format(*("none" if number is None else number for number in numbers))
+    return "{} points, last {} at step {}, {} to {}".format(
+        *("none" if number is None else number for number in numbers)
+    )

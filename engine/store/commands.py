@@ -23,7 +23,11 @@ TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 class Commands(Sharing, Telling, LaunchKeys):
     """The commands of pages and command line."""
 
-    @command(lambda given: "launch" if given.get("parent_id") is None else "retry", "run", lambda _, given: _known(given.get("parent_id")))
+    @command(
+        lambda given: "launch" if given.get("parent_id") is None else "retry",
+        "run",
+        lambda _, given: _known(given.get("parent_id")),
+    )
     def add_run(
         self,
         experiment: str,
@@ -38,10 +42,12 @@ class Commands(Sharing, Telling, LaunchKeys):
         terms: Terms = USUAL,
         once: LaunchKey | None = None,
     ) -> int:
-        """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from the start.
+        """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from
+        the start.
 
-        One that repeats a run of a sweep belongs to that sweep too. A key given `once` before launches nothing: its run is returned.
-        Raises NoSuchRun for a parent that is not there, ConfigError for a key that launched something else, LimitReached.
+        One that repeats a run of a sweep belongs to that sweep too. A key given `once` before launches nothing: its run
+        is returned. Raises NoSuchRun for a parent that is not there, ConfigError for a key that launched something
+        else, LimitReached.
         """
         with self.change():
             if once and (there := self._launched_under(once, owner)) is not None:
@@ -51,7 +57,11 @@ class Commands(Sharing, Telling, LaunchKeys):
             sweep_id = None
             if parent_id is not None:
                 self._status(parent_id)
-                sweep_id = None if resumes else self.connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [parent_id]).fetchone()[0]
+                sweep_id = (
+                    None
+                    if resumes
+                    else self.connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [parent_id]).fetchone()[0]
+                )
             run_id = self._queue(
                 experiment,
                 config,
@@ -88,14 +98,18 @@ class Commands(Sharing, Telling, LaunchKeys):
 
     @command("tag", "run")
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or too long."""
+        """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or
+        too long.
+        """
         tag = checked_tag(tag)
         self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
 
     @command("untag", "run")
     def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
         """Take a tag off a run; one that it does not have changes nothing."""
-        self._edit(run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()])
+        self._edit(
+            run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()]
+        )
 
     @command("note", "run")
     def set_note(self, run_id: int, text: str, *, by: str) -> None:
@@ -136,23 +150,36 @@ class Commands(Sharing, Telling, LaunchKeys):
         attempt: int = 0,
         data_folder: str | None = None,
     ) -> int:
-        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits allow.
+        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits
+        allow.
 
-        Its data folder is the one given, else the one that this process's environment names, else its parent's. No request can name one.
+        Its data folder is the one given, else the one that this process's environment names, else its parent's. No
+        request can name one.
         """
         terms = self._cut(terms, owner)
         data_folder = data_folder or named_data() or self._data_folder(parent_id)
         whole = json.dumps(dict(config))
         cursor = self.connection.execute(
             "INSERT INTO runs"
-            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, data_folder, place, version)"
+            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, "
+            "parent_id, sweep_id, created_at,"
+            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, data_folder, "
+            "place, version)"
             " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, listed(whole)),
                 *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
-                *(PRIORITIES.index(terms.priority), terms.oversubscribe, terms.max_run_time_s, terms.max_retries, resumes, attempt, SEEDING, data_folder),
+                *(
+                    PRIORITIES.index(terms.priority),
+                    terms.oversubscribe,
+                    terms.max_run_time_s,
+                    terms.max_retries,
+                    resumes,
+                    attempt,
+                    SEEDING,
+                    data_folder,
+                ),
             ],
         )
         run_id = cursor.lastrowid
@@ -179,7 +206,10 @@ class Commands(Sharing, Telling, LaunchKeys):
             self.connection.execute(sql, [f"Cancelled by {by}.", now(), run_id])
         else:
             self.connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
-        self.connection.execute("UPDATE runs SET stop_requested_at = ?, stop_requested_by = ?, stop_kind = ? WHERE id = ?", [now(), by, kind, run_id])
+        self.connection.execute(
+            "UPDATE runs SET stop_requested_at = ?, stop_requested_by = ?, stop_kind = ? WHERE id = ?",
+            [now(), by, kind, run_id],
+        )
         new: Status = "cancelled" if status == "queued" else "stopping"
         self._note_event(run_id, new, by, detail or ("by force" if kind == "force" else ""))
         self.touch(run_id)
@@ -208,7 +238,10 @@ class Commands(Sharing, Telling, LaunchKeys):
         return status
 
     def _note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
-        self.connection.execute("INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)", [run_id, now(), kind, who, storable(detail)])
+        self.connection.execute(
+            "INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)",
+            [run_id, now(), kind, who, storable(detail)],
+        )
 
 
 def _known(run_id: int | None) -> list[object]:
@@ -232,5 +265,7 @@ def _checked(field: str, text: str, most: int) -> str:
     """Return the text without blanks round it; raises ConfigError where it is too long."""
     text = storable(text).strip()
     if len(text) > most:
-        raise ConfigError([Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}. Shorten it.")])
+        raise ConfigError(
+            [Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}. Shorten it.")]
+        )
     return text

@@ -1,4 +1,6 @@
-"""What is asked of several runs at once: their list entries, their environments, and whole columns of points as arrays."""
+"""What is asked of several runs at once: their list entries, their environments, and whole columns of
+points as arrays.
+"""
 
 import json
 from collections.abc import Sequence
@@ -15,10 +17,14 @@ if TYPE_CHECKING:
 Column = Literal["step", "time_s", "passes", "value"]
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _RECORDED = (
-    f"SELECT run_id, name, rank, count + nonfinite - thinned, nonfinite FROM metrics WHERE run_id {_AMONG} AND name {_AMONG}"
+    f"SELECT run_id, name, rank, count + nonfinite - thinned, nonfinite FROM metrics WHERE run_id {_AMONG} AND "
+    f"name {_AMONG}"
     " ORDER BY run_id, name, coalesce(rank, -1)"
 )
-_COLUMNS = "SELECT {} FROM points WHERE metric_id = (SELECT id FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, -1) = ?) ORDER BY id"
+_COLUMNS = (
+    "SELECT {} FROM points WHERE metric_id = (SELECT id FROM metrics WHERE run_id = ? AND name = ? AND "
+    "coalesce(rank, -1) = ?) ORDER BY id"
+)
 _INFINITE = "9e999"
 """SQLite reads it as infinity: what stands for a number that is not there, or not finite."""
 _MAY_LACK = ("passes", "value")
@@ -26,7 +32,9 @@ _MAY_LACK = ("passes", "value")
 
 @dataclass(frozen=True)
 class Recorded:
-    """That a rank (None: the whole run) of a run has points of a metric, how many, and how many of them are not finite."""
+    """That a rank (None: the whole run) of a run has points of a metric, how many, and how many of them are
+    not finite.
+    """
 
     run_id: int
     metric: str
@@ -59,8 +67,11 @@ class Comparing(Curves, Views):
         """Return a long curve added up in the cells between ascending edges."""
         return cells(self, known, axis, edges)
 
-    def columns(self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]) -> "dict[Column, np.ndarray[Any, Any]]":
-        """Return whole columns of one metric's points in the order recorded, as arrays of float64; empty ones where there are none.
+    def columns(
+        self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]
+    ) -> "dict[Column, np.ndarray[Any, Any]]":
+        """Return whole columns of one metric's points in the order recorded, as arrays of float64; empty ones where
+        there are none.
 
         A value that is NaN or infinite, and passes that are not known, come as infinity.
         """
@@ -71,5 +82,7 @@ class Comparing(Curves, Views):
             cursor = self.connection.cursor()
             cursor.row_factory = None
             asked = ", ".join(f"coalesce({name}, {_INFINITE})" if name in _MAY_LACK else name for name in names)
-            rows = np.fromiter(cursor.execute(_COLUMNS.format(asked), [run_id, metric, -1 if rank is None else rank]), dtype=kinds)
+            rows = np.fromiter(
+                cursor.execute(_COLUMNS.format(asked), [run_id, metric, -1 if rank is None else rank]), dtype=kinds
+            )
         return {name: np.ascontiguousarray(rows[name]) for name in names}

@@ -1,7 +1,7 @@
 """Configs that are longer than a list should carry: the run's row holds a part of them, a table of their own all.
 
-Whatever reads many rows (lists, groups, filters) meets the part alone. In it `LEFT_OUT` stands for the settings that are not there, with a digest of
-them, so that two configs that differ are never taken for one.
+Whatever reads many rows (lists, groups, filters) meets the part alone. In it `LEFT_OUT` stands for the settings that
+are not there, with a digest of them, so that two configs that differ are never taken for one.
 """
 
 import json
@@ -18,7 +18,9 @@ MOST_WHOLE = 4 << 20
 """Bytes up to which a run is read with all of its config; imports of older versions may have left longer ones."""
 LEFT_OUT = "(left out)"
 ALWAYS = "seed"
-WHOLE = f"(SELECT CASE WHEN bytes <= {MOST_WHOLE} THEN config END FROM long_configs WHERE long_configs.run_id = runs.id)"
+WHOLE = (
+    f"(SELECT CASE WHEN bytes <= {MOST_WHOLE} THEN config END FROM long_configs WHERE long_configs.run_id = runs.id)"
+)
 """The whole config of a run; NULL where its row has it, or where it is too long to be read with the run."""
 TEXT_BYTES = (
     "(length(CAST(config AS BLOB)) + length(CAST(environment AS BLOB)) + length(CAST(error AS BLOB))"
@@ -35,17 +37,24 @@ def listed(text: str) -> str:
     if len(text) <= MOST_LISTED:
         return text
     config = json.loads(text)
-    return _part(config, len(config), sha256(json.dumps(_beyond(config), sort_keys=True).encode()).hexdigest(), _ON_ITS_PAGE)
+    return _part(
+        config, len(config), sha256(json.dumps(_beyond(config), sort_keys=True).encode()).hexdigest(), _ON_ITS_PAGE
+    )
 
 
 def keep_whole(connection: sqlite3.Connection, run_id: int, text: str) -> None:
     """Keep a config that a run's row does not hold, inside a change; the row may come later in it."""
     if len(text) > MOST_LISTED:
-        connection.execute("INSERT INTO long_configs (run_id, bytes, config) VALUES (?, ?, ?)", [run_id, len(text.encode("utf-8", "backslashreplace")), text])
+        connection.execute(
+            "INSERT INTO long_configs (run_id, bytes, config) VALUES (?, ?, ?)",
+            [run_id, len(text.encode("utf-8", "backslashreplace")), text],
+        )
 
 
 def move_out(connection: sqlite3.Connection, run_id: int) -> None:
-    """Leave the part of a config in its run's row, where that holds a longer one; reads no more than a piece of it at a time."""
+    """Leave the part of a config in its run's row, where that holds a longer one; reads no more than a piece of it at a
+    time.
+    """
     with connection.blobopen("runs", "config", run_id, readonly=True) as held:
         size = len(held)
         if size <= MOST_LISTED:
@@ -55,11 +64,19 @@ def move_out(connection: sqlite3.Connection, run_id: int) -> None:
         while piece:
             digest.update(piece)
             piece = held.read(_PIECE)
-    connection.execute("INSERT INTO long_configs (run_id, bytes, config) SELECT id, ?, config FROM runs WHERE id = ?", [size, run_id])
-    counted = "SELECT count(*) FROM long_configs, json_each(iif(json_valid(long_configs.config), long_configs.config, '{}')) WHERE run_id = ?"
+    connection.execute(
+        "INSERT INTO long_configs (run_id, bytes, config) SELECT id, ?, config FROM runs WHERE id = ?", [size, run_id]
+    )
+    counted = (
+        "SELECT count(*) FROM long_configs, json_each(iif(json_valid(long_configs.config), long_configs.config, "
+        "'{}')) WHERE run_id = ?"
+    )
     (count,) = connection.execute(counted, [run_id]).fetchone()  # SQLite counts no JSON with a NaN, which Python writes
     where = _ON_ITS_PAGE if size <= MOST_WHOLE else _BY_COMMAND
-    connection.execute("UPDATE runs SET config = ? WHERE id = ?", [_part(_begin_of(begin.decode(errors="ignore")), count, digest.hexdigest(), where), run_id])
+    connection.execute(
+        "UPDATE runs SET config = ? WHERE id = ?",
+        [_part(_begin_of(begin.decode(errors="ignore")), count, digest.hexdigest(), where), run_id],
+    )
 
 
 def _part(config: Mapping[str, Any], count: int, digest: str, where: str) -> str:

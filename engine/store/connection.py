@@ -7,7 +7,17 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import ConfigError, NoSuchRun, NoSuchSweep, Problem, StoreBusy, StoreDamaged, StoreDenied, StoreError, StoreFull
+from engine.errors import (
+    ConfigError,
+    NoSuchRun,
+    NoSuchSweep,
+    Problem,
+    StoreBusy,
+    StoreDamaged,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+)
 from engine.home import Home
 from engine.store.schema import applied, bring_up_to_date, known
 from engine.umask import make_private
@@ -55,11 +65,16 @@ class Connected:
 
     def no_such_run(self, run_id: int) -> NoSuchRun:
         """Return the error for a run that is not there."""
-        return NoSuchRun(f"No run has the id {run_id} in {self.home.database}. The list command and the Runs page show which there are.")
+        return NoSuchRun(
+            f"No run has the id {run_id} in {self.home.database}. The list command and the Runs page show "
+            "which there are."
+        )
 
     def no_such_sweep(self, sweep_id: int) -> NoSuchSweep:
         """Return the error for a sweep that is not there."""
-        return NoSuchSweep(f"No sweep has the id {sweep_id} in {self.home.database}. The Sweep page shows which there are.")
+        return NoSuchSweep(
+            f"No sweep has the id {sweep_id} in {self.home.database}. The Sweep page shows which there are."
+        )
 
 
 class Writing(Connected):
@@ -71,7 +86,9 @@ class Writing(Connected):
         try:
             home.create()
         except OSError as error:
-            raise StoreError(f"The home {home.path} can't be made: {error.strerror}. Name another folder in PARALLAB_HOME.") from error
+            raise StoreError(
+                f"The home {home.path} can't be made: {error.strerror}. Name another folder in PARALLAB_HOME."
+            ) from error
         make_private(home.database)  # SQLite gives its log and its shared memory the same mode
         with told(home, timeout_s):
             connection = sqlite3.connect(home.database, timeout=timeout_s, isolation_level=None)
@@ -84,7 +101,9 @@ class Writing(Connected):
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock for a block, which is kept whole or not at all; a block inside another is part of that one."""
+        """Hold the write lock for a block, which is kept whole or not at all; a block inside another is part of that
+        one.
+        """
         with self.told():
             if self._in_change():
                 yield self.connection
@@ -171,9 +190,14 @@ def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> No
         return
     try:
         with FileLock(home.schema_lock, timeout=timeout_s):
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file alone: gc can then give room back
+            connection.execute(
+                "PRAGMA auto_vacuum = INCREMENTAL"
+            )  # takes effect in a new file alone: gc can then give room back
             if (mode := _journal(connection, "= WAL")) != "wal":
-                raise StoreError(f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put PARALLAB_HOME on a local disk.")
+                raise StoreError(
+                    f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put "
+                    "PARALLAB_HOME on a local disk."
+                )
             bring_up_to_date(connection)
     except Timeout as error:
         raise _busy(home, timeout_s) from error
@@ -188,7 +212,9 @@ def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
     if not home.database.exists():
         return None
     with told(home, timeout_s):
-        connection = sqlite3.connect(f"{home.database.as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None)
+        connection = sqlite3.connect(
+            f"{home.database.as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None
+        )
         try:
             found = applied(connection, home.database)
         except BaseException:
@@ -199,7 +225,8 @@ def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
     connection.close()
     if found:
         raise StoreError(
-            f"The store {home.database} was written by an older Parallab (it lacks the schema step '{min(known() - found)}')."
+            f"The store {home.database} was written by an older Parallab (it lacks the schema step "
+            f"'{min(known() - found)}')."
             " Start the runner once (the serve command) and it is brought up to date."
         )
     return None
@@ -216,7 +243,10 @@ def _unstorable(what: str) -> ConfigError:
 
 
 def _busy(home: Home, timeout_s: float) -> StoreBusy:
-    return StoreBusy(f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, end the program that holds it open.")
+    return StoreBusy(
+        f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, "
+        "end the program that holds it open."
+    )
 
 
 def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
@@ -224,7 +254,9 @@ def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> Sto
     cures = {
         sqlite3.SQLITE_READONLY: "can't be written to. Check who owns it and its folder.",
         sqlite3.SQLITE_CANTOPEN: "can't be opened. Check who owns it and its folder.",
-        sqlite3.SQLITE_IOERR: "can't be read or written: its disk reports an error. The doctor command checks the file system.",
+        sqlite3.SQLITE_IOERR: (
+            "can't be read or written: its disk reports an error. The doctor command checks the file system."
+        ),
         sqlite3.SQLITE_CORRUPT: "is damaged. Put a backup in its place, or move it away to begin a new one.",
         sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move that file away, or name another PARALLAB_HOME.",
     }
@@ -232,7 +264,9 @@ def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> Sto
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return _busy(home, timeout_s)
     if code == sqlite3.SQLITE_FULL:
-        return StoreFull(f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept.")
+        return StoreFull(
+            f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept."
+        )
     kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(
         (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), StoreDenied
     )

@@ -1,4 +1,6 @@
-"""Curves: all points of some metrics, what is new of them, or what draws the same picture of a stretch with fewer points."""
+"""Curves: all points of some metrics, what is new of them, or what draws the same picture of a stretch with fewer
+points.
+"""
 
 import json
 from bisect import bisect_left, bisect_right
@@ -15,8 +17,14 @@ from engine.store.sweeps import Sweeps
 _POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
 _LIGHT = "SELECT id, coalesce(value, nonfinite), {} FROM points WHERE metric_id = ?"
 _BETWEEN = "AND id BETWEEN ? AND ? ORDER BY id"
-_METRICS = "SELECT id, name, rank, count + nonfinite - thinned AS total, thinned FROM metrics WHERE run_id = ? AND name IN ({}) ORDER BY 2, coalesce(rank, -1)"
-_CORNERS = "SELECT bucket, first_id, last_id, low, low_id, high, high_id, nan_id FROM buckets WHERE metric_id = ? AND bucket BETWEEN ? AND ? ORDER BY bucket"
+_METRICS = (
+    "SELECT id, name, rank, count + nonfinite - thinned AS total, thinned FROM metrics WHERE run_id = ? AND name "
+    "IN ({}) ORDER BY 2, coalesce(rank, -1)"
+)
+_CORNERS = (
+    "SELECT bucket, first_id, last_id, low, low_id, high, high_id, nan_id FROM buckets WHERE metric_id = ? AND "
+    "bucket BETWEEN ? AND ? ORDER BY bucket"
+)
 _EDGE = (
     "SELECT b.first_id, b.last_id, coalesce(p.{}, 0) FROM buckets AS b"
     " JOIN points AS p ON p.metric_id = b.metric_id AND p.id = b.first_id WHERE b.metric_id = ? AND b.bucket = ?"
@@ -50,12 +58,21 @@ class _Part:
 class Curves(Sweeps):
     """The questions of charts about one run."""
 
-    def series(self, run_id: int, metrics: Sequence[str], *, after_id: int = 0, max_points: int | None = None, within: Stretch | None = None) -> list[Series]:
-        """Return the points of some metrics whose id is above `after_id`, at most `max_points` (at least 5) a series where asked.
+    def series(
+        self,
+        run_id: int,
+        metrics: Sequence[str],
+        *,
+        after_id: int = 0,
+        max_points: int | None = None,
+        within: Stretch | None = None,
+    ) -> list[Series]:
+        """Return the points of some metrics whose id is above `after_id`, at most `max_points` (at least 5) a series
+        where asked.
 
-        `within` asks for a stretch alone, with its neighbour at each side, down-sampled by itself, so that a zoom shows more. Ids count
-        through the run's points, so the highest one seen in any series asks for what is new in all. A series with nothing new is there
-        with no points. The whole run's come before its ranks'.
+        `within` asks for a stretch alone, with its neighbour at each side, down-sampled by itself, so that a zoom shows
+        more. Ids count through the run's points, so the highest one seen in any series asks for what is new in all. A
+        series with nothing new is there with no points. The whole run's come before its ranks'.
         """
         with self.snapshot():
             found = self.rows(_METRICS.format(", ".join("?" * len(metrics))), [run_id, *metrics])
@@ -93,19 +110,29 @@ class Curves(Sweeps):
         return _Part(edge(first)[0], edge(last)[1], first, last)
 
     def _from_corners(self, metric_id: int, part: _Part, count: int, max_points: int) -> Rows | None:
-        """Return what is kept of a long part, from the corners of its buckets; None where it is so short that its points must be looked at."""
+        """Return what is kept of a long part, from the corners of its buckets; None where it is so short that its
+        points must be looked at.
+        """
         if bucket_size(count, max(1, max_points // (CORNERS + 1))) < SIZE:
             return None
         corners = self._tuples(_CORNERS, [metric_id, part.first_bucket, part.last_bucket])
         size = bucket_size(count, max(1, max_points // (CORNERS + any(corner[-1] is not None for corner in corners))))
         if size < SIZE:
             return None
-        ids = {id for first, last, _, low, _, high, nan in joined(corners, size // SIZE) for id in (first, last, low, high, nan) if id is not None}
+        ids = {
+            id
+            for first, last, _, low, _, high, nan in joined(corners, size // SIZE)
+            for id in (first, last, low, high, nan)
+            if id is not None
+        }
         return self._of_ids(metric_id, ids)
 
     def _from_all(self, run_id: int, metric: Row, max_points: int) -> Rows:
         """Return what is kept of all points, of which those read lately are not read again."""
-        from engine.store import downsample, growing  # NumPy takes 0.1 s to import; the command line and the runner need none of it
+        from engine.store import (
+            downsample,
+            growing,
+        )  # NumPy takes 0.1 s to import; the command line and the runner need none of it
 
         with self.told():
             cursor = self.connection.cursor()
@@ -115,7 +142,9 @@ class Curves(Sweeps):
         return self._of_ids(metric["id"], line.ids[downsample.kept(line.values, max_points)].tolist())
 
     def _from_points(self, metric_id: int, part: _Part, max_points: int | None, within: Stretch | None) -> Rows:
-        """Return the rows of a part, or those that down-sampling keeps; of a long one only ids and values are read whole."""
+        """Return the rows of a part, or those that down-sampling keeps; of a long one only ids and values are read
+        whole.
+        """
         between = [metric_id, part.first_id, part.last_id]
         if max_points is None:
             return self._tuples(f"{_POINTS} {_BETWEEN}", between)
@@ -124,12 +153,18 @@ class Curves(Sweeps):
         if len(inside) <= max_points:
             ends = [inside[0][0], inside[-1][0]] if inside else [0, 0]
             return self._tuples(f"{_POINTS} {_BETWEEN}", [metric_id, *ends])
-        from engine.store.downsample import kept  # NumPy takes 0.1 s to import; the command line and the runner need none of it
+        from engine.store.downsample import (
+            kept,
+        )  # NumPy takes 0.1 s to import; the command line and the runner need none of it
 
-        return self._of_ids(metric_id, {light[position][0] for position in kept([float(row[1]) for row in light], max_points)})
+        return self._of_ids(
+            metric_id, {light[position][0] for position in kept([float(row[1]) for row in light], max_points)}
+        )
 
     def _of_ids(self, metric_id: int, ids: Collection[int]) -> Rows:
-        return self._tuples(f"{_POINTS} AND id IN (SELECT value FROM json_each(?)) ORDER BY id", [metric_id, json.dumps(sorted(ids))])
+        return self._tuples(
+            f"{_POINTS} AND id IN (SELECT value FROM json_each(?)) ORDER BY id", [metric_id, json.dumps(sorted(ids))]
+        )
 
     def _tuples(self, sql: str, values: Sequence[Any]) -> Rows:
         with self.told():

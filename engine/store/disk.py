@@ -1,4 +1,6 @@
-"""How much disk each run takes: its folder, as the runner measured it, its points and its texts in the store. What people hold is summed up from these rows."""
+"""How much disk each run takes: its folder, as the runner measured it, its points and its texts in the store. What
+people hold is summed up from these rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +9,15 @@ from engine.store.configs import TEXT_BYTES
 from engine.store.connection import Writing
 from engine.store.points import POINT_BYTES
 
-_CHANGED = "SELECT id, version FROM runs WHERE version > (SELECT coalesce(max(version), 0) FROM disk) ORDER BY version LIMIT ?"
+_CHANGED = (
+    "SELECT id, version FROM runs WHERE version > (SELECT coalesce(max(version), 0) FROM disk) ORDER BY version LIMIT ?"
+)
 _NOTE = (
     "INSERT INTO disk (run_id, version, file_bytes, point_bytes, text_bytes) SELECT id, ?2, ?3,"
-    f" {POINT_BYTES} * (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id), {TEXT_BYTES} FROM runs WHERE id = ?1"
-    " ON CONFLICT (run_id) DO UPDATE SET version = excluded.version, file_bytes = excluded.file_bytes, point_bytes = excluded.point_bytes,"
+    f" {POINT_BYTES} * (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = "
+    f"runs.id), {TEXT_BYTES} FROM runs WHERE id = ?1"
+    " ON CONFLICT (run_id) DO UPDATE SET version = excluded.version, file_bytes = excluded.file_bytes, "
+    "point_bytes = excluded.point_bytes,"
     " text_bytes = excluded.text_bytes"
 )
 
@@ -31,11 +37,14 @@ class Disk(Writing):
     def unmeasured(self, most: int) -> list[Changed]:
         """Return runs that were written to since the last measurement, the longest ago first.
 
-        Change tokens only grow, and runs are measured in their order: whatever has a token above the highest measured one has to be looked at.
+        Change tokens only grow, and runs are measured in their order: whatever has a token above the highest measured
+        one has to be looked at.
         """
         return [Changed(row["id"], row["version"]) for row in self.rows(_CHANGED, [most])]
 
     def note_disk(self, measured: Sequence[tuple[Changed, int]]) -> None:
-        """Keep the bytes that the folders of some runs take; the tokens are those from before they were measured, so that nothing written since is missed."""
+        """Keep the bytes that the folders of some runs take; the tokens are those from before they were measured, so
+        that nothing written since is missed.
+        """
         with self.change() as connection:
             connection.executemany(_NOTE, [(run.run_id, run.version, size) for run, size in measured])

@@ -1,4 +1,6 @@
-"""docs/schema.md, written from the tables as they are: `python -m engine.store.document` after each change of the schema."""
+"""docs/schema.md, written from the tables as they are: `python -m engine.store.document` after each change of the
+schema.
+"""
 
 import re
 import sqlite3
@@ -33,12 +35,22 @@ class Line:
 
 
 def page() -> str:
-    """Return the text of docs/schema.md for the schema of this version; raises KeyError for a column that has no words."""
+    """Return the text of docs/schema.md for the schema of this version; raises KeyError for a column that
+    has no words.
+    """
     with closing(sqlite3.connect(":memory:")) as connection:
         steps.apply(Database(connection))
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '*sqlite_*' ORDER BY name")]
+        tables = [
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '*sqlite_*' ORDER BY name"
+            )
+        ]
         parts = [_table(connection, name) for name in tables]
-        extras = "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL AND tbl_name NOT GLOB '*sqlite_*' ORDER BY name"
+        extras = (
+            "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL AND tbl_name NOT "
+            "GLOB '*sqlite_*' ORDER BY name"
+        )
         rules = [f"{row[0]};" for row in connection.execute(extras)]
     names = ", ".join(f"`{step.name}`" for step in steps._migrations)
     return "\n".join([_HEAD.format(steps=names), *parts, "## Indexes and rules\n", "```sql", *rules, "```", ""])
@@ -49,11 +61,23 @@ def _table(connection: sqlite3.Connection, name: str) -> str:
     sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {name} "))
     first, last = sql.splitlines()[0], sql.splitlines()[-1]
     said = {line.name: line for line in _lines(sql)}
-    columns = [said.get(column) or Line(column, kind, LATER[f"{name}.{column}"]) for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")]
+    columns = [
+        said.get(column) or Line(column, kind, LATER[f"{name}.{column}"])
+        for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")
+    ]
     facts = "; ".join([*(line.kind for line in _lines(sql) if not line.name), last.strip(") ")])
     words = first.partition("--")[2].strip()
     rows = [f"| {line.name} | `{line.kind}` | {line.words} |" for line in columns]
-    return "\n".join([f"## {name}\n", f"{words[:1].upper()}{words[1:]}. (`{facts}`)\n", "| column | type | what it holds |", "|---|---|---|", *rows, ""])
+    return "\n".join(
+        [
+            f"## {name}\n",
+            f"{words[:1].upper()}{words[1:]}. (`{facts}`)\n",
+            "| column | type | what it holds |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def _lines(sql: str) -> Iterator[Line]:

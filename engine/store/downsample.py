@@ -1,4 +1,6 @@
-"""Fewer points of the same shape: first, last, least and greatest of each bucket; a pure function with no chance in it."""
+"""Fewer points of the same shape: first, last, least and greatest of each bucket; a pure function with no
+chance in it.
+"""
 
 from collections.abc import Sequence
 
@@ -11,7 +13,8 @@ def kept(values: Sequence[float] | np.ndarray, max_points: int) -> list[int]:
     """Return the positions, in order, of at most `max_points` (at least 5) values that draw the same curve.
 
     A bucket is 2^k neighbours counted from the start, so appending a value changes the last bucket alone, or joins
-    buckets two by two: a point that was left out never comes back. A NaN is never least or greatest; an infinity may be.
+    buckets two by two: a point that was left out never comes back. A NaN is never least or greatest; an infinity may
+    be.
     """
     if max_points < CORNERS + 1:
         raise ValueError(f"max_points must be at least {CORNERS + 1}, got {max_points}.")

@@ -1,4 +1,6 @@
-"""Duels as the store keeps them: a plan as JSON, and the sweeps that carry it out, one a strategy and stage; their questions and commands."""
+"""Duels as the store keeps them: a plan as JSON, and the sweeps that carry it out, one a strategy and stage; their
+questions and commands.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +25,8 @@ _OF = "SELECT sweep_id FROM duel_sweeps WHERE duel_id = ?"
 _SAME = "id name owner created_at stage"
 _FURTHEST = (
     "SELECT metrics.run_id, max(points.time_s), max(points.passes) FROM metrics"
-    " JOIN points ON points.metric_id = metrics.id AND points.id = (SELECT id FROM points WHERE metric_id = metrics.id ORDER BY id DESC LIMIT 1)"
+    " JOIN points ON points.metric_id = metrics.id AND points.id = (SELECT id FROM points WHERE metric_id = "
+    "metrics.id ORDER BY id DESC LIMIT 1)"
     " WHERE metrics.run_id IN (SELECT value FROM json_each(?)) AND metrics.name = 'train/loss' GROUP BY metrics.run_id"
 )
 
@@ -84,7 +87,9 @@ class Duels(Sweeps):
         """Return the runs of each sweep of a duel, oldest first."""
         found: dict[int, list[RunRow]] = {}
         with self.snapshot():
-            for run in self._with_numbers(self.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({_OF}) ORDER BY runs.id", [duel_id])):
+            for run in self._with_numbers(
+                self.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({_OF}) ORDER BY runs.id", [duel_id])
+            ):
                 found.setdefault(run.sweep_id or 0, []).append(run)
         return found
 
@@ -101,18 +106,23 @@ class Duels(Sweeps):
     def duel_plans_of(self, run_ids: Collection[int]) -> dict[int, tuple[int, Mapping[str, Any]]]:
         """Return the duel's id and plan of those of some runs that belong to one."""
         sql = (
-            "SELECT runs.id, duels.id, duels.plan FROM runs JOIN duel_sweeps USING (sweep_id) JOIN duels ON duels.id = duel_sweeps.duel_id"
+            "SELECT runs.id, duels.id, duels.plan FROM runs JOIN duel_sweeps USING (sweep_id) JOIN duels ON "
+            "duels.id = duel_sweeps.duel_id"
             " WHERE runs.id IN (SELECT value FROM json_each(?))"
         )
         return {row[0]: (row[1], json.loads(row[2])) for row in self.rows(sql, [json.dumps(list(run_ids))])}
 
     def furthest(self, run_ids: Collection[int]) -> dict[int, tuple[float, float]]:
-        """Return how far each run's training was recorded: seconds since all ranks were ready, and passes over the data (0 where unknown)."""
+        """Return how far each run's training was recorded: seconds since all ranks were ready, and passes over the data
+        (0 where unknown).
+        """
         return {row[0]: (row[1], row[2] or 0.0) for row in self.rows(_FURTHEST, [json.dumps(list(run_ids))])}
 
     def _with_parts(self, rows: Sequence[Row]) -> list[StoredDuel]:
         parts: dict[int, list[Part]] = {row["id"]: [] for row in rows}
-        sql = "SELECT * FROM duel_sweeps WHERE duel_id IN (SELECT value FROM json_each(?)) ORDER BY stage DESC, strategy"
+        sql = (
+            "SELECT * FROM duel_sweeps WHERE duel_id IN (SELECT value FROM json_each(?)) ORDER BY stage DESC, strategy"
+        )
         for row in self.rows(sql, [json.dumps(list(parts))]):
             parts[row["duel_id"]].append(Part(row["strategy"], row["stage"], row["sweep_id"]))
         counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
@@ -123,7 +133,12 @@ class Duels(Sweeps):
         for row in self.rows(sql, [json.dumps(list(parts))]):
             counts[row["duel_id"]][row["status"]] = row["n"]
         return [
-            StoredDuel(**{name: row[name] for name in _SAME.split()}, plan=json.loads(row["plan"]), parts=tuple(parts[row["id"]]), statuses=counts[row["id"]])
+            StoredDuel(
+                **{name: row[name] for name in _SAME.split()},
+                plan=json.loads(row["plan"]),
+                parts=tuple(parts[row["id"]]),
+                statuses=counts[row["id"]],
+            )
             for row in rows
         ]
 
@@ -132,8 +147,19 @@ class DuelCommands(SweepCommands):
     """The commands about duels; each is one transaction."""
 
     @command("launch duel")
-    def add_duel(self, plan: Mapping[str, Any], runs: Sequence[NewDuelRun], *, owner: str, name: str, exclusive: bool, terms: Terms) -> int:
-        """Keep a duel and queue the runs that tune, in their order; return its id. Raises LimitReached; the runs that are judged come whatever it says."""
+    def add_duel(
+        self,
+        plan: Mapping[str, Any],
+        runs: Sequence[NewDuelRun],
+        *,
+        owner: str,
+        name: str,
+        exclusive: bool,
+        terms: Terms,
+    ) -> int:
+        """Keep a duel and queue the runs that tune, in their order; return its id. Raises LimitReached; the runs that
+        are judged come whatever it says.
+        """
         with self.change() as connection:
             self._may_prefer(terms, owner)
             self._may_queue(owner, [each.run.demand for each in runs], terms.max_run_time_s)
@@ -144,7 +170,8 @@ class DuelCommands(SweepCommands):
         return duel_id
 
     def judge_duel(self, duel_id: int, runs: Sequence[NewDuelRun], *, exclusive: bool) -> bool:
-        """Queue the runs that are judged, in their order and on the terms of those that tuned; False, and nothing written, where that was done already.
+        """Queue the runs that are judged, in their order and on the terms of those that tuned; False, and nothing
+        written, where that was done already.
 
         Raises NoSuchDuel.
         """
@@ -157,24 +184,54 @@ class DuelCommands(SweepCommands):
             first = self.row(f"SELECT * FROM runs WHERE sweep_id IN ({_OF}) ORDER BY id LIMIT 1", [duel_id])
             terms = as_terms(first) if first else USUAL
             connection.execute("UPDATE duels SET stage = 'judging' WHERE id = ?", [duel_id])
-            self._add_stage(duel_id, "judging", runs, row["owner"], exclusive, terms, first["data_folder"] if first else None)
+            self._add_stage(
+                duel_id, "judging", runs, row["owner"], exclusive, terms, first["data_folder"] if first else None
+            )
         return True
 
-    def _add_stage(self, duel_id: int, stage: Stage, runs: Sequence[NewDuelRun], owner: str, exclusive: bool, terms: Terms, data_folder: str | None) -> None:
-        """Make a sweep for each strategy and queue all runs in the order given, so that strategies take turns; inside a change."""
+    def _add_stage(
+        self,
+        duel_id: int,
+        stage: Stage,
+        runs: Sequence[NewDuelRun],
+        owner: str,
+        exclusive: bool,
+        terms: Terms,
+        data_folder: str | None,
+    ) -> None:
+        """Make a sweep for each strategy and queue all runs in the order given, so that strategies take turns; inside a
+        change.
+        """
         sweeps: dict[int, int] = {}
         for each in runs:
             if each.strategy not in sweeps:
-                sweeps[each.strategy] = self._sweep_of_duel(duel_id, stage, each, [one.run for one in runs if one.strategy == each.strategy], owner, exclusive)
+                sweeps[each.strategy] = self._sweep_of_duel(
+                    duel_id, stage, each, [one.run for one in runs if one.strategy == each.strategy], owner, exclusive
+                )
             name = f"Duel {duel_id}, {stage}: {each.run.name}"
             sweep_id = sweeps[each.strategy]
-            shared: dict[str, Any] = {"owner": owner, "preset": None, "sweep_id": sweep_id, "terms": terms, "data_folder": data_folder}
+            shared: dict[str, Any] = {
+                "owner": owner,
+                "preset": None,
+                "sweep_id": sweep_id,
+                "terms": terms,
+                "data_folder": data_folder,
+            }
             self._queue(each.experiment, each.run.config, demand=each.run.demand, name=name, **shared)
 
-    def _sweep_of_duel(self, duel_id: int, stage: Stage, one: NewDuelRun, runs: Sequence[NewRun], owner: str, exclusive: bool) -> int:
+    def _sweep_of_duel(
+        self, duel_id: int, stage: Stage, one: NewDuelRun, runs: Sequence[NewRun], owner: str, exclusive: bool
+    ) -> int:
         grid = {field: list(dict.fromkeys(run.config[field] for run in runs)) for field in (RATE, SEED)}
         sql = "INSERT INTO sweeps (experiment, name, owner, grid, created_at, exclusive) VALUES (?, ?, ?, ?, ?, ?)"
-        values = [one.experiment, f"Duel {duel_id}, {stage}: {one.strategy_name}", owner, json.dumps(grid), now(), exclusive]
+        values = [
+            one.experiment,
+            f"Duel {duel_id}, {stage}: {one.strategy_name}",
+            owner,
+            json.dumps(grid),
+            now(),
+            exclusive,
+        ]
         sweep_id = self.connection.execute(sql, values).lastrowid
         assert sweep_id is not None
         sql = "INSERT INTO duel_sweeps (sweep_id, duel_id, strategy, stage) VALUES (?, ?, ?, ?)"

@@ -1,6 +1,7 @@
 """Ids and values of the curves that were drawn lately: of one that grows, only what is new is read to draw it again.
 
-Points of a run are only ever added, so what was read of a curve once is the beginning of whatever it is later. One that retention thinned has no place here.
+Points of a run are only ever added, so what was read of a curve once is the beginning of whatever it is later. One that
+retention thinned has no place here.
 """
 
 import sqlite3
@@ -34,7 +35,9 @@ _lock = threading.Lock()
 
 
 def line(cursor: sqlite3.Cursor, curve: Hashable, metric_id: int, total: int) -> Line:
-    """Return all points of a curve that the cursor's snapshot holds, `total` by its summary; `curve` names it among all of all stores, for good."""
+    """Return all points of a curve that the cursor's snapshot holds, `total` by its summary; `curve` names it among all
+    of all stores, for good.
+    """
     with _lock:
         known = _lines.get(curve)
     found = (known and _continued(cursor, known, metric_id, total)) or _read(cursor, metric_id, 0)
@@ -54,7 +57,9 @@ def forget() -> None:
 
 
 def _continued(cursor: sqlite3.Cursor, known: Line, metric_id: int, total: int) -> Line | None:
-    """Return a line with what came after it, or the part of it that was there yet; None where it is not how the curve begins."""
+    """Return a line with what came after it, or the part of it that was there yet; None where it is not how the curve
+    begins.
+    """
     ids, values = known.ids[:total], known.values[:total]  # the snapshot may be older than what another has read
     again = _read(cursor, metric_id, int(ids[-1]))
     same = np.array_equal(again.ids[:1], ids[-1:]) and np.array_equal(again.values[:1], values[-1:], equal_nan=True)

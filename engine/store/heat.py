@@ -12,15 +12,22 @@ _FINEST_S = 2.0**-10
 
 _NEW = "metric_id IN (SELECT id FROM metrics WHERE run_id = ? AND name = ?) AND id > ? AND value IS NOT NULL"
 _BOUNDS = f"SELECT max(id), max(time_s), min(value), max(value) FROM points WHERE {_NEW}"
-_CELLS = f"SELECT CAST(time_s / ? AS INTEGER), CAST((value - ?) / ? AS INTEGER), count(*) FROM points WHERE {_NEW} GROUP BY 1, 2"
+_CELLS = (
+    f"SELECT CAST(time_s / ? AS INTEGER), CAST((value - ?) / ? AS INTEGER), count(*) FROM points WHERE {_NEW} "
+    "GROUP BY 1, 2"
+)
 _TOTAL = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
 
 
-def count_heat(reader: Reading, run_id: int, metric: str, before: Heat | None = None, columns: int = COLUMNS, rows: int = ROWS) -> Heat | None:
-    """Return the grid of a metric in at most `columns` by `rows` cells (rows at least 2); None where the run has no finite point of it.
+def count_heat(
+    reader: Reading, run_id: int, metric: str, before: Heat | None = None, columns: int = COLUMNS, rows: int = ROWS
+) -> Heat | None:
+    """Return the grid of a metric in at most `columns` by `rows` cells (rows at least 2); None where the run has no
+    finite point of it.
 
-    A cell is 2^k s wide and 2^k high (at least 1) and lies at a multiple of its size: while a run goes on, cells stay or join two by two.
-    So only points newer than `before`, an earlier answer, need counting; where it does not fit the run, all are counted.
+    A cell is 2^k s wide and 2^k high (at least 1) and lies at a multiple of its size: while a run goes on, cells stay
+    or join two by two. So only points newer than `before`, an earlier answer, need counting; where it does not fit the
+    run, all are counted.
     """
     nothing = Heat(metric, _FINEST_S, 1.0, {}, 0)
     with reader.snapshot():
@@ -42,7 +49,9 @@ def _with_new(reader: Reading, run_id: int, known: Heat, columns: int, rows: int
     width = _size(lambda size: math.floor(end / size), columns, known.column_s)
     height = _size(lambda size: math.floor(high / size) - math.floor(low / size), rows, known.row)
     base = math.floor(low / height)
-    cells = {(column, base + row): count for column, row, count in reader.rows(_CELLS, [width, base * height, height, *new])}
+    cells = {
+        (column, base + row): count for column, row, count in reader.rows(_CELLS, [width, base * height, height, *new])
+    }
     return Heat(known.metric, width, height, _joined(known, width, height, cells), last_id)
 
 

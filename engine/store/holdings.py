@@ -7,11 +7,13 @@ from engine.store.records import ALIVE
 
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _HELD = f"""
-SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'), 0) AS wait FROM runs GROUP BY owner
+SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'),
+    0) AS wait FROM runs GROUP BY owner
 """
 _SEEN = """
 SELECT name, max(at) AS at FROM (
-    SELECT person_id, seen_at AS at FROM sign_ins UNION ALL SELECT person_id, used_at FROM tokens WHERE used_at IS NOT NULL
+    SELECT person_id, seen_at AS at FROM sign_ins UNION ALL SELECT person_id, used_at FROM tokens
+        WHERE used_at IS NOT NULL
 ) JOIN people ON people.id = person_id GROUP BY person_id
 """
 
@@ -33,7 +35,9 @@ class Holdings(Connected):
         return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.rows(_HELD)}
 
     def last_seen(self) -> dict[str, str]:
-        """Return when each person's browsers or scripts last asked for something, to a few minutes; without those who never did."""
+        """Return when each person's browsers or scripts last asked for something, to a few minutes; without those who
+        never did.
+        """
         return {row["name"]: row["at"] for row in self.rows(_SEEN)}
 
     def owner_of_each(self) -> dict[int, str]:

@@ -26,20 +26,37 @@ class LaunchKey:
     def of(cls, text: str, asked: Mapping[str, Any]) -> "LaunchKey":
         """Return the key of a launch; raises ConfigError for one that is empty, too long or can't be shown."""
         if not (0 < len(text) <= LONGEST and text.isprintable()):
-            raise ConfigError([Problem("Idempotency-Key", f"Idempotency-Key has 1 to {LONGEST} characters that can be shown, got {len(text)}.")])
-        return cls(text, hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode("utf-8", "backslashreplace")).hexdigest())
+            raise ConfigError(
+                [
+                    Problem(
+                        "Idempotency-Key",
+                        f"Idempotency-Key has 1 to {LONGEST} characters that can be shown, got {len(text)}.",
+                    )
+                ]
+            )
+        return cls(
+            text,
+            hashlib.sha256(
+                json.dumps(asked, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+            ).hexdigest(),
+        )
 
 
 class LaunchKeys(Guarded):
     """What a launch with a key reads and writes, inside its own change."""
 
     def _launched_under(self, key: LaunchKey, owner: str) -> int | None:
-        """Return the run that somebody launched under a key, None where there is none; raises ConfigError where it was for something else."""
+        """Return the run that somebody launched under a key, None where there is none; raises ConfigError where it was
+        for something else.
+        """
         row = self.row("SELECT run_id, asked FROM launch_keys WHERE owner = ? AND key = ?", [owner, key.text])
         if row is None:
             return None
         if row["asked"] != key.asked:
-            sentence = f"Under this Idempotency-Key run {row['run_id']} was launched with other settings. Take a new key for another launch."
+            sentence = (
+                f"Under this Idempotency-Key run {row['run_id']} was launched with other settings. Take a new key "
+                "for another launch."
+            )
             raise ConfigError([Problem("Idempotency-Key", sentence)])
         return int(row["run_id"])
 

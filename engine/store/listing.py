@@ -1,4 +1,6 @@
-"""Lists of runs: filtered, searched, each with last and best of its metrics. Never reads a metric point, whatever the length of a run."""
+"""Lists of runs: filtered, searched, each with last and best of its metrics. Never reads a metric point, whatever the
+length of a run.
+"""
 
 import json
 from collections.abc import Sequence
@@ -48,7 +50,9 @@ class Listing(Reading):
         by, bound = order_of(order)
         with self.snapshot():
             # First the ids, so that sorting carries nothing long along.
-            found = self.rows(f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?", [*values, *bound, limit, offset])
+            found = self.rows(
+                f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?", [*values, *bound, limit, offset]
+            )
             return self._rows_of([row["id"] for row in found])
 
     def some(self, run_ids: Sequence[int]) -> list[RunRow]:
@@ -60,7 +64,10 @@ class Listing(Reading):
         """Return the baseline of each experiment that has one."""
         with self.snapshot():
             return {
-                row.experiment: row for row in self._rows_of([row["id"] for row in self.rows("SELECT id FROM runs WHERE pinned_by IS NOT NULL ORDER BY id")])
+                row.experiment: row
+                for row in self._rows_of(
+                    [row["id"] for row in self.rows("SELECT id FROM runs WHERE pinned_by IS NOT NULL ORDER BY id")]
+                )
             }
 
     def entry(self, run_id: int) -> RunRow:
@@ -134,7 +141,11 @@ class Listing(Reading):
         """Return a field that is a number for each of the runs that has it; a metric's from the summary rows alone."""
         number, bound = number_of(field)
         sql = f"SELECT runs.id, {number} AS number FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))"
-        return {row["id"]: row["number"] for row in self.rows(sql, [*bound, json.dumps(list(run_ids))]) if row["number"] is not None}
+        return {
+            row["id"]: row["number"]
+            for row in self.rows(sql, [*bound, json.dumps(list(run_ids))])
+            if row["number"] is not None
+        }
 
     def values_of(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, float]]:
         """Return several fields that are numbers, as `values` does, those of one metric in one question."""
@@ -143,7 +154,10 @@ class Listing(Reading):
         for name in dict.fromkeys(field.name for field in fields if field.source == "metric"):
             of_it = [field for field in found if field.source == "metric" and field.name == name]
             numbers = ", ".join(OF[side(name, field.of)] for field in of_it)
-            sql = f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name = ? GROUP BY run_id"
+            sql = (
+                f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name "
+                "= ? GROUP BY run_id"
+            )
             with self.told():
                 cursor = self.connection.cursor()
                 cursor.row_factory = None
@@ -210,8 +224,13 @@ def where_of(
 
 
 def _has(word: str) -> Sql:
-    """Return the condition that a run has a word somewhere in its texts, taken as it stands: % and _ are no patterns."""
+    """Return the condition that a run has a word somewhere in its texts, taken as it stands: % and _ are no
+    patterns.
+    """
     like = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     texts = [f"{text} LIKE ? ESCAPE '\\'" for text in ("runs.name", "runs.owner", "runs.experiment", "runs.preset")]
-    texts += [f"EXISTS (SELECT 1 FROM {table} WHERE run_id = runs.id AND {text} LIKE ? ESCAPE '\\')" for table, text in (("tags", "tag"), ("notes", "text"))]
+    texts += [
+        f"EXISTS (SELECT 1 FROM {table} WHERE run_id = runs.id AND {text} LIKE ? ESCAPE '\\')"
+        for table, text in (("tags", "tag"), ("notes", "text"))
+    ]
     return f"({' OR '.join(texts)} OR runs.id = ?)", [like] * len(texts) + [word.removeprefix("#")]

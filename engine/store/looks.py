@@ -1,6 +1,7 @@
 """When each person last looked at the Home page, and from when on what ended is new to them.
 
-Looks that lie less than half an hour apart are one visit: who comes back from a run, or loads the page again, finds the same news.
+Looks that lie less than half an hour apart are one visit: who comes back from a run, or loads the page again, finds the
+same news.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -40,10 +41,14 @@ class LookCommands(Writing):
         return at
 
     def _note_look(self, person: str, since: str) -> None:
-        self.connection.execute("INSERT OR REPLACE INTO looks (person, looked_at, new_since) VALUES (?, ?, ?)", [person, now(), since])
+        self.connection.execute(
+            "INSERT OR REPLACE INTO looks (person, looked_at, new_since) VALUES (?, ?, ?)", [person, now(), since]
+        )
 
 
 def _since(row: Row | None) -> str:
     if row is None:
-        return (datetime.now(UTC) - timedelta(seconds=FIRST_S)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return (
+            (datetime.now(UTC) - timedelta(seconds=FIRST_S)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
     return str(row["new_since"] if seconds_since(row["looked_at"]) < VISIT_S else row["looked_at"])

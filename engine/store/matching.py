@@ -1,4 +1,6 @@
-"""From a filter to a condition on `runs`: SQL is made of this module's own words alone, every word and number of a person is bound to a `?`."""
+"""From a filter to a condition on `runs`: SQL is made of this module's own words alone, every word and number of a
+person is bound to a `?`.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -34,7 +34,10 @@ class News(Connected):
         """Return what ended later than a moment, the newest first."""
         of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}"
         sql = f"{of_each} {_SINCE} GROUP BY coalesce(sweep_id, -id) ORDER BY 3 DESC, 2 DESC LIMIT ?"
-        return [Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"]) for row in self.rows(sql, [since, limit])]
+        return [
+            Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"])
+            for row in self.rows(sql, [since, limit])
+        ]
 
     def count_ended_since(self, since: str) -> dict[Status, int]:
         """Return how many runs ended later than a moment, by how they ended."""
@@ -42,7 +45,9 @@ class News(Connected):
         return _statuses(row) if row else {}
 
     def end_mark(self) -> tuple[str, int, int]:
-        """Return what changes when a run ends, is deleted, or goes to the archive or back; it costs no look at the runs themselves."""
+        """Return what changes when a run ends, is deleted, or goes to the archive or back; it costs no look at the runs
+        themselves.
+        """
         row = self.row(_MARK)
         return (str(row["newest"] or ""), row["runs"], row["archived"]) if row else ("", 0, 0)
 

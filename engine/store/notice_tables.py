@@ -1,4 +1,6 @@
-"""The tables of notices: where people want to be told, what is to be told them, and whom this lab writes to at all. Words as in schema.py."""
+"""The tables of notices: where people want to be told, what is to be told them, and whom this lab writes to at all.
+Words as in schema.py.
+"""
 
 _CHANNELS = """CREATE TABLE channels ( -- where people are told that something of theirs has ended
     id INTEGER PRIMARY KEY, -- its number
@@ -44,7 +46,10 @@ NOTICE_INDEXES = (
     "CREATE INDEX channels_owner ON channels (owner)",
     "CREATE INDEX outbox_due ON outbox (due_at) WHERE delivered_at IS NULL AND failed_at IS NULL",
     "CREATE INDEX outbox_channel ON outbox (channel_id, id)",
-    *(f"CREATE INDEX outbox_{name} ON outbox ({name}_id) WHERE {name}_id IS NOT NULL" for name in ("run", "sweep", "duel")),
+    *(
+        f"CREATE INDEX outbox_{name} ON outbox ({name}_id) WHERE {name}_id IS NOT NULL"
+        for name in ("run", "sweep", "duel")
+    ),
 )
 FIRST_RECEIVERS = ("hooks.slack.com", "discord.com")
 """The hosts that a new lab's webhooks may go to."""

@@ -1,4 +1,6 @@
-"""A metric's one number of a run, from the summary rows alone: the whole run's where it has one, else over its ranks."""
+"""A metric's one number of a run, from the summary rows alone: the whole run's where it has one, else over
+its ranks.
+"""
 
 from typing import Any
 
@@ -12,7 +14,9 @@ OF: dict[str, str] = {
     "mean": "coalesce(max(mean) FILTER (WHERE rank IS NULL), sum(mean * count) / sum(count))",
     "count": "coalesce(max(count) FILTER (WHERE rank IS NULL), sum(count))",
 }
-"""Over the summary rows of one metric of one run: the mean over its ranks (last, and mean by count), the extreme (min, max), or the sum (count)."""
+"""Over the summary rows of one metric of one run: the mean over its ranks (last, and mean by count), the extreme (min,
+max), or the sum (count).
+"""
 
 _RUNS = {
     "id": "runs.id",
@@ -39,13 +43,21 @@ Sql = tuple[str, list[Any]]
 
 
 def number_of(field: Field) -> Sql:
-    """Return the field of a run as an expression over `runs`, NULL where the run lacks it; a setting that is no number is NULL too."""
+    """Return the field of a run as an expression over `runs`, NULL where the run lacks it; a setting that is no number
+    is NULL too.
+    """
     if field.source == "run":
         return _RUNS[field.name], []
     if field.source == "config":
         at = path(field)
-        return "CASE WHEN json_type(runs.config, ?) IN ('integer', 'real') THEN json_extract(runs.config, ?) END", [at, at]
-    return f"(SELECT {OF[side(field.name, field.of)]} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?)", [field.name]
+        return "CASE WHEN json_type(runs.config, ?) IN ('integer', 'real') THEN json_extract(runs.config, ?) END", [
+            at,
+            at,
+        ]
+    return (
+        f"(SELECT {OF[side(field.name, field.of)]} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?)",
+        [field.name],
+    )
 
 
 def order_of(order: Order | None) -> Sql:

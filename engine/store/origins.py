@@ -49,19 +49,34 @@ class Origins(Connected):
 
 def as_origin(row: Row) -> Origin:
     """Return a row of the origins table as a record."""
-    return Origin(**{name: row[name] for name in ("kind", "host", "original_id", "owner", "fingerprint", "file", "imported_at", "imported_by")})
+    return Origin(
+        **{
+            name: row[name]
+            for name in ("kind", "host", "original_id", "owner", "fingerprint", "file", "imported_at", "imported_by")
+        }
+    )
 
 
 def fingerprint(kind: Kind, *told: object) -> str:
     """Return what a run is known by: a digest of whatever tells it from any other run."""
-    return sha256(json.dumps([kind, *told], sort_keys=True, default=str).encode("utf-8", "backslashreplace")).hexdigest()
+    return sha256(
+        json.dumps([kind, *told], sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+    ).hexdigest()
 
 
 def fingerprint_of(run: Mapping[str, Any]) -> str:
-    """Return what a run of ours is known by, from its row's id, experiment, created_at, config and environment (both as values)."""
-    return fingerprint("parallab", run["environment"].get("host", ""), run["id"], run["experiment"], run["created_at"], run["config"])
+    """Return what a run of ours is known by, from its row's id, experiment, created_at, config and environment (both as
+    values).
+    """
+    return fingerprint(
+        "parallab", run["environment"].get("host", ""), run["id"], run["experiment"], run["created_at"], run["config"]
+    )
 
 
 def fingerprint_of_sweep(sweep: Mapping[str, Any] | Row) -> str:
-    """Return what a sweep is known by, from its row: what came with it where it was imported, else what its launch wrote and nothing changes."""
-    return sweep["fingerprint"] or fingerprint("parallab", "sweep", sweep["id"], sweep["experiment"], sweep["created_at"], sweep["owner"])
+    """Return what a sweep is known by, from its row: what came with it where it was imported, else what its launch
+    wrote and nothing changes.
+    """
+    return sweep["fingerprint"] or fingerprint(
+        "parallab", "sweep", sweep["id"], sweep["experiment"], sweep["created_at"], sweep["owner"]
+    )

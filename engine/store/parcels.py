@@ -1,7 +1,7 @@
 """What of a run goes into a bundle: which tables and columns, and their rows as plain values.
 
-A run leaves without what only means something in its own store: its place in the queue, its processes, its change token, and that it is the baseline
-there. With it goes the sweep that it is part of, as that was planned.
+A run leaves without what only means something in its own store: its place in the queue, its processes, its change
+token, and that it is the baseline there. With it goes the sweep that it is part of, as that was planned.
 """
 
 import json
@@ -21,19 +21,47 @@ TABLES = (
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries"),
-        *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace", "data_folder", "heartbeat_at", "last_point_id", "begun_uptime_s"),
+        *(
+            "worker_boot_id",
+            "worker_pid",
+            "worker_started_ticks",
+            "worker_pid_namespace",
+            "data_folder",
+            "heartbeat_at",
+            "last_point_id",
+            "begun_uptime_s",
+        ),
     ),
     "ranks": ("pid",),
     "spans": ("id",),
     "events": ("id",),
     "machine_metrics": ("id",),
 }
-SWEEP = ("id", "experiment", "name", "owner", "grid", "created_at", "exclusive", "stop_after", "draw", "figure", "fingerprint")
+SWEEP = (
+    "id",
+    "experiment",
+    "name",
+    "owner",
+    "grid",
+    "created_at",
+    "exclusive",
+    "stop_after",
+    "draw",
+    "figure",
+    "fingerprint",
+)
 """What travels of a sweep; not whether it is paused, since none of its runs that travel waits."""
 NO_LONGER = {"runs": ("pinned_by",)}
 """Columns that older bundles hold, and that nobody takes in."""
 _OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
-_ORDER = {"spans": "id", "events": "id", "machine_metrics": "id", "runs": "id", "metrics": "id", "points": "metric_id, id"}
+_ORDER = {
+    "spans": "id",
+    "events": "id",
+    "machine_metrics": "id",
+    "runs": "id",
+    "metrics": "id",
+    "points": "metric_id, id",
+}
 
 
 @dataclass(frozen=True)
@@ -59,18 +87,30 @@ def parts_of(reader: Connected, run_ids: Sequence[int]) -> Iterator[Part]:
     yield Part("sweeps", SWEEP, _sweeps(reader, chosen))
     for table in TABLES[1:]:
         columns = columns_of(reader.connection, table)
-        within = _OF_POINTS if table == "points" else f"{'id' if table == 'runs' else 'run_id'} IN (SELECT value FROM json_each(?))"
+        within = (
+            _OF_POINTS
+            if table == "points"
+            else f"{'id' if table == 'runs' else 'run_id'} IN (SELECT value FROM json_each(?))"
+        )
         wanted = ", ".join(
-            "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)" if name == "config" else name for name in columns
+            "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)"
+            if name == "config"
+            else name
+            for name in columns
         )
         cursor = reader.connection.cursor()
         cursor.row_factory = None
         order = _ORDER.get(table, "run_id")
-        yield Part(table, columns, cursor.execute(f"SELECT {wanted} FROM {table} WHERE {within} ORDER BY {order}", [chosen]))
+        yield Part(
+            table, columns, cursor.execute(f"SELECT {wanted} FROM {table} WHERE {within} ORDER BY {order}", [chosen])
+        )
 
 
 def _sweeps(reader: Connected, run_ids: str) -> Iterator[Sequence[Any]]:
     """Yield the sweeps that some runs (ids as JSON) are part of, each with what it is known by elsewhere."""
-    sql = "SELECT * FROM sweeps WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) ORDER BY id"
+    sql = (
+        "SELECT * FROM sweeps WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) "
+        "ORDER BY id"
+    )
     for row in reader.rows(sql, [run_ids]):
         yield [fingerprint_of_sweep(row) if name == "fingerprint" else row[name] for name in SWEEP]

@@ -7,9 +7,13 @@ from engine.store.connection import Connected
 
 _SERIES = (
     "SELECT metrics.id, name, metrics.rank, coalesce(role, '') AS role FROM metrics"
-    " LEFT JOIN ranks ON ranks.run_id = metrics.run_id AND ranks.rank = metrics.rank WHERE metrics.run_id = ? ORDER BY name, coalesce(metrics.rank, -1)"
+    " LEFT JOIN ranks ON ranks.run_id = metrics.run_id AND ranks.rank = metrics.rank WHERE metrics.run_id = ? "
+    "ORDER BY name, coalesce(metrics.rank, -1)"
 )
-_PAGE = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id > ? ORDER BY id LIMIT ?"
+_PAGE = (
+    "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id > ? ORDER "
+    "BY id LIMIT ?"
+)
 
 
 @dataclass(frozen=True)
@@ -42,4 +46,7 @@ class PointPages(Connected):
 
     def points_page(self, recording_id: int, *, after: int = 0, limit: int = 10_000) -> list[PointRow]:
         """Return the next points of a recording behind the point `after`, at most `limit`; none at its end."""
-        return [PointRow(id, step, time_s, passes, float(value)) for id, step, time_s, passes, value in self.rows(_PAGE, [recording_id, after, limit])]
+        return [
+            PointRow(id, step, time_s, passes, float(value))
+            for id, step, time_s, passes, value in self.rows(_PAGE, [recording_id, after, limit])
+        ]

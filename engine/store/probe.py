@@ -39,8 +39,13 @@ def _try_in(path: Path) -> str:
         database.execute("CREATE TABLE probe (value INTEGER)")
         database.execute("INSERT INTO probe VALUES (1)")
         database.execute("BEGIN IMMEDIATE")
-        ended = subprocess.run([sys.executable, "-c", SECOND_WRITER, str(path)], capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(
+            [sys.executable, "-c", SECOND_WRITER, str(path)], capture_output=True, text=True, timeout=60
+        )
         database.execute("ROLLBACK")
     if ended.stdout.split() != ["1", "held"]:
-        return f"a second process should read one row and find the lock held, but it answered: {(ended.stdout or ended.stderr).strip()}"
+        return (
+            "a second process should read one row and find the lock held, but it answered: "
+            f"{(ended.stdout or ended.stderr).strip()}"
+        )
     return ""

@@ -1,6 +1,7 @@
 """The queue as the store keeps it: its order, who is on hold, what a run asks for; and the commands that change these.
 
-The order is high before normal before low, within one of them by `place`: a new run's is above all others, and a move gives another one.
+The order is high before normal before low, within one of them by `place`: a new run's is above all others, and a move
+gives another one.
 """
 
 import json
@@ -27,17 +28,22 @@ _FREE = f"held_by IS NULL AND {NOT_HELD}"
 _READY = f"{_WAITING} AND {_FREE} AND owner NOT IN (SELECT value FROM json_each(?))"
 _WITHIN = (
     " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS room WHERE json_extract(room.value, '$[0]') = runs.owner"
-    " AND (runs.cores > max(json_extract(room.value, '$[1]'), 0) OR runs.gpus > max(json_extract(room.value, '$[2]'), 0)))"
+    " AND (runs.cores > max(json_extract(room.value, '$[1]'), 0) OR runs.gpus > max(json_extract(room.value, "
+    "'$[2]'), 0)))"
 )
-"""A condition on runs: what they ask for is left for their owner; where nothing bounds it, the room is NULL and so is the comparison."""
+"""A condition on runs: what they ask for is left for their owner; where nothing bounds it, the room is NULL and so is
+the comparison.
+"""
 _HELD_BY = f"coalesce(held_by, iif({NOT_HELD}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
-    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, oversubscribe, created_at, parent_id, sweep_id,"
+    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, "
+    "oversubscribe, created_at, parent_id, sweep_id,"
     " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
     "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds FROM runs"
-    " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT oversubscribe AND claimed_at IS NOT NULL"
+    " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT "
+    "oversubscribe AND claimed_at IS NOT NULL"
     " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
 )
 
@@ -54,7 +60,11 @@ class Bounded:
     def asked(self) -> tuple[str, list[str]]:
         """Return a condition on runs, and its values."""
         full = json.dumps(list(self.full))
-        return (_READY + _WITHIN, [full, json.dumps([[owner, *room] for owner, room in self.room.items()])]) if self.room else (_READY, [full])
+        return (
+            (_READY + _WITHIN, [full, json.dumps([[owner, *room] for owner, room in self.room.items()])])
+            if self.room
+            else (_READY, [full])
+        )
 
 
 ANY = Bounded()
@@ -101,7 +111,9 @@ class Queue(Connected):
         return as_run(row) if row else None
 
     def queue(self, *, limit: int = 10_000, ready: Bounded | None = None) -> list[QueuedRun]:
-        """Return the runs that wait in their order; with `ready` only those that neither a hold nor these bounds keep back."""
+        """Return the runs that wait in their order; with `ready` only those that neither a hold nor these bounds keep
+        back.
+        """
         which, values = (_WAITING, list[str]()) if ready is None else ready.asked()
         return [_as_queued(row) for row in self.rows(f"SELECT {_QUEUED} {which} {_ORDER} LIMIT ?", [*values, limit])]
 
@@ -127,11 +139,16 @@ class Queue(Connected):
         return int(row["n"]) if row else 0
 
     def queue_position(self, run_id: int) -> int | None:
-        """Return how many runs wait before this one, those on hold left out; None for a run that is on hold itself, or does not wait."""
+        """Return how many runs wait before this one, those on hold left out; None for a run that is on hold itself, or
+        does not wait.
+        """
         here = self.row(f"SELECT priority, place FROM runs WHERE id = ? AND status = 'queued' AND {_FREE}", [run_id])
         if here is None:
             return None
-        row = self.row(f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND {_FREE}", list(here))
+        row = self.row(
+            f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND {_FREE}",
+            list(here),
+        )
         return int(row["n"]) if row else 0
 
     def alive(self) -> list[Run]:
@@ -139,9 +156,13 @@ class Queue(Connected):
         return [as_run(row) for row in self.rows(f"{RUN} WHERE runs.status IN ({_ALIVE}) ORDER BY runs.id")]
 
     def past_runs(self, experiment: str, host: str, limit: int = 300) -> list[PastRun]:
-        """Return the newest runs of an experiment that finished on this host with their cores to themselves, newest first."""
+        """Return the newest runs of an experiment that finished on this host with their cores to themselves, newest
+        first.
+        """
         found = self.rows(_PAST, [experiment, host, limit])
-        return [PastRun(json.loads(row["config"]), row["cores"], row["gpus"], max(0.0, row["seconds"])) for row in found]
+        return [
+            PastRun(json.loads(row["config"]), row["cores"], row["gpus"], max(0.0, row["seconds"])) for row in found
+        ]
 
 
 class QueueCommands(Commands):
@@ -150,12 +171,16 @@ class QueueCommands(Commands):
     @command("hold", "run")
     def hold(self, run_id: int, *, by: str) -> None:
         """Keep a run in the queue until it is released; one that is on hold already stays its first holder's."""
-        self._rearrange(run_id, "held", by, "", "UPDATE runs SET held_by = ? WHERE id = ? AND held_by IS NULL", [by, run_id])
+        self._rearrange(
+            run_id, "held", by, "", "UPDATE runs SET held_by = ? WHERE id = ? AND held_by IS NULL", [by, run_id]
+        )
 
     @command("release", "run")
     def release(self, run_id: int, *, by: str) -> None:
         """Let a run on hold start again when its turn comes; one that is not on hold stays as it is."""
-        self._rearrange(run_id, "released", by, "", "UPDATE runs SET held_by = NULL WHERE id = ? AND held_by IS NOT NULL", [run_id])
+        self._rearrange(
+            run_id, "released", by, "", "UPDATE runs SET held_by = NULL WHERE id = ? AND held_by IS NOT NULL", [run_id]
+        )
 
     @command(lambda given: "prefer" if given["end"] == "front" else "yield", "run")
     def move(self, run_id: int, end: End, *, by: str) -> None:
@@ -163,7 +188,10 @@ class QueueCommands(Commands):
         if end not in get_args(End):
             raise ConfigError([Problem("end", f"A run is moved to front or back, got '{end}'.")])
         place = (
-            "(SELECT min(place) - 1 FROM runs AS other WHERE other.status = 'queued' AND other.priority = runs.priority)"
+            (
+                "(SELECT min(place) - 1 FROM runs AS other WHERE other.status = 'queued' AND other.priority = "
+                "runs.priority)"
+            )
             if end == "front"
             else "(SELECT max(place) + 1 FROM runs)"
         )
@@ -173,7 +201,14 @@ class QueueCommands(Commands):
     def set_priority(self, run_id: int, priority: Priority, *, by: str) -> None:
         """Give a run another priority; its place within the new one is by its age."""
         level = level_of(priority)
-        self._rearrange(run_id, "priority", by, priority, "UPDATE runs SET priority = ? WHERE id = ? AND priority <> ?", [level, run_id, level])
+        self._rearrange(
+            run_id,
+            "priority",
+            by,
+            priority,
+            "UPDATE runs SET priority = ? WHERE id = ? AND priority <> ?",
+            [level, run_id, level],
+        )
 
     def _rearrange(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
         with self.change() as connection:

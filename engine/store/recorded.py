@@ -1,4 +1,6 @@
-"""How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one transaction."""
+"""How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one
+transaction.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +24,8 @@ IMPORTED_EXPERIMENT = "imported"
 BATCH = 50_000
 """Points that are held in memory at a time while a run is written."""
 _RUN = (
-    "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, threads_per_rank, created_at, started_at,"
+    "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, "
+    "threads_per_rank, created_at, started_at,"
     " ended_at, execution_time_s, place, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?,"
     " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))"
 )
@@ -62,18 +65,29 @@ class Recorded:
 def take_in(store: Store, runs: Sequence[Recorded], *, file: str, by: str) -> list[int]:
     """Write the runs and return their ids, all or none; raises ImportRefused where one of them is here already."""
     ids = reserve(store, len(runs))
-    origins = {run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by) for run_id, run in zip(ids, runs, strict=True)}
+    origins = {
+        run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)
+        for run_id, run in zip(ids, runs, strict=True)
+    }
     here = owner_here(store, origins)
     with arriving(store, origins) as connection:
         for run_id, run in zip(ids, runs, strict=True):
             owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
-            texts = [storable(text) for text in (run.experiment, run.name, owner, run.status, run.cause, listed(config), environment)]
+            texts = [
+                storable(text)
+                for text in (run.experiment, run.name, owner, run.status, run.cause, listed(config), environment)
+            ]
             connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
             keep_whole(connection, run_id, config)
             points = iter(run.points)
             while batch := list(islice(points, BATCH)):
                 write_points(connection, run_id, [(None, batch)])
-            connection.executemany("INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags])
+            connection.executemany(
+                "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags]
+            )
             if run.note:
-                connection.execute("INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)", [run_id, storable(run.note), storable(run.owner), now()])
+                connection.execute(
+                    "INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)",
+                    [run_id, storable(run.note), storable(run.owner), now()],
+                )
     return list(ids)

@@ -19,7 +19,9 @@ BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
 """How a run ends that is worth another try, and that counts as a failure of its sweep."""
 
 RESUMES, RESUMED = "resumes", "resumed"
-"""The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
+"""The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run
+12".
+"""
 RETRIES, RETRIED = "retries", "retried"
 """Likewise where a run is tried again, by the runner or by a person."""
 
@@ -35,7 +37,9 @@ class ProcessIdentity:
     pid: int
     started_ticks: int
     pid_namespace: int | None = field(default=None, compare=False)
-    """The PID namespace that the pid counts in (the inode of /proc/self/ns/pid). None where it was not recorded, as before this field: the reader's own."""
+    """The PID namespace that the pid counts in (the inode of /proc/self/ns/pid). None where it was not recorded, as
+    before this field: the reader's own.
+    """
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Summary:
-    """One metric of one run (rank None: of the whole run, else of one rank) in a row; NaN and infinities count in `nonfinite` alone."""
+    """One metric of one run (rank None: of the whole run, else of one rank) in a row; NaN and infinities count in
+    `nonfinite` alone.
+    """
 
     metric: str
     rank: int | None
@@ -211,7 +217,9 @@ class Event:
 
 @dataclass(frozen=True)
 class RankBatch:
-    """What one rank recorded since its last batch: new points, spans and histogram counts; phase seconds, last step and points dropped are totals."""
+    """What one rank recorded since its last batch: new points, spans and histogram counts; phase seconds, last step and
+    points dropped are totals.
+    """
 
     rank: int
     points: Sequence[Point] = ()
@@ -224,7 +232,9 @@ class RankBatch:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one metric of one rank in the order recorded; lists of equal length. A NaN or infinity is kept in `values`."""
+    """Points of one metric of one rank in the order recorded; lists of equal length. A NaN or infinity is kept in
+    `values`.
+    """
 
     metric: str
     rank: int | None
@@ -261,7 +271,9 @@ class Bin:
 
 @dataclass(frozen=True)
 class Band:
-    """Mean and spread of one metric, over all ranks in the order recorded; every bin but the last holds `width` values."""
+    """Mean and spread of one metric, over all ranks in the order recorded; every bin but the last holds
+    `width` values.
+    """
 
     metric: str
     bins: tuple[Bin, ...]
@@ -280,7 +292,8 @@ class Band:
 class Heat:
     """How many points of one metric, over all ranks, lie in each cell of time by value.
 
-    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from r * `row` to (r + 1) * `row`.
+    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from r * `row` to (r + 1) *
+    `row`.
     """
 
     metric: str
@@ -294,7 +307,9 @@ class Heat:
 
 @dataclass(frozen=True)
 class MachineSample:
-    """One number about the machine at one moment, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb', 1200.0)."""
+    """One number about the machine at one moment, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb',
+    1200.0).
+    """
 
     at: str
     source: str

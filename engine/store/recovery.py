@@ -1,4 +1,6 @@
-"""What the runner asks and writes where runs come to an end that they did not choose: time limits, lost runs and their retries."""
+"""What the runner asks and writes where runs come to an end that they did not choose: time limits, lost runs and their
+retries.
+"""
 
 from engine.store.claims import Claims
 from engine.store.records import ALIVE, RETRIED, RETRIES, ProcessIdentity, Run
@@ -22,9 +24,11 @@ class Recoveries(Claims):
         return True
 
     def lose(self, run_id: int, cause: str, *, resumes: bool) -> int | None:
-        """End a live run as lost and, in the same transaction, queue it anew where it has retries left; return that run's id.
+        """End a live run as lost and, in the same transaction, queue it anew where it has retries left; return that
+        run's id.
 
-        The new run goes on from this one's checkpoint where it `resumes`, else it begins anew. Where the run has ended already, nothing is written.
+        The new run goes on from this one's checkpoint where it `resumes`, else it begins anew. Where the run has ended
+        already, nothing is written.
         """
         with self.change():
             run = self.run(run_id)
@@ -52,7 +56,12 @@ class Recoveries(Claims):
             attempt=run.attempt + 1,
             data_folder=run.data_folder,
         )
-        self._note_event(next_id, RETRIES, "runner", f"run {run.id} {_way(resumes)}, retry {run.attempt + 1} of at most {run.terms.max_retries}")
+        self._note_event(
+            next_id,
+            RETRIES,
+            "runner",
+            f"run {run.id} {_way(resumes)}, retry {run.attempt + 1} of at most {run.terms.max_retries}",
+        )
         self._note_event(run.id, RETRIED, "runner", f"as run {next_id}")
         return next_id
 

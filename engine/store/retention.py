@@ -24,13 +24,17 @@ AND runs.starred_by IS NULL AND runs.pinned_by IS NULL AND NOT EXISTS (SELECT 1 
 AND NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_id = runs.id AND child.status NOT IN ({_ENDED}))
 AND NOT EXISTS (SELECT 1 FROM runs AS peer WHERE peer.sweep_id = runs.sweep_id AND peer.status NOT IN ({_ENDED}))
 """
-"""Ended long enough ago, without a star, a pin or a tag, not gone on from by a run that is on, and of no sweep that goes on."""
+"""Ended long enough ago, without a star, a pin or a tag, not gone on from by a run that is on, and of no sweep that
+goes on.
+"""
 _LONG = f"""
-SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs ON runs.id = metrics.run_id
+SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs
+    ON runs.id = metrics.run_id
 WHERE count + nonfinite - thinned > ? AND {_FREE} ORDER BY metrics.run_id, metrics.id
 """
 _SIZES = f"""
-SELECT runs.id, (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id) AS points FROM runs WHERE {_FREE} ORDER BY runs.id
+SELECT runs.id, (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id) AS points
+    FROM runs WHERE {_FREE} ORDER BY runs.id
 """
 
 
@@ -63,11 +67,15 @@ def to_delete(reader: Reader, days: float) -> list[Deletion]:
 
 
 def thin(store: Store, curve: Thinning, most: int) -> int:
-    """Leave first, last, least and greatest of each stretch of a curve, at most `most` points and its last finite one; return how many went.
+    """Leave first, last, least and greatest of each stretch of a curve, at most `most` points and its last finite one;
+    return how many went.
 
-    Killed half-way it leaves a curve that is in order and that the next call thins on. The summary row keeps what it said.
+    Killed half-way it leaves a curve that is in order and that the next call thins on. The summary row keeps what it
+    said.
     """
-    rows = store.rows("SELECT id, coalesce(value, nonfinite), value FROM points WHERE metric_id = ? ORDER BY id", [curve.metric_id])
+    rows = store.rows(
+        "SELECT id, coalesce(value, nonfinite), value FROM points WHERE metric_id = ? ORDER BY id", [curve.metric_id]
+    )
     stay = {rows[position][0] for position in kept([float(row[1]) for row in rows], most)}
     stay |= {next((row[0] for row in reversed(rows) if row[2] is not None), rows[-1][0])} if rows else set()
     go = [row[0] for row in rows if row[0] not in stay]
@@ -75,14 +83,19 @@ def thin(store: Store, curve: Thinning, most: int) -> int:
         with store.change() as connection:
             connection.execute("DELETE FROM buckets WHERE metric_id = ?", [curve.metric_id])
             ids = json.dumps(go[start : start + CHUNK])
-            gone = connection.execute("DELETE FROM points WHERE metric_id = ? AND id IN (SELECT value FROM json_each(?))", [curve.metric_id, ids]).rowcount
+            gone = connection.execute(
+                "DELETE FROM points WHERE metric_id = ? AND id IN (SELECT value FROM json_each(?))",
+                [curve.metric_id, ids],
+            ).rowcount
             connection.execute("UPDATE metrics SET thinned = thinned + ? WHERE id = ?", [gone, curve.metric_id])
             store.touch(curve.run_id)
     return len(go)
 
 
 def delete(store: Store, run_id: int, days: float) -> bool:
-    """Delete a run with all its rows; False, and nothing deleted, where something has come to protect it. Its folder is the caller's."""
+    """Delete a run with all its rows; False, and nothing deleted, where something has come to protect it. Its folder is
+    the caller's.
+    """
     if not _is_free(store, run_id, days):
         return False
     for (metric_id,) in store.rows("SELECT id FROM metrics WHERE run_id = ?", [run_id]):
@@ -93,18 +106,30 @@ def delete(store: Store, run_id: int, days: float) -> bool:
         with store.change() as connection:
             connection.execute("DELETE FROM metrics WHERE id = ?", [metric_id])
     for name in ("spans", "machine_metrics"):
-        _in_chunks(store, f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE run_id = ? LIMIT {CHUNK})", [run_id])
+        _in_chunks(
+            store, f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE run_id = ? LIMIT {CHUNK})", [run_id]
+        )
     with store.change() as connection:
         # The highest change token must never come back, so another run takes the next one before this one goes.
-        connection.execute("UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = (SELECT max(id) FROM runs WHERE id <> ?)", [run_id])
+        connection.execute(
+            (
+                "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = (SELECT max(id) FROM "
+                "runs WHERE id <> ?)"
+            ),
+            [run_id],
+        )
         (sweep_id,) = connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
         connection.execute("DELETE FROM runs WHERE id = ?", [run_id])
-        connection.execute("DELETE FROM sweeps WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE sweep_id = sweeps.id)", [sweep_id])
+        connection.execute(
+            "DELETE FROM sweeps WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE sweep_id = sweeps.id)", [sweep_id]
+        )
     return True
 
 
 def give_back(store: Store) -> Iterator[int]:
-    """Return free pages of the file to the disk, some at a time; yield the bytes each time. Yields nothing where the file can't shrink."""
+    """Return free pages of the file to the disk, some at a time; yield the bytes each time. Yields nothing where the
+    file can't shrink.
+    """
     size = int(store.rows("PRAGMA page_size")[0][0])
     while (free := int(store.rows("PRAGMA freelist_count")[0][0])) and int(store.rows("PRAGMA auto_vacuum")[0][0]) == 2:
         store.rows(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")

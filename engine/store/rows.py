@@ -12,14 +12,27 @@ from engine.terms import PRIORITIES, Terms
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),
-    *("created_at", "started_at", "ended_at", "execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
+    *(
+        "created_at",
+        "started_at",
+        "ended_at",
+        "execution_time_s",
+        "startup_time_s",
+        "version",
+        "time_before_s",
+        "sweep_id",
+    ),
     *("starred_by", "pinned_by", "archived_by", "seeding"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
-_OF_SWEEP = ", ".join(f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}" for name in ("exclusive", "held"))
+_OF_SWEEP = ", ".join(
+    f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}"
+    for name in ("exclusive", "held")
+)
 
 RUN = (
-    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, {WHOLE} AS whole_config"
+    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, "
+    f"{WHOLE} AS whole_config"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
@@ -37,8 +50,10 @@ def as_terms(row: sqlite3.Row) -> Terms:
 def as_run(row: sqlite3.Row) -> Run:
     """Return a row of `RUN` as a record."""
     same = (
-        "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts begun_at started_at ended_at"
-        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version time_before_s held_by"
+        "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts "
+        "begun_at started_at ended_at"
+        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version "
+        "time_before_s held_by"
         " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder"
     )
     return Run(
@@ -64,10 +79,14 @@ def as_run(row: sqlite3.Row) -> Run:
 def _worker(row: sqlite3.Row) -> ProcessIdentity | None:
     if row["worker_pid"] is None:
         return None
-    return ProcessIdentity(row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"], row["worker_pid_namespace"])
+    return ProcessIdentity(
+        row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"], row["worker_pid_namespace"]
+    )
 
 
-def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]) -> RunRow:
+def as_run_row(
+    row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]
+) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
     return RunRow(
@@ -85,13 +104,26 @@ def as_run_row(row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, f
 def as_summary(row: sqlite3.Row) -> Summary:
     """Return a row of the metrics table as a record."""
     same = "rank count last last_step low high mean nonfinite"
-    return Summary(metric=row["name"], best=best_of(row["name"], row["low"], row["high"]), **{name: row[name] for name in same.split()})
+    return Summary(
+        metric=row["name"],
+        best=best_of(row["name"], row["low"], row["high"]),
+        **{name: row[name] for name in same.split()},
+    )
 
 
 def as_runner(row: sqlite3.Row) -> RunnerRow:
     """Return a row of the runner table as a record."""
     process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"], row["pid_namespace"])
-    return RunnerRow(process, row["heartbeat_at"], row["started_at"], bool(row["stopping"]), row["cores"], row["gpus"], bool(row["warm"]), row["network"])
+    return RunnerRow(
+        process,
+        row["heartbeat_at"],
+        row["started_at"],
+        bool(row["stopping"]),
+        row["cores"],
+        row["gpus"],
+        bool(row["warm"]),
+        row["network"],
+    )
 
 
 def best_of(name: str, low: float | None, high: float | None) -> float | None:

@@ -23,12 +23,18 @@ def keep(store: Writing, samples: Sequence[MachineSample]) -> None:
 
 def samples(reader: Reading) -> list[MachineSample]:
     """Return the samples of the last hour that the store has, oldest first."""
-    return [MachineSample(*row) for row in reader.rows("SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name")]
+    return [
+        MachineSample(*row)
+        for row in reader.rows("SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name")
+    ]
 
 
 def latest(reader: Reading) -> list[MachineSample]:
     """Return the samples of the newest moment."""
-    sql = "SELECT at, source, name, value FROM machine_samples WHERE at = (SELECT max(at) FROM machine_samples) ORDER BY source, name"
+    sql = (
+        "SELECT at, source, name, value FROM machine_samples WHERE at = (SELECT max(at) FROM machine_samples) "
+        "ORDER BY source, name"
+    )
     return [MachineSample(*row) for row in reader.rows(sql)]
 
 

@@ -1,7 +1,7 @@
 """The schema, as a list of steps. Add a step; never edit one that shipped.
 
-Each column stands on a line of its own with its words behind it: docs/schema.md is written from them (engine/store/document.py). The tables that the
-first step makes are in tables.py.
+Each column stands on a line of its own with its words behind it: docs/schema.md is written from them
+(engine/store/document.py). The tables that the first step makes are in tables.py.
 """
 
 import sqlite3
@@ -157,7 +157,22 @@ _LONG_CONFIGS = """CREATE TABLE long_configs ( -- the whole of each config that 
 ) STRICT"""
 
 LATER_TABLES = (
-    *(_BUCKETS, _MACHINE_SAMPLES, _VIEWS, _ORIGINS, _LOOKS, _DUELS, _DUEL_SWEEPS, _PEOPLE, _SIGN_INS, _TOKENS, _AUDIT, _DISK, _LAUNCH_KEYS, _LONG_CONFIGS),
+    *(
+        _BUCKETS,
+        _MACHINE_SAMPLES,
+        _VIEWS,
+        _ORIGINS,
+        _LOOKS,
+        _DUELS,
+        _DUEL_SWEEPS,
+        _PEOPLE,
+        _SIGN_INS,
+        _TOKENS,
+        _AUDIT,
+        _DISK,
+        _LAUNCH_KEYS,
+        _LONG_CONFIGS,
+    ),
     *NOTICE_TABLES,
 )
 """Tables that later steps add."""
@@ -172,7 +187,10 @@ LATER: dict[str, str] = {
     "runs.starred_by": "who gave it a star, none where nobody did",
     "runs.pinned_by": "who made it its experiment's baseline, none where it is not",
     "runs.archived_by": "who put it out of the tables, none where it is in them",
-    "runs.seeding": "the rule that its ranks draw random numbers by (engine/seeding.py): 1 seed + rank, 2 a stream for each purpose and rank",
+    "runs.seeding": (
+        "the rule that its ranks draw random numbers by (engine/seeding.py): 1 seed + rank, 2 a stream for each "
+        "purpose and rank"
+    ),
     "sweeps.held": "1 while it is paused: its queued runs stay where they are",
     "sweeps.exclusive": "1 where each of its runs has the machine to itself",
     "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
@@ -185,10 +203,16 @@ LATER: dict[str, str] = {
     "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
     "runs.worker_pid_namespace": "the PID namespace that its worker's pid counts in; none where that was not recorded",
     "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
-    "runs.data_folder": "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named none: the runner's then",
+    "runs.data_folder": (
+        "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named "
+        "none: the runner's then"
+    ),
     "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
     "disk.text_bytes": "what its config, its environment and its error take in the store",
-    "sweeps.fingerprint": "what tells one that was imported from any other sweep, the same in every store; empty for one that was launched here",
+    "sweeps.fingerprint": (
+        "what tells one that was imported from any other sweep, the same in every store; empty for one that was "
+        "launched here"
+    ),
     "runner.network": "what ranks listen on: namespace, container or host; empty where the runner did not say",
 }
 """Words of the columns that later steps add, by 'table.column'."""
@@ -253,7 +277,12 @@ def machine_samples(db: Database) -> None:
 @steps()
 def sweeps_that_change(db: Database) -> None:
     """Let a sweep be paused, drawn, stopped after failures, and have the machine to itself."""
-    for column in ("held INTEGER NOT NULL DEFAULT 0", "exclusive INTEGER NOT NULL DEFAULT 0", "stop_after INTEGER", "draw TEXT NOT NULL DEFAULT ''"):
+    for column in (
+        "held INTEGER NOT NULL DEFAULT 0",
+        "exclusive INTEGER NOT NULL DEFAULT 0",
+        "stop_after INTEGER",
+        "draw TEXT NOT NULL DEFAULT ''",
+    ):
         db.execute(f"ALTER TABLE sweeps ADD COLUMN {column}")
 
 
@@ -324,7 +353,9 @@ def duels(db: Database) -> None:
 
 @steps()
 def people_and_their_commands(db: Database) -> None:
-    """Let people have accounts with roles, sign in, have tokens, and be asked about afterwards; what was written of commands stays as it was."""
+    """Let people have accounts with roles, sign in, have tokens, and be asked about afterwards; what was written of
+    commands stays as it was.
+    """
     for statement in (_PEOPLE, _SIGN_INS, _TOKENS, _AUDIT):
         db.execute(statement)
     db.execute("CREATE INDEX sign_ins_person ON sign_ins (person_id)")
@@ -341,7 +372,10 @@ def notices_and_their_channels(db: Database) -> None:
     for statement in (*NOTICE_TABLES, *NOTICE_INDEXES):
         db.execute(statement)
     for host in FIRST_RECEIVERS:
-        db.execute("INSERT INTO receivers (kind, host, port, added_at, added_by) VALUES ('public', ?, 443, ?, 'parallab')", [host, now()])
+        db.execute(
+            "INSERT INTO receivers (kind, host, port, added_at, added_by) VALUES ('public', ?, 443, ?, 'parallab')",
+            [host, now()],
+        )
 
 
 @steps()
@@ -364,12 +398,16 @@ def rule_of_random_numbers(db: Database) -> None:
     """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
     db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
     db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
-    db.execute("UPDATE runs SET resumes = 0 WHERE status = 'queued' AND attempt > 0")  # the runner's own retries: a checkpoint of the old rule resumes nothing
+    db.execute(
+        "UPDATE runs SET resumes = 0 WHERE status = 'queued' AND attempt > 0"
+    )  # the runner's own retries: a checkpoint of the old rule resumes nothing
 
 
 @steps()
 def pid_namespaces(db: Database) -> None:
-    """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before is not known."""
+    """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before
+    is not known.
+    """
     db.execute("ALTER TABLE runs ADD COLUMN worker_pid_namespace INTEGER")
     db.execute("ALTER TABLE runner ADD COLUMN pid_namespace INTEGER")
 
@@ -397,7 +435,9 @@ def long_configs(db: Database) -> None:
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after, never between."""
+    """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after,
+    never between.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         steps.apply(Database(connection))
@@ -408,14 +448,19 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
-    """Return the names of the steps that a store has; raises StoreTooNew where it has one that this version does not know."""
+    """Return the names of the steps that a store has; raises StoreTooNew where it has one that this version does not
+    know.
+    """
     table = steps.migrations_table
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone() is None:
         return set()
-    found = {str(row[0]) for row in connection.execute(f"SELECT name FROM {table} WHERE migration_set = ?", [steps.name])}
+    found = {
+        str(row[0]) for row in connection.execute(f"SELECT name FROM {table} WHERE migration_set = ?", [steps.name])
+    }
     if ahead := sorted(found - known()):
         raise StoreTooNew(
-            f"The store {path} was written by a newer Parallab (it has the schema step '{ahead[0]}'). Update this checkout, or name another PARALLAB_HOME."
+            f"The store {path} was written by a newer Parallab (it has the schema step '{ahead[0]}'). Update "
+            "this checkout, or name another PARALLAB_HOME."
         )
     return found
 

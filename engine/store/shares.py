@@ -1,4 +1,6 @@
-"""What each person's runs hold of the lab at this moment, and the check of their limits that stands in every command that queues runs."""
+"""What each person's runs hold of the lab at this moment, and the check of their limits that stands in every command
+that queues runs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +17,23 @@ from engine.terms import Terms
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _OF = "(?1 IS NULL OR owner = ?1)"
 _RUNS = (
-    f"SELECT owner, sum(status <> 'queued') AS running, sum(status = 'queued') AS queued, sum(iif(status = 'queued', 0, cores)) AS cores,"
-    f" sum(iif(status = 'queued', 0, gpus)) AS gpus FROM runs WHERE status IN ('queued', {_ALIVE}) AND {_OF} GROUP BY owner"
+    "SELECT owner, sum(status <> 'queued') AS running, sum(status = 'queued') AS queued, sum(iif(status = "
+    "'queued', 0, cores)) AS cores,"
+    f" sum(iif(status = 'queued', 0, gpus)) AS gpus FROM runs WHERE status IN ('queued', {_ALIVE}) AND {_OF} "
+    "GROUP BY owner"
 )
 _DISK = (
-    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(file_bytes + point_bytes + text_bytes) AS bytes FROM disk JOIN runs ON runs.id = disk.run_id"
-    " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 GROUP BY 1"
+    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(file_bytes + point_bytes + text_bytes) AS bytes "
+    "FROM disk JOIN runs ON runs.id = disk.run_id"
+    " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 "
+    "GROUP BY 1"
 )
 ASK = "or ask an admin of this lab for more."
 HOST_NETWORK_REFUSED = (
-    "Ranks of this run would listen on the machine's network, where any user of the machine can run commands as the runner's user, "
-    "and this lab has accounts. Choose transport shared_memory or another experiment, let the machine make network namespaces "
+    "Ranks of this run would listen on the machine's network, where any user of the machine can run commands "
+    "as the runner's user, "
+    "and this lab has accounts. Choose transport shared_memory or another experiment, let the machine make "
+    "network namespaces "
     f"(python -m engine doctor says what stops it), or ask an admin to accept the risk: {ALLOW_HOST_NETWORK}"
 )
 
@@ -48,7 +56,9 @@ class Shares(Standings):
     """The questions about what people hold, and what the lab allows."""
 
     def why_no_listening(self, level: str | None = None) -> str:
-        """Return why ranks may not listen on a network of that level (default: the runner's, as it last said); empty where they may."""
+        """Return why ranks may not listen on a network of that level (default: the runner's, as it last said); empty
+        where they may.
+        """
         if level is None:
             runner = self.row("SELECT network FROM runner")
             level = runner["network"] if runner else ""
@@ -78,9 +88,11 @@ class Sharing(Shares, Guarded):
     """A writer that holds people to their limits."""
 
     def _may_queue(self, owner: str, demands: Sequence[Demand], wanted_s: float | None = None) -> None:
-        """Raise LimitReached where so many runs more are not to be queued, inside a change; parts of Parallab are held to no limit here.
+        """Raise LimitReached where so many runs more are not to be queued, inside a change; parts of Parallab are held
+        to no limit here.
 
-        `wanted_s` is the time limit that was asked for; None where it is an older run's, which is cut to what is allowed.
+        `wanted_s` is the time limit that was asked for; None where it is an older run's, which is cut to what is
+        allowed.
         """
         if isinstance(owner, Program):
             return
@@ -93,7 +105,8 @@ class Sharing(Shares, Guarded):
     def _cut(self, terms: Terms, owner: str) -> Terms:
         """Return the terms with a time limit that is at most the owner's; one without gets that.
 
-        Limits that can't be read bound nothing here: they stop whoever launches before this, and the runner, which queues lost runs anew, must go on.
+        Limits that can't be read bound nothing here: they stop whoever launches before this, and the runner, which
+        queues lost runs anew, must go on.
         """
         try:
             most = limits(self.home).of(owner).max_run_time_s
@@ -105,16 +118,29 @@ class Sharing(Shares, Guarded):
 
 
 def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wanted_s: float | None = None) -> str:
-    """Return why a person may not queue so many runs more, with what they hold, the limit and the cure; empty where they may."""
+    """Return why a person may not queue so many runs more, with what they hold, the limit and the cure; empty where
+    they may.
+    """
     most_s = mine.max_run_time_s
     if most_s is not None and wanted_s is not None and wanted_s > most_s:
-        return f"max_run_time_s is {wanted_s:,g} s, and {person}'s runs may be on for {most_s:,g} s at most. Give at most that, {ASK}"
+        return (
+            f"max_run_time_s is {wanted_s:,g} s, and {person}'s runs may be on for {most_s:,g} s at most. Give at "
+            f"most that, {ASK}"
+        )
     for kind, cure, asked, most in (
-        ("CPU cores", "Choose fewer ranks or threads_per_rank", max((each.cores for each in demands), default=0), mine.max_cores_per_person),
+        (
+            "CPU cores",
+            "Choose fewer ranks or threads_per_rank",
+            max((each.cores for each in demands), default=0),
+            mine.max_cores_per_person,
+        ),
         ("GPUs", "Choose device cpu", max((each.gpus for each in demands), default=0), mine.max_gpus_per_person),
     ):
         if most is not None and asked > most:
-            return f"The run asks for {asked:,} {kind}, and {person} may hold {most:,} at a time, so it would never start. {cure}, {ASK}"
+            return (
+                f"The run asks for {asked:,} {kind}, and {person} may hold {most:,} at a time, so it would never "
+                f"start. {cure}, {ASK}"
+            )
     most_queued = mine.max_queued_per_person
     if most_queued is not None and held.queued + len(demands) > most_queued:
         more = "another one" if len(demands) == 1 else f"{len(demands):,} more"
@@ -131,11 +157,13 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
         return ""
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
-            f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, and this would take about {more_bytes / GB:,.3g} GB more. "
+            f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, and this "
+            f"would take about {more_bytes / GB:,.3g} GB more. "
             "Import fewer runs, ask an admin of this lab to thin or delete old runs (the gc command), or for more."
         )
     return (
-        f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, so no more can be kept. "
+        f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, so no more can "
+        "be kept. "
         f"Ask an admin of this lab to thin or delete old runs (the gc command), or for more."
     )
 

@@ -1,4 +1,6 @@
-"""How sweeps of another store come in: a new one, or the runs join the one that is here already and whose grid then holds their values too."""
+"""How sweeps of another store come in: a new one, or the runs join the one that is here already and whose grid then
+holds their values too.
+"""
 
 import json
 import sqlite3
@@ -32,7 +34,9 @@ class ArrivingSweeps:
             self._rows[told["id"]] = told
 
     def here(self, old: int | None) -> int | None:
-        """Return the id here of the sweep that has the id `old` in the bundle, None for None; raises KeyError, ImportRefused."""
+        """Return the id here of the sweep that has the id `old` in the bundle, None for None; raises KeyError,
+        ImportRefused.
+        """
         if old is None:
             return None
         if old not in self._here:
@@ -52,7 +56,8 @@ class ArrivingSweeps:
             return made
         if not self._may_join(found["owner"]):
             raise ImportRefused(
-                f"Its sweep {told['id']} is sweep {found['id']} here, which is {found['owner']}'s. Ask {found['owner']} or an admin to import it."
+                f"Its sweep {told['id']} is sweep {found['id']} here, which is {found['owner']}'s. Ask "
+                f"{found['owner']} or an admin to import it."
             )
         grid, draw = _joined(found, told)
         self._connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [grid, draw, found["id"]])
@@ -60,18 +65,30 @@ class ArrivingSweeps:
 
     def _known(self, told: Mapping[str, Any]) -> sqlite3.Row | None:
         """Return the sweep here that is this one: imported before, or launched here and come back."""
-        sql = "SELECT * FROM sweeps WHERE fingerprint = ?1 OR (fingerprint = '' AND created_at = ?2 AND experiment = ?3)"
-        rows: Iterable[sqlite3.Row] = self._connection.execute(sql, [told["fingerprint"], told["created_at"], told["experiment"]])
+        sql = (
+            "SELECT * FROM sweeps WHERE fingerprint = ?1 OR (fingerprint = '' AND created_at = ?2 AND experiment = ?3)"
+        )
+        rows: Iterable[sqlite3.Row] = self._connection.execute(
+            sql, [told["fingerprint"], told["created_at"], told["experiment"]]
+        )
         return next((row for row in rows if fingerprint_of_sweep(row) == told["fingerprint"]), None)
 
 
 def _joined(here: sqlite3.Row, told: Mapping[str, Any]) -> tuple[str, str]:
-    """Return grid and draw that hold the values of both, as JSON; raises ImportRefused where they can't be one sweep."""
+    """Return grid and draw that hold the values of both, as JSON; raises ImportRefused where they can't be
+    one sweep.
+    """
     ours, theirs = json.loads(here["grid"]), json.loads(told["grid"])
     draws = [json.loads(text) for text in (here["draw"], told["draw"]) if text]
-    if list(ours) != list(theirs) or here["experiment"] != told["experiment"] or len(draws) == 1 or (draws and _plan(draws[0]) != _plan(draws[1])):
+    if (
+        list(ours) != list(theirs)
+        or here["experiment"] != told["experiment"]
+        or len(draws) == 1
+        or (draws and _plan(draws[0]) != _plan(draws[1]))
+    ):
         raise ImportRefused(
-            f"Its sweep {told['id']} is sweep {here['id']} here by its fingerprint, and yet of another plan: it was changed by hand. Have it exported again."
+            f"Its sweep {told['id']} is sweep {here['id']} here by its fingerprint, and yet of another plan: "
+            "it was changed by hand. Have it exported again."
         )
     grid = {field: list(dict.fromkeys([*values, *theirs[field]])) for field, values in ours.items()}
     drawn = json.dumps(draws[0] | {"count": max(draw["count"] for draw in draws)}) if draws else ""

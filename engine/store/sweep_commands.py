@@ -1,4 +1,6 @@
-"""What people do to sweeps: launch, pause, extend, try again, end. Each command is one transaction, whatever the number of runs."""
+"""What people do to sweeps: launch, pause, extend, try again, end. Each command is one transaction, whatever the number
+of runs.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,8 +53,8 @@ class SweepCommands(Commands):
     ) -> int:
         """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
 
-        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises ConfigError where there is no run,
-        LimitReached.
+        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises
+        ConfigError where there is no run, LimitReached.
         """
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
@@ -61,11 +63,30 @@ class SweepCommands(Commands):
             self._may_queue(owner, [run.demand for run in runs], terms.max_run_time_s)
             columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure"
             sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            values = [experiment, name, owner, _text(grid), now(), exclusive, stop_after, json.dumps(draw) if draw else "", figure]
+            values = [
+                experiment,
+                name,
+                owner,
+                _text(grid),
+                now(),
+                exclusive,
+                stop_after,
+                json.dumps(draw) if draw else "",
+                figure,
+            ]
             sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None
             for run in runs:
-                self._queue(experiment, run.config, owner=owner, demand=run.demand, preset=preset, name=run.name, sweep_id=sweep_id, terms=terms)
+                self._queue(
+                    experiment,
+                    run.config,
+                    owner=owner,
+                    demand=run.demand,
+                    preset=preset,
+                    name=run.name,
+                    sweep_id=sweep_id,
+                    terms=terms,
+                )
         return sweep_id
 
     @command("extend sweep", "sweep")
@@ -81,16 +102,33 @@ class SweepCommands(Commands):
     ) -> list[int]:
         """Give a sweep a larger grid than it had `before` and queue the runs of its new cells; return their ids.
 
-        Raises NoSuchSweep, ConfigError where there is no new run, WrongStatus where someone else has extended it meanwhile.
+        Raises NoSuchSweep, ConfigError where there is no new run, WrongStatus where someone else has extended it
+        meanwhile.
         """
         if not runs:
-            raise ConfigError([Problem("", "There is nothing to add: every one of these runs is part of the sweep already. Give values that are new.")])
+            raise ConfigError(
+                [
+                    Problem(
+                        "",
+                        (
+                            "There is nothing to add: every one of these runs is part of the sweep already. Give "
+                            "values that are new."
+                        ),
+                    )
+                ]
+            )
         with self.change() as connection:
             self._may_queue(by, [run.demand for run in runs])
             sweep = self._sweep_row(sweep_id)
             if sweep["grid"] != _text(before):
-                raise WrongStatus(f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, and extend it again.")
-            connection.execute("UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?", [_text(grid), json.dumps(draw) if draw else "", sweep_id])
+                raise WrongStatus(
+                    f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, "
+                    "and extend it again."
+                )
+            connection.execute(
+                "UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?",
+                [_text(grid), json.dumps(draw) if draw else "", sweep_id],
+            )
             there = self.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
             presets, terms = {row["preset"] for row in there}, as_terms(there[0])
             self._may_prefer(terms, by)
@@ -102,11 +140,14 @@ class SweepCommands(Commands):
                 "terms": terms,
                 "data_folder": named_data() or there[0]["data_folder"],
             }
-            return [self._queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared) for run in runs]
+            return [
+                self._queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared) for run in runs
+            ]
 
     @command("pause sweep", "sweep")
     def hold_sweep(self, sweep_id: int, *, by: str) -> list[int]:
-        """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued runs.
+        """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued
+        runs.
 
         Raises NoSuchSweep, WrongStatus where none of its runs is queued. Asking twice changes nothing.
         """
@@ -126,7 +167,8 @@ class SweepCommands(Commands):
 
     @command("retry sweep", "sweep")
     def retry_sweep(self, sweep_id: int, *, by: str, statuses: Sequence[Status] = BAD_ENDS) -> dict[int, int]:
-        """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it tries again.
+        """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it
+        tries again.
 
         Raises NoSuchSweep, WrongStatus where no cell is like that.
         """
@@ -134,13 +176,16 @@ class SweepCommands(Commands):
             self._sweep_row(sweep_id)
             again = [row for row in self.rows(_NEWEST, [sweep_id]) if row["status"] in statuses]
             if not again:
-                raise WrongStatus(f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}.")
+                raise WrongStatus(
+                    f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}."
+                )
             self._may_queue(by, [_demand(row) for row in again])
             return {row["id"]: self._repeat(row, by) for row in again}
 
     @command("cancel sweep", "sweep")
     def request_cancel_sweep(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
-        """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns each one's new status.
+        """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns
+        each one's new status.
 
         Runs that have ended stay as they are and are not named. Raises NoSuchSweep, WrongStatus where all have ended.
         """
@@ -150,20 +195,36 @@ class SweepCommands(Commands):
             left: dict[int, Status] = {row["id"]: row["status"] for row in found if row["status"] not in ENDED}
             if not left:
                 raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all its {len(found)} runs have ended already.")
-            return {run_id: self._cancel(run_id, status, by, "force" if force else "cancel") for run_id, status in left.items()}
+            return {
+                run_id: self._cancel(run_id, status, by, "force" if force else "cancel")
+                for run_id, status in left.items()
+            }
 
     def _stop_failing_sweep(self, run_id: int) -> None:
-        """Cancel what is queued of the run's sweep where as many of its cells ended badly as it allows, inside a change."""
-        sweep = self.row("SELECT sweeps.* FROM sweeps JOIN runs ON runs.sweep_id = sweeps.id WHERE runs.id = ? AND stop_after IS NOT NULL", [run_id])
+        """Cancel what is queued of the run's sweep where as many of its cells ended badly as it allows, inside a
+        change.
+        """
+        sweep = self.row(
+            (
+                "SELECT sweeps.* FROM sweeps JOIN runs ON runs.sweep_id = sweeps.id WHERE runs.id = ? AND "
+                "stop_after IS NOT NULL"
+            ),
+            [run_id],
+        )
         if sweep is None:
             return
         failures = sum(row["status"] in BAD_ENDS for row in self.rows(_NEWEST, [sweep["id"]]))
         if failures < sweep["stop_after"]:
             return
         bad = "1 run" if failures == 1 else f"{failures} runs"
-        cause = f"Cancelled: {bad} of sweep {sweep['id']} ended badly, and it stops after {sweep['stop_after']}. Retry it once the cause is mended."
+        cause = (
+            f"Cancelled: {bad} of sweep {sweep['id']} ended badly, and it stops after {sweep['stop_after']}. Retry "
+            "it once the cause is mended."
+        )
         for each in self._queued_of(sweep["id"]):
-            self.connection.execute("UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [cause, now(), each])
+            self.connection.execute(
+                "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [cause, now(), each]
+            )
             self._note_event(each, "cancelled", "runner", cause)
             self.touch(each)
 
@@ -201,7 +262,10 @@ class SweepCommands(Commands):
         return found
 
     def _queued_of(self, sweep_id: int) -> list[int]:
-        return [row["id"] for row in self.rows("SELECT id FROM runs WHERE sweep_id = ? AND status = 'queued' ORDER BY id", [sweep_id])]
+        return [
+            row["id"]
+            for row in self.rows("SELECT id FROM runs WHERE sweep_id = ? AND status = 'queued' ORDER BY id", [sweep_id])
+        ]
 
 
 def _demand(row: Row) -> Demand:

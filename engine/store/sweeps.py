@@ -99,7 +99,10 @@ class Sweeps(Listing):
     def figure_sweeps(self, figures: Sequence[str]) -> list[Sweep]:
         """Return the sweeps that were launched as one of these published figures, newest first."""
         with self.snapshot():
-            sql = "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?)) ORDER BY id DESC"
+            sql = (
+                "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?)) ORDER BY "
+                "id DESC"
+            )
             return self._with_statuses(self.rows(sql, [json.dumps(list(figures))]))
 
     def count_sweeps(self) -> int:
@@ -122,13 +125,17 @@ class Sweeps(Listing):
         sql = (
             "SELECT runs.id, ranks.role, metrics.high FROM runs JOIN metrics ON metrics.run_id = runs.id"
             " JOIN ranks ON ranks.run_id = runs.id AND ranks.rank = metrics.rank"
-            " WHERE runs.sweep_id = ? AND runs.status = 'finished' AND metrics.name = ? AND metrics.high IS NOT NULL ORDER BY runs.id, ranks.rank"
+            " WHERE runs.sweep_id = ? AND runs.status = 'finished' AND metrics.name = ? AND metrics.high IS "
+            "NOT NULL ORDER BY runs.id, ranks.rank"
         )
         return [RankNumber(*row) for row in self.rows(sql, [sweep_id, metric])]
 
     def _with_statuses(self, rows: Sequence[Row]) -> list[Sweep]:
         counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
-        sql = "SELECT sweep_id, status, count(*) AS n FROM runs WHERE sweep_id IN (SELECT value FROM json_each(?)) GROUP BY sweep_id, status"
+        sql = (
+            "SELECT sweep_id, status, count(*) AS n FROM runs WHERE sweep_id IN (SELECT value FROM json_each(?)) "
+            "GROUP BY sweep_id, status"
+        )
         for row in self.rows(sql, [json.dumps(list(counts))]):
             counts[row["sweep_id"]][row["status"]] = row["n"]
         return [_as_sweep(row, counts[row["id"]]) for row in rows]

@@ -1,4 +1,6 @@
-"""The tables of the first version, with their indexes and rules. Never edit them: they shipped, and what came later is a step in schema.py."""
+"""The tables of the first version, with their indexes and rules. Never edit them: they shipped, and what came later is
+a step in schema.py.
+"""
 
 _RUNS = """CREATE TABLE runs ( -- one execution of one config
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- the number that people and permalinks use; runs queue in its order

@@ -1,4 +1,6 @@
-"""How much there is of everything, for whoever asks every few seconds: only what is new since the last answer is read."""
+"""How much there is of everything, for whoever asks every few seconds: only what is new since the last
+answer is read.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,11 +14,15 @@ from engine.store.sweep_commands import NOT_HELD
 
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _RUNS = "SELECT id, experiment, status, last_point_id AS points, version FROM runs WHERE version >= ?"
-_COMMANDS = "SELECT command, refused <> '' AS refused, count(*) AS n, max(id) AS newest FROM audit WHERE id > ? GROUP BY 1, 2"
+_COMMANDS = (
+    "SELECT command, refused <> '' AS refused, count(*) AS n, max(id) AS newest FROM audit WHERE id > ? GROUP BY 1, 2"
+)
 _FREE = f"held_by IS NULL AND {NOT_HELD}"
 _HELD = f"SELECT count(*) FROM runs WHERE status = 'queued' AND NOT ({_FREE})"
 _OLDEST = f"SELECT created_at FROM runs WHERE status = 'queued' AND {_FREE} ORDER BY id LIMIT 1"
-_SLOTS = f"SELECT coalesce(sum(cores), 0), coalesce(sum(json_array_length(gpu_ids)), 0) FROM runs WHERE status IN ({_ALIVE})"
+_SLOTS = (
+    f"SELECT coalesce(sum(cores), 0), coalesce(sum(json_array_length(gpu_ids)), 0) FROM runs WHERE status IN ({_ALIVE})"
+)
 _SIGNED_IN = (
     "SELECT count(*) FROM sign_ins JOIN people ON people.id = person_id"
     " WHERE ended_at IS NULL AND people.disabled_at IS NULL AND expires_at > ? AND seen_at >= ?"
@@ -72,7 +78,8 @@ class Tallies(Reading):
                 by_status=_by_status(before, runs, changed),
                 version=max([row["version"] for row in changed], default=before.version),
                 points=before.points + sum(max(0, row["points"] - _points_of(before, row["id"])) for row in changed),
-                commands=Counter(before.commands) + Counter({(row["command"], bool(row["refused"])): row["n"] for row in commands}),
+                commands=Counter(before.commands)
+                + Counter({(row["command"], bool(row["refused"])): row["n"] for row in commands}),
                 newest_command=max([before.newest_command, *(row["newest"] for row in commands)]),
                 held=self._number(_HELD),
                 oldest_wait_s=seconds_since(oldest["created_at"]) if oldest else 0.0,
@@ -84,7 +91,8 @@ class Tallies(Reading):
     def _runs_since(self, before: Tally) -> tuple[Mapping[int, Counted], Sequence[Row]]:
         """Return all runs, and the rows that were read for it: those that changed, or all where some were deleted.
 
-        A token comes again where the run that had the newest one was deleted; so the newest one known is asked for again, and the count then differs.
+        A token comes again where the run that had the newest one was deleted; so the newest one known is asked for
+        again, and the count then differs.
         """
         changed = self.rows(_RUNS, [before.version])
         runs = {**before.runs, **_counted(changed)}

@@ -30,7 +30,8 @@ class Views(Connected):
     def views(self, *, page: str | None = None, owner: str | None = None, limit: int = 100) -> list[SavedView]:
         """Return saved views, those of a page or an owner alone where asked, by name."""
         sql = (
-            "SELECT id, name, owner, page, query, saved_at FROM views WHERE page = coalesce(?, page) AND owner = coalesce(?, owner)"
+            "SELECT id, name, owner, page, query, saved_at FROM views WHERE page = coalesce(?, page) AND owner "
+            "= coalesce(?, owner)"
             " ORDER BY name COLLATE NOCASE, owner, id LIMIT ?"
         )
         return [SavedView(*row) for row in self.rows(sql, [page, owner, limit])]
@@ -41,14 +42,16 @@ class ViewCommands(Guarded):
 
     @command("save view")
     def save_view(self, name: str, page: str, query: str, *, owner: str) -> int:
-        """Keep a page's query under a name and return the view's id; one that the owner has under that name is written anew.
+        """Keep a page's query under a name and return the view's id; one that the owner has under that name is written
+        anew.
 
         Raises ConfigError for a name or query that is empty or too long.
         """
         name = _checked("name", " ".join(name.split()), NAME_LENGTH)
         _checked("query", query, QUERY_LENGTH)
         sql = (
-            "INSERT INTO views (name, owner, page, query, saved_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, page, name)"
+            "INSERT INTO views (name, owner, page, query, saved_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, "
+            "page, name)"
             " DO UPDATE SET query = excluded.query, saved_at = excluded.saved_at RETURNING id"
         )
         with self.change() as connection:
@@ -56,7 +59,9 @@ class ViewCommands(Guarded):
 
     @command("rename view", "view")
     def rename_view(self, view_id: int, name: str, *, by: str) -> bool:
-        """Give a view another name; False where it is gone. Raises ConfigError where it is somebody else's, or the name does not do or is taken."""
+        """Give a view another name; False where it is gone. Raises ConfigError where it is somebody else's, or the name
+        does not do or is taken.
+        """
         name = _checked("name", " ".join(name.split()), NAME_LENGTH)
         with self.change() as connection:
             row = self._own(view_id, by, "rename")
@@ -65,7 +70,17 @@ class ViewCommands(Guarded):
             sql = "SELECT 1 FROM views WHERE owner = ? AND page = ? AND name = ? AND id <> ?"
             if connection.execute(sql, [row["owner"], row["page"], name, view_id]).fetchone():
                 who = "You have" if row["owner"] == by else f"{row['owner']} has"
-                raise ConfigError([Problem("name", f"{who} a view of that page named '{name}' already. Choose another name, or delete that one.")])
+                raise ConfigError(
+                    [
+                        Problem(
+                            "name",
+                            (
+                                f"{who} a view of that page named '{name}' already. Choose another name, or delete "
+                                "that one."
+                            ),
+                        )
+                    ]
+                )
             connection.execute("UPDATE views SET name = ? WHERE id = ?", [name, view_id])
             return True
 
@@ -79,14 +94,27 @@ class ViewCommands(Guarded):
             return True
 
     def _own(self, view_id: int, by: str, verb: str) -> Row | None:
-        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's and nobody has a role that could allow it."""
-        row: Row | None = self.connection.execute("SELECT name, owner, page FROM views WHERE id = ?", [view_id]).fetchone()
+        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's and nobody has a
+        role that could allow it.
+        """
+        row: Row | None = self.connection.execute(
+            "SELECT name, owner, page FROM views WHERE id = ?", [view_id]
+        ).fetchone()
         if row is not None and row["owner"] != by and self.standing(by).open:
-            raise ConfigError([Problem("owner", f"The view '{row['name']}' is of {row['owner']}, who alone can {verb} it; you are {by}.")])
+            raise ConfigError(
+                [
+                    Problem(
+                        "owner",
+                        f"The view '{row['name']}' is of {row['owner']}, who alone can {verb} it; you are {by}.",
+                    )
+                ]
+            )
         return row
 
 
 def _checked(field: str, text: str, most: int) -> str:
     if not 0 < len(text) <= most:
-        raise ConfigError([Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters, got {len(text):,}.")])
+        raise ConfigError(
+            [Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters, got {len(text):,}.")]
+        )
     return text

@@ -1,4 +1,6 @@
-"""sqlite-utils without pandas, which it imports wherever that is installed: half a second of every process's start, for frames that nobody here writes."""
+"""sqlite-utils without pandas, which it imports wherever that is installed: half a second of every process's start, for
+frames that nobody here writes.
+"""
 
 import sys
 

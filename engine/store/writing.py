@@ -25,14 +25,28 @@ from engine.store.views import ViewCommands
 from engine.store.vouched import VouchedCommands
 
 
-class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, VouchedCommands, SignInCommands, ChannelCommands, Sending, Disk):
+class Store(
+    Recoveries,
+    MarkCommands,
+    ViewCommands,
+    DuelCommands,
+    LookCommands,
+    VouchedCommands,
+    SignInCommands,
+    ChannelCommands,
+    Sending,
+    Disk,
+):
     """All that is written to a store; for one thread."""
 
-    def begin(self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None) -> Run:
-        """Take a claimed run as its worker and return it; raises WrongStatus where it was claimed for another or is past its start.
+    def begin(
+        self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None
+    ) -> Run:
+        """Take a claimed run as its worker and return it; raises WrongStatus where it was claimed for another or is
+        past its start.
 
-        A time limit counts from `uptime_s`, the machine's uptime at this moment. A run that was asked to stop meanwhile is begun too: its
-        worker is the one to end it.
+        A time limit counts from `uptime_s`, the machine's uptime at this moment. A run that was asked to stop meanwhile
+        is begun too: its worker is the one to end it.
         """
         with self.change() as connection:
             row = connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone()
@@ -40,9 +54,15 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
                 raise self.no_such_run(run_id)
             run = as_run(row)
             if run.status not in ("starting", "stopping") or run.worker != worker or run.begun_at is not None:
-                raise WrongStatus(f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the worker leaves it alone.")
+                raise WrongStatus(
+                    f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the "
+                    "worker leaves it alone."
+                )
             at, text = now(), json.dumps(dict(environment), default=str)
-            sql = "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ?, seeding = ? WHERE id = ?"
+            sql = (
+                "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ?, seeding = ? "
+                "WHERE id = ?"
+            )
             connection.execute(sql, [at, at, text, uptime_s, SEEDING, run_id])
             self.touch(run_id)
             return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
@@ -50,14 +70,24 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
     def note_environment(self, run_id: int, name: str, value: Any) -> None:
         """Add to a run's environment what is found out once it has begun; `value` is plain JSON."""
         with self.change() as connection:
-            connection.execute("UPDATE runs SET environment = json_set(environment, ?, json(?)) WHERE id = ?", [f"$.{name}", json.dumps(value), run_id])
+            connection.execute(
+                "UPDATE runs SET environment = json_set(environment, ?, json(?)) WHERE id = ?",
+                [f"$.{name}", json.dumps(value), run_id],
+            )
             self.touch(run_id)
 
     def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
-        """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no parent."""
+        """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no
+        parent.
+        """
         with self.change() as connection:
             (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
-            if parent_id is None or connection.execute("SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]).fetchone():
+            if (
+                parent_id is None
+                or connection.execute(
+                    "SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]
+                ).fetchone()
+            ):
                 return False
             take_over(connection, run_id, parent_id, step=step, time_s=time_s)
             connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
@@ -74,22 +104,45 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
         with self.change() as connection:
             self.touch(run_id)
             connection.executemany(
-                "INSERT INTO ranks (run_id, rank, role, pid, device, state, last_step, heartbeat_at, exit_code, memory_mb, cpu_percent)"
+                "INSERT INTO ranks (run_id, rank, role, pid, device, state, last_step, heartbeat_at, "
+                "exit_code, memory_mb, cpu_percent)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, rank) DO UPDATE SET"
-                " role = excluded.role, pid = coalesce(excluded.pid, pid), device = excluded.device, state = excluded.state,"
-                " last_step = coalesce(excluded.last_step, last_step), heartbeat_at = coalesce(excluded.heartbeat_at, heartbeat_at),"
+                " role = excluded.role, pid = coalesce(excluded.pid, pid), device = excluded.device, state = "
+                "excluded.state,"
+                " last_step = coalesce(excluded.last_step, last_step), heartbeat_at = "
+                "coalesce(excluded.heartbeat_at, heartbeat_at),"
                 " exit_code = excluded.exit_code, memory_mb = excluded.memory_mb, cpu_percent = excluded.cpu_percent",
-                [(run_id, r.rank, r.role, r.pid, r.device, r.state, r.last_step, r.heartbeat_at, r.exit_code, r.memory_mb, r.cpu_percent) for r in ranks],
+                [
+                    (
+                        run_id,
+                        r.rank,
+                        r.role,
+                        r.pid,
+                        r.device,
+                        r.state,
+                        r.last_step,
+                        r.heartbeat_at,
+                        r.exit_code,
+                        r.memory_mb,
+                        r.cpu_percent,
+                    )
+                    for r in ranks
+                ],
             )
 
     def mark_running(self, run_id: int, startup_time_s: float) -> None:
         """Say that all ranks are ready; a stopping run stays stopping, an ended one is left as it is."""
         with self.change() as connection:
-            sql = "UPDATE runs SET started_at = ?, startup_time_s = ? WHERE id = ? AND status IN ('starting', 'stopping') AND started_at IS NULL"
+            sql = (
+                "UPDATE runs SET started_at = ?, startup_time_s = ? WHERE id = ? AND status IN ('starting', "
+                "'stopping') AND started_at IS NULL"
+            )
             if connection.execute(sql, [now(), startup_time_s, run_id]).rowcount == 0:
                 self._status(run_id)
                 return
-            if connection.execute("UPDATE runs SET status = 'running' WHERE id = ? AND status = 'starting'", [run_id]).rowcount:
+            if connection.execute(
+                "UPDATE runs SET status = 'running' WHERE id = ? AND status = 'starting'", [run_id]
+            ).rowcount:
                 self._note_event(run_id, "running", "worker", f"all ranks ready after {startup_time_s:.2f} s")
             self.touch(run_id)
 
@@ -97,7 +150,9 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
         """Name a log file of the run; `path` is relative to the run's folder."""
         with self.change() as connection:
             self.touch(run_id)
-            connection.execute("INSERT OR REPLACE INTO logs (run_id, source, path) VALUES (?, ?, ?)", [run_id, source, path])
+            connection.execute(
+                "INSERT OR REPLACE INTO logs (run_id, source, path) VALUES (?, ?, ?)", [run_id, source, path]
+            )
 
     def write(
         self,
@@ -116,7 +171,10 @@ class Store(Recoveries, MarkCommands, ViewCommands, DuelCommands, LookCommands, 
             for batch in batches:
                 _write_rest(connection, run_id, batch)
             if progress:
-                connection.execute("INSERT OR REPLACE INTO progress (run_id, done, total, unit, updated_at) VALUES (?, ?, ?, ?, ?)", [run_id, *progress, now()])
+                connection.execute(
+                    "INSERT OR REPLACE INTO progress (run_id, done, total, unit, updated_at) VALUES (?, ?, ?, ?, ?)",
+                    [run_id, *progress, now()],
+                )
             connection.executemany(
                 "INSERT INTO machine_metrics (run_id, at, source, name, value) VALUES (?, ?, ?, ?, ?)",
                 ((run_id, s.at, s.source, s.name, s.value) for s in samples),
@@ -134,7 +192,10 @@ def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -
         ((run_id, batch.rank, name, seconds) for name, seconds in batch.phases.items()),
     )
     connection.executemany(
-        "INSERT INTO spans (run_id, rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            "INSERT INTO spans (run_id, rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer) VALUES (?, ?, "
+            "?, ?, ?, ?, ?, ?, ?)"
+        ),
         ((run_id, batch.rank, s.name, s.stage, s.micro_batch, s.t0_ns, s.t1_ns, s.bytes, s.peer) for s in batch.spans),
     )
     connection.executemany(

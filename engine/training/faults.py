@@ -17,9 +17,14 @@ class Faults:
         self._rank = rank
 
     def strike(self, step: int) -> None:
-        """Sleep as long as this trainer is to be slowed; kill this process where it is to die at `step` (counted from 1)."""
+        """Sleep as long as this trainer is to be slowed; kill this process where it is to die at `step` (counted from
+        1).
+        """
         if step == self._killed_at:
-            self._rank.say("trainer killed", f"{self._rank.role} killed itself at step {step}, as kill_trainer and kill_at_step say.")
+            self._rank.say(
+                "trainer killed",
+                f"{self._rank.role} killed itself at step {step}, as kill_trainer and kill_at_step say.",
+            )
             os.kill(os.getpid(), signal.SIGKILL)
         if self._sleep_s:
             time.sleep(self._sleep_s)

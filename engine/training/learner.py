@@ -16,12 +16,19 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class Learner:
     """One trainer's copy of the net.
 
-    `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a copy of the
-    statistics as the last mini-batch left them. A net without batch-norm has B = 0. A net on torch's `meta` device brings no numbers: they
-    are those of `state`, or 0.
+    `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a
+    copy of the statistics as the last mini-batch left them. A net without batch-norm has B = 0. A net on torch's `meta`
+    device brings no numbers: they are those of `state`, or 0.
     """
 
-    def __init__(self, net: nn.Module, loss: Loss, state: Tensor | None = None, message: Tensor | None = None, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        loss: Loss,
+        state: Tensor | None = None,
+        message: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         self.net = net
         self.loss = loss
         self.state = _taken(net, state, device or torch.device("cpu"))
@@ -67,10 +74,14 @@ def state_size(net: nn.Module) -> int:
 
 
 def bind_statistics(net: nn.Module, flat: Tensor) -> None:
-    """Make every running statistic of `net` a view of `flat` [B]. Counters of batches (whole numbers) stay the net's own."""
+    """Make every running statistic of `net` a view of `flat` [B]. Counters of batches (whole numbers) stay the net's
+    own.
+    """
     start = 0
     for module in net.modules():
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.is_floating_point():
-                setattr(module, name, flat.data[start : start + buffer.numel()].view(buffer.shape))  # .data: autograd must not see it change
+                setattr(
+                    module, name, flat.data[start : start + buffer.numel()].view(buffer.shape)
+                )  # .data: autograd must not see it change
                 start += buffer.numel()

@@ -1,4 +1,6 @@
-"""The trainers as their server knows them: who is here, who waits for an answer, and who has been silent for longer than timeout_s."""
+"""The trainers as their server knows them: who is here, who waits for an answer, and who has been silent for longer
+than timeout_s.
+"""
 
 import threading
 import time
@@ -63,10 +65,18 @@ class Membership:
         """Count on a member again that was thought to be gone."""
         if not member.here:
             member.here = True
-            self.rank.say("trainer back", f"{member.role} was silent for longer than timeout_s and is heard again; its gradients count from here on.")
+            self.rank.say(
+                "trainer back",
+                (
+                    f"{member.role} was silent for longer than timeout_s and is heard again; its gradients count "
+                    "from here on."
+                ),
+            )
 
     def look_after_members(self) -> None:
-        """Part with trainers that died, and with those that are silent for too long; raises RunFailed where the method needs them."""
+        """Part with trainers that died, and with those that are silent for too long; raises RunFailed where the method
+        needs them.
+        """
         with self.lock:
             for index in self.rank.gone():
                 self.leave(self.members[index])
@@ -76,8 +86,13 @@ class Membership:
                     self._part_with(member)
 
     def _part_with(self, member: Member) -> None:
-        sentence = f"{member.role} sent nothing for {self.config.timeout_s:g} s (timeout_s) after its step {member.step}"
+        sentence = (
+            f"{member.role} sent nothing for {self.config.timeout_s:g} s (timeout_s) after its step {member.step}"
+        )
         if self.config.needs_all:
-            raise RunFailed(f"{sentence}, and no update can be made without it. Look at its log, or raise timeout_s where its steps take that long.")
+            raise RunFailed(
+                f"{sentence}, and no update can be made without it. Look at its log, or raise timeout_s where "
+                "its steps take that long."
+            )
         self.rank.say("trainer silent", f"{sentence}. The others go on.")
         self.leave(member)

@@ -9,11 +9,12 @@ Partition = Literal["contiguous", "shuffled", "dirichlet"]
 
 
 def parts(labels: Tensor, count: int, partition: Partition, *, alpha: float = 1.0, seed: int = 0) -> list[Tensor]:
-    """Return `count` vectors of positions, disjoint, which together cover all of `labels` [N]; none is empty while count <= N.
+    """Return `count` vectors of positions, disjoint, which together cover all of `labels` [N]; none is empty while
+    count <= N.
 
     contiguous: stretches as they lie, the last takes the remainder. shuffled: the same of a random order.
-    dirichlet: of each label, shares drawn from a symmetric Dirichlet distribution; a small `alpha` gives each part few labels
-    (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
+    dirichlet: of each label, shares drawn from a symmetric Dirichlet distribution; a small `alpha` gives each part few
+    labels (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
     """
     random = torch.Generator().manual_seed(seed)
     if partition == "contiguous":

@@ -23,7 +23,8 @@ FETCH, PUSH, LEAVE = range(3)
 class WeightServer(Membership):
     """Weights and running statistics in one vector `state` [P + B], a version that counts updates, and the trainers.
 
-    It is the handler of an exchange: called from several threads, every change of it happens under `lock`, and no call waits.
+    It is the handler of an exchange: called from several threads, every change of it happens under `lock`, and no call
+    waits.
     """
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
@@ -33,7 +34,9 @@ class WeightServer(Membership):
         self.state = flat_state(net).to(rank.device)
         self.parameters = sum(parameter.numel() for parameter in net.parameters())
         self.gradient = torch.zeros_like(self.state)
-        self.optimizer = FlatSgd(self.state[: self.parameters], self.gradient[: self.parameters], config.learning_rate, config.momentum)
+        self.optimizer = FlatSgd(
+            self.state[: self.parameters], self.gradient[: self.parameters], config.learning_rate, config.momentum
+        )
         self.total = sum(workload.samples(number) for number in range(1, config.trainers + 1))
         self.version = 0
         self.samples = 0
@@ -78,7 +81,9 @@ class WeightServer(Membership):
         respond(Answer(self.version, staleness, self.samples, note), self.state)
 
     def _once_more(self, member: Member, respond: Respond) -> None:
-        """A push that has arrived before is not applied again: it is answered as the first one is, or at once where that was."""
+        """A push that has arrived before is not applied again: it is answered as the first one is, or at once where
+        that was.
+        """
         if not member.waits:
             self.send(member, respond)
             return

@@ -29,7 +29,14 @@ def exchange_with_server(config: ServerConfig, workload: Workload, server_device
         size = state_size(workload.net(seed_of(config.seed, WEIGHTS)))
     clients = tuple(range(1, config.trainers + 1))
     return Exchange.create(
-        config.transport, size, server=0, server_role="ps", clients=clients, patience_s=config.patience_s, wire=config.wire, server_device=server_device
+        config.transport,
+        size,
+        server=0,
+        server_role="ps",
+        clients=clients,
+        patience_s=config.patience_s,
+        wire=config.wire,
+        server_device=server_device,
     )
 
 
@@ -102,7 +109,9 @@ class Serving:
         with server.lock:
             serve_s, server.serve_s = server.serve_s, 0.0
             version, passes = server.version, self._passes()
-            found, server.staleness = (server.staleness, []) if all_of_it or len(server.staleness) >= REPORT_EACH else ([], server.staleness)
+            found, server.staleness = (
+                (server.staleness, []) if all_of_it or len(server.staleness) >= REPORT_EACH else ([], server.staleness)
+            )
         self.record.spend("serve", serve_s)
         if found and self.config.may_be_stale:
             values = torch.tensor(found, dtype=torch.float32)
@@ -111,7 +120,9 @@ class Serving:
 
 
 def train(rank: Rank, config: ServerConfig, exchange: Exchange, workload: Workload) -> None:
-    """Be a trainer: fetch the weights, then push one gradient after another, each answered with the weights to go on from."""
+    """Be a trainer: fetch the weights, then push one gradient after another, each answered with the weights to go on
+    from.
+    """
     keep_freed_memory()
     device = usable(config.device, str(rank.device))
     workload = workload.to(device)
@@ -168,7 +179,8 @@ class Trainer:
         if not math.isfinite(loss):
             self.record.log({"train/loss": loss}, step=self.step)
             raise RunFailed(
-                f"{self.rank.role}'s loss became {loss} at its step {self.step}. Lower learning_rate ({self.config.learning_rate}) "
+                f"{self.rank.role}'s loss became {loss} at its step {self.step}. Lower learning_rate "
+                f"({self.config.learning_rate}) "
                 f"or momentum ({self.config.momentum}); a checkpoint from before is kept."
             )
         with self.record.phase("communicate"):

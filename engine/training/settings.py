@@ -11,32 +11,55 @@ MS = ADVANCED | {"unit": "ms"}
 
 
 class TrainingConfig(Config):
-    """What every data-parallel experiment takes: trainers, optimizer, transport, and knobs that slow or kill a trainer."""
+    """What every data-parallel experiment takes: trainers, optimizer, transport, and knobs that slow or
+    kill a trainer.
+    """
 
-    trainers: int = Field(4, ge=1, le=64, description="Trainer processes; each computes gradients on its own part of the data.")
-    batch_size: int = Field(64, ge=1, le=60_000, description="Samples in one trainer's mini-batch.", json_schema_extra={"unit": "samples"})
-    dataset: DatasetName = Field("mnist", description="What is learned; digits is bundled and small, synthetic is random, for timing.")
+    trainers: int = Field(
+        4, ge=1, le=64, description="Trainer processes; each computes gradients on its own part of the data."
+    )
+    batch_size: int = Field(
+        64, ge=1, le=60_000, description="Samples in one trainer's mini-batch.", json_schema_extra={"unit": "samples"}
+    )
+    dataset: DatasetName = Field(
+        "mnist", description="What is learned; digits is bundled and small, synthetic is random, for timing."
+    )
     variant: Literal["engine", "tutorial"] = Field(
-        "engine", description="engine: one flat buffer each way, persistent processes. tutorial: built as the published code is, at its cost."
+        "engine",
+        description=(
+            "engine: one flat buffer each way, persistent processes. tutorial: built as the published code is, at "
+            "its cost."
+        ),
     )
     schedule: Literal["constant", "linear"] = Field(
-        "constant", description="The learning rate over the run: constant, or falling in a line to 0 at its end.", json_schema_extra=ADVANCED
+        "constant",
+        description="The learning rate over the run: constant, or falling in a line to 0 at its end.",
+        json_schema_extra=ADVANCED,
     )
     transport: Literal["rpc", "gloo", "shared_memory"] = Field(
-        "rpc", description="How gradients and weights travel: torch's RPC, gloo's messages, or memory that the processes share (one machine only)."
+        "rpc",
+        description=(
+            "How gradients and weights travel: torch's RPC, gloo's messages, or memory that the processes share "
+            "(one machine only)."
+        ),
     )
     timeout_s: float = Field(
         60.0,
         ge=1,
         le=3600,
-        description="So long a trainer may be silent: then a synchronous run fails and names it, an asynchronous one goes on without it.",
+        description=(
+            "So long a trainer may be silent: then a synchronous run fails and names it, an asynchronous one goes "
+            "on without it."
+        ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
     checkpoint_every_s: float = Field(
         30.0,
         ge=0,
         le=86_400,
-        description="Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none.",
+        description=(
+            "Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none."
+        ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
     sleep_ms: float = Field(
@@ -46,11 +69,33 @@ class TrainingConfig(Config):
         description="Every trainer sleeps so long in each step, as if its gradient took longer without needing a core.",
         json_schema_extra=MS,
     )
-    slow_trainer: int = Field(0, ge=0, le=64, description="The number of one trainer that is slower than the others; 0 for none.", json_schema_extra=ADVANCED)
-    slow_sleep_ms: float = Field(100.0, ge=0, le=60_000, description="So long the slow trainer sleeps in each step, instead of sleep_ms.", json_schema_extra=MS)
-    kill_trainer: int = Field(0, ge=0, le=64, description="The number of one trainer that is killed on its way; 0 for none.", json_schema_extra=ADVANCED)
+    slow_trainer: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="The number of one trainer that is slower than the others; 0 for none.",
+        json_schema_extra=ADVANCED,
+    )
+    slow_sleep_ms: float = Field(
+        100.0,
+        ge=0,
+        le=60_000,
+        description="So long the slow trainer sleeps in each step, instead of sleep_ms.",
+        json_schema_extra=MS,
+    )
+    kill_trainer: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="The number of one trainer that is killed on its way; 0 for none.",
+        json_schema_extra=ADVANCED,
+    )
     kill_at_step: int = Field(
-        50, ge=1, le=1_000_000, description="The step of its own at which that trainer is killed.", json_schema_extra=ADVANCED | {"unit": "steps"}
+        50,
+        ge=1,
+        le=1_000_000,
+        description="The step of its own at which that trainer is killed.",
+        json_schema_extra=ADVANCED | {"unit": "steps"},
     )
 
     @property
@@ -59,7 +104,9 @@ class TrainingConfig(Config):
 
     @property
     def patience_s(self) -> float:
-        """So long a rank waits for an answer: longer than the server waits for others, since it is the server that finds who is late."""
+        """So long a rank waits for an answer: longer than the server waits for others, since it is the server that
+        finds who is late.
+        """
         return 2 * self.timeout_s + 10
 
     def listens(self, gpus: int) -> bool:
@@ -74,13 +121,21 @@ class TrainingConfig(Config):
     def _names_trainers_that_exist(self) -> Self:
         for field in ("slow_trainer", "kill_trainer"):
             if getattr(self, field) > self.trainers:
-                raise RuleBroken(field, f"{field} must be at most trainers ({self.trainers}), got {getattr(self, field)}.")
+                raise RuleBroken(
+                    field, f"{field} must be at most trainers ({self.trainers}), got {getattr(self, field)}."
+                )
         return self
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
         if self.device == "mps":
-            raise RuleBroken("device", "device must be auto, cpu or cuda here, got 'mps': an Apple GPU can't be shared by several processes. Choose cpu.")
+            raise RuleBroken(
+                "device",
+                (
+                    "device must be auto, cpu or cuda here, got 'mps': an Apple GPU can't be shared by several "
+                    "processes. Choose cpu."
+                ),
+            )
         return self
 
     @model_validator(mode="after")
@@ -90,11 +145,14 @@ class TrainingConfig(Config):
         if self.start_method != "spawn":
             raise RuleBroken(
                 "start_method",
-                f"start_method must be spawn for variant tutorial, since its slow start is part of what it shows, got '{self.start_method}'. "
+                "start_method must be spawn for variant tutorial, since its slow start is part of what it "
+                f"shows, got '{self.start_method}'. "
                 "Choose spawn or variant engine.",
             )
         if self.device == "cuda":
-            raise RuleBroken("device", "device must be auto or cpu for variant tutorial, got 'cuda'. Choose cpu or variant engine.")
+            raise RuleBroken(
+                "device", "device must be auto or cpu for variant tutorial, got 'cuda'. Choose cpu or variant engine."
+            )
         return self
 
 
@@ -102,27 +160,47 @@ def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
     """Raise RuleBroken where a trainer would get no sample, or a mini-batch is larger than the whole set."""
     size = data_set(dataset).train
     if trainers > size:
-        raise RuleBroken("trainers", f"trainers must be at most the {size:,} training samples of {dataset}, got {trainers}: each needs a sample.")
+        raise RuleBroken(
+            "trainers",
+            (
+                f"trainers must be at most the {size:,} training samples of {dataset}, got {trainers}: each needs "
+                "a sample."
+            ),
+        )
     if batch_size > size:
-        raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {dataset}, got {batch_size}.")
+        raise RuleBroken(
+            "batch_size", f"batch_size must be at most the {size:,} training samples of {dataset}, got {batch_size}."
+        )
 
 
 class ServerConfig(TrainingConfig):
     """What the experiments with a server of weights take besides."""
 
-    epochs: int = Field(10, ge=1, le=1000, description="Times that each trainer goes through its own part; all together they make as many passes.")
-    learning_rate: float = Field(0.001, gt=0, le=10, description="Step size of the server's SGD. If the loss jumps or becomes NaN, lower it.")
+    epochs: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        description="Times that each trainer goes through its own part; all together they make as many passes.",
+    )
+    learning_rate: float = Field(
+        0.001, gt=0, le=10, description="Step size of the server's SGD. If the loss jumps or becomes NaN, lower it."
+    )
     momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of the server's SGD.")
     wire: Literal["float32", "bf16"] = Field(
         "float32",
-        description="Numbers on their way: bf16 halves what travels and rounds gradients and fetched weights to 8 bits; the server keeps float32.",
+        description=(
+            "Numbers on their way: bf16 halves what travels and rounds gradients and fetched weights to 8 bits; "
+            "the server keeps float32."
+        ),
         json_schema_extra=ADVANCED,
     )
     evaluate_every: int = Field(
         1,
         ge=0,
         le=1000,
-        description="Passes over the data between two tests by the server, while trainers go on; 0 tests only at the end.",
+        description=(
+            "Passes over the data between two tests by the server, while trainers go on; 0 tests only at the end."
+        ),
         json_schema_extra=ADVANCED | {"unit": "passes"},
     )
 
@@ -153,5 +231,8 @@ class ServerConfig(TrainingConfig):
     @model_validator(mode="after")
     def _speaks_as_the_tutorial_does(self) -> Self:
         if self.variant == "tutorial" and self.transport != "rpc":
-            raise RuleBroken("transport", f"transport must be rpc for variant tutorial, got '{self.transport}'. Choose rpc or variant engine.")
+            raise RuleBroken(
+                "transport",
+                f"transport must be rpc for variant tutorial, got '{self.transport}'. Choose rpc or variant engine.",
+            )
         return self

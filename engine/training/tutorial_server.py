@@ -1,10 +1,11 @@
-"""The server as the published code builds it: the whole module travels to every trainer in every round, gradients as a list of tensors.
+"""The server as the published code builds it: the whole module travels to every trainer in every round, gradients as a
+list of tensors.
 
-Kept for its cost, which the engine variant is compared with. Mended: gradients are added under the lock, to buffers of their own
-(zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the module, since RPC sends from
-its memory after the handler has returned; each trainer has its data by itself; a trainer says when it has no mini-batch left, dead and silent
-ones are missed after timeout_s, and a batch never waits for more gradients than there are trainers. Batch-norm's statistics stay the
-server's first ones, as published.
+Kept for its cost, which the engine variant is compared with. Mended: gradients are added under the lock, to buffers of
+their own (zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the
+module, since RPC sends from its memory after the handler has returned; each trainer has its data by itself; a trainer
+says when it has no mini-batch left, dead and silent ones are missed after timeout_s, and a batch never waits for more
+gradients than there are trainers. Batch-norm's statistics stay the server's first ones, as published.
 """
 
 import copy
@@ -123,7 +124,9 @@ def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> N
     ranks.run(_take_part, config, workload, pixels, batch, goodbyes, expendable=config.expendable)
 
 
-def _take_part(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Goodbyes) -> None:
+def _take_part(
+    rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Goodbyes
+) -> None:
     if rank.index == 0:
         _serve(rank, config, ModuleServer(rank, config, workload.net(config.seed), batch), pixels, goodbyes)
         return
@@ -208,4 +211,6 @@ def _test(server: ModuleServer, config: ServerConfig, pixels: PixelSet, rank: Ra
             loss += nll_loss(scores, labels, reduction="sum").item()
             right += int((scores.argmax(1) == labels).sum())
     score = Score(loss / len(images), 100 * right / len(images))
-    rank.recorder.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=server.version, passes=float(config.epochs))
+    rank.recorder.log(
+        {"test/accuracy": score.accuracy, "test/loss": score.loss}, step=server.version, passes=float(config.epochs)
+    )

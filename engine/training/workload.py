@@ -37,7 +37,9 @@ class Workload(Protocol):
         """Return how many samples trainer `number` (from 1) trains on in so many steps, or in all."""
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
-        """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the first `skip`."""
+        """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the
+        first `skip`.
+        """
 
     def score(self, state: Tensor) -> Score | None:
         """Test a net with that state, where there is something to test on."""
@@ -99,7 +101,9 @@ class Digits:
 
 @dataclass(frozen=True)
 class RandomImages:
-    """A ResNet on random images [batch, 3, side, side], drawn anew in each step, against one-hot targets drawn once and kept."""
+    """A ResNet on random images [batch, 3, side, side], drawn anew in each step, against one-hot targets drawn once and
+    kept.
+    """
 
     has_tests: ClassVar[bool] = False
 
@@ -126,7 +130,11 @@ class RandomImages:
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         random = torch.Generator().manual_seed(seed)
-        targets = one_hot(torch.randint(self.classes, (self.batch_size,), generator=random), self.classes).float().to(self.device)
+        targets = (
+            one_hot(torch.randint(self.classes, (self.batch_size,), generator=random), self.classes)
+            .float()
+            .to(self.device)
+        )
         for step in range(self.iterations):
             images = torch.randn(self.batch_size, 3, self.side, self.side, generator=random)
             if step >= skip:

@@ -1,1 +1,3 @@
-"""What leaves the lab as a file and what comes back in: tables, bundles of runs, what other programs recorded. Torch-free."""
+"""What leaves the lab as a file and what comes back in: tables, bundles of runs, what other programs recorded.
+Torch-free.
+"""

@@ -25,14 +25,25 @@ class Room:
     config_bytes: int = 64 << 20
 
     def take_config(self, where: str, sizes: Mapping[str, int], what: str = "parameters") -> None:
-        """Raise ImportRefused where a run has too many parameters (bytes by name) or they are too long; `where` names the run in a sentence."""
+        """Raise ImportRefused where a run has too many parameters (bytes by name) or they are too long; `where` names
+        the run in a sentence.
+        """
         if len(sizes) > MOST_SETTINGS:
-            raise ImportRefused(f"{where} has {len(sizes):,} {what}; at most {MOST_SETTINGS:,} can be imported with a run. Leave some out.")
+            raise ImportRefused(
+                f"{where} has {len(sizes):,} {what}; at most {MOST_SETTINGS:,} can be imported with a run. "
+                "Leave some out."
+            )
         taken = sum(len(name) + size for name, size in sizes.items())
         if taken > MOST_CONFIG_BYTES:
-            raise ImportRefused(f"The {what} of {where} have {taken:,} bytes; at most {MOST_CONFIG_BYTES:,} can be imported with a run. Leave the longest out.")
+            raise ImportRefused(
+                f"The {what} of {where} have {taken:,} bytes; at most {MOST_CONFIG_BYTES:,} can be imported "
+                "with a run. Leave the longest out."
+            )
         if taken > self.config_bytes:
-            raise ImportRefused(f"Its runs have more than {Room().config_bytes:,} bytes of parameters and tags. Import fewer runs at a time.")
+            raise ImportRefused(
+                f"Its runs have more than {Room().config_bytes:,} bytes of parameters and tags. Import fewer "
+                "runs at a time."
+            )
         self.config_bytes -= taken
 
 
@@ -50,10 +61,14 @@ class Values:
     def add(self, name: str, at: float, step: int, value: float) -> None:
         """Keep a value of a moment (s since 1970); raises ImportRefused where the file holds too many."""
         if len(self) >= self._room.points:
-            raise ImportRefused(f"It holds more than {Room().points:,} values, {self._where} among them. Import fewer runs at a time.")
+            raise ImportRefused(
+                f"It holds more than {Room().points:,} values, {self._where} among them. Import fewer runs at a time."
+            )
         which = self._names.setdefault(name[:LONGEST_NAME], len(self._names))
         if which >= MOST_METRICS:
-            raise ImportRefused(f"{self._where} has more than {MOST_METRICS:,} metrics, which is more than a run here can have.")
+            raise ImportRefused(
+                f"{self._where} has more than {MOST_METRICS:,} metrics, which is more than a run here can have."
+            )
         if which >= self._room.metrics:
             raise ImportRefused(f"Its runs have more than {Room().metrics:,} metrics. Import fewer runs at a time.")
         self._which.append(which)

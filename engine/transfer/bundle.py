@@ -1,4 +1,5 @@
-"""A bundle: runs with all that a store knows of them and of their sweeps, as one zip of JSON lines with a checksum for each member.
+"""A bundle: runs with all that a store knows of them and of their sweeps, as one zip of JSON lines with a checksum for
+each member.
 
 Another store imports it: either all of its runs that are not here yet come in, with their logs, or none does.
 """
@@ -61,7 +62,9 @@ class Arrived:
 
 
 def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes], *, by: str) -> int:
-    """Write a bundle of runs that have ended and return how many points it holds; raises NoSuchRun, WrongStatus, ConfigError for none."""
+    """Write a bundle of runs that have ended and return how many points it holds; raises NoSuchRun, WrongStatus,
+    ConfigError for none.
+    """
     run_ids = sorted(set(run_ids))
     with reader.snapshot():
         _check_ended(reader, run_ids)
@@ -76,7 +79,10 @@ def _check_ended(reader: Reader, run_ids: Sequence[int]) -> None:
         raise ConfigError([Problem("runs", "A bundle holds one run at least, got none.")])
     for run_id in run_ids:
         if (run := reader.run(run_id)).active:
-            raise WrongStatus(f"Run {run_id} is {run.status}; a bundle holds runs that ended. Wait for it, cancel it, or leave it out.")
+            raise WrongStatus(
+                f"Run {run_id} is {run.status}; a bundle holds runs that ended. Wait for it, cancel it, or "
+                "leave it out."
+            )
 
 
 @contextmanager
@@ -103,7 +109,9 @@ def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> 
                 continue
             with packed.open(f"{part.table}.jsonl", "w", force_zip64=True) as member:
                 sheets[part.table] = write_sheet(part, member)
-        about = Manifest(parallab=__version__, made_at=now(), made_by=by, host=socket.gethostname(), tables=sheets, logs=tuple(logs))
+        about = Manifest(
+            parallab=__version__, made_at=now(), made_by=by, host=socket.gethostname(), tables=sheets, logs=tuple(logs)
+        )
         packed.writestr(NAME, about.model_dump_json(indent=1))
     return sheets["points"].rows
 
@@ -124,7 +132,8 @@ def _write_logs(home: Home, part: Part, packed: zipfile.ZipFile) -> Iterator[Log
 
 
 def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]) -> Arrived:
-    """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about it is wrong.
+    """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about
+    it is wrong.
 
     `permit_bytes` raises where about so many bytes more may not be kept.
     """
@@ -149,16 +158,25 @@ def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_b
 
 def _size(source: Members, about: Manifest) -> int:
     """Return about what all of a bundle's runs take here (bytes): their points, texts and logs."""
-    return POINT_BYTES * about.tables["points"].rows + source.size("runs.jsonl") + sum(source.size(log.member) for log in about.logs)
+    return (
+        POINT_BYTES * about.tables["points"].rows
+        + source.size("runs.jsonl")
+        + sum(source.size(log.member) for log in about.logs)
+    )
 
 
 def _check_members(source: Members, about: Manifest) -> None:
-    """Raise ImportRefused where the bundle lacks a table, has one that this code does not know, or a member is damaged."""
+    """Raise ImportRefused where the bundle lacks a table, has one that this code does not know, or a member
+    is damaged.
+    """
     tables = {name for name in TABLES if name != "logs"} - ({"sweeps"} if about.version < SWEEPS_SINCE else set())
     if missing := sorted(tables - set(about.tables)):
         raise ImportRefused(f"The bundle is not whole: it lacks the table '{missing[0]}'. Have it exported again.")
     if unknown := sorted(set(about.tables) - tables):
-        raise ImportRefused(f"The bundle was made by a newer Parallab: it has a table '{unknown[0]}'. Update this checkout, then import it again.")
+        raise ImportRefused(
+            f"The bundle was made by a newer Parallab: it has a table '{unknown[0]}'. Update this checkout, "
+            "then import it again."
+        )
     for table, sheet in about.tables.items():
         check_digest(source, f"{table}.jsonl", sheet.sha256)
     for log in about.logs:

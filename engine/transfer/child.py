@@ -1,4 +1,6 @@
-"""Imports a file of runs in a process of its own with limits of memory and time, one at a time in a lab: how the console and the command line do it."""
+"""Imports a file of runs in a process of its own with limits of memory and time, one at a time in a lab: how the
+console and the command line do it.
+"""
 
 import json
 import logging
@@ -58,12 +60,16 @@ def _alone(home: Home) -> Iterator[None]:
         with FileLock(home.import_lock, timeout=WAIT_S, mode=0o600):
             yield
     except Timeout as error:
-        raise ImportRefused(f"Another import into this lab has been running for more than {WAIT_S:g} s. Try again when it has ended.") from error
+        raise ImportRefused(
+            f"Another import into this lab has been running for more than {WAIT_S:g} s. Try again when it has ended."
+        ) from error
 
 
 @contextmanager
 def _tidy(home: Home) -> Iterator[None]:
-    """Remove the folders of runs that a failed import had begun to bring; only one import goes on, so no other's are among them."""
+    """Remove the folders of runs that a failed import had begun to bring; only one import goes on, so no other's are
+    among them.
+    """
     with Store.open(home) as store:  # which brings it up to date
         before = last_id(store)
     try:
@@ -75,7 +81,14 @@ def _tidy(home: Home) -> Iterator[None]:
 
 
 def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) -> dict[str, Any]:
-    asked = {"parent": os.getpid(), "home": str(home.path), "path": str(path.absolute()), "by": str(by), "name": called, **vars(allowed)}
+    asked = {
+        "parent": os.getpid(),
+        "home": str(home.path),
+        "path": str(path.absolute()),
+        "by": str(by),
+        "name": called,
+        **vars(allowed),
+    }
     surroundings = os.environ | {"PARALLAB_HOME": str(home.path), "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -90,7 +103,10 @@ def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) ->
         try:
             answer, _ = process.communicate(json.dumps(asked).encode(), timeout=allowed.time_s)
         except subprocess.TimeoutExpired as error:
-            raise ImportRefused(f"Importing {called} took longer than {allowed.time_s:g} s. Nothing was imported. Import fewer runs at a time.") from error
+            raise ImportRefused(
+                f"Importing {called} took longer than {allowed.time_s:g} s. Nothing was imported. Import fewer "
+                "runs at a time."
+            ) from error
         finally:
             _end(process)
         if process.returncode == 0:
@@ -112,12 +128,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _broken(called: str, code: int, said: IO[bytes]) -> ImportRefused:
     said.seek(0)
     log.error("an import ended without an answer: %s", said.read()[-4_000:].decode(errors="replace"))
-    return ImportRefused(f"The process that imported {called} {describe_exit(code)}. Nothing was imported. Import fewer runs at a time.")
+    return ImportRefused(
+        f"The process that imported {called} {describe_exit(code)}. Nothing was imported. Import fewer runs at a time."
+    )
 
 
 def _error(kind: str, sentence: str) -> EngineError:
     """Return the error that the other process raised."""
     found = getattr(errors, kind, None)
-    if not isinstance(found, type) or not issubclass(found, EngineError) or issubclass(found, errors.ConfigError | errors.FilterError | errors.RankFailed):
+    if (
+        not isinstance(found, type)
+        or not issubclass(found, EngineError)
+        or issubclass(found, errors.ConfigError | errors.FilterError | errors.RankFailed)
+    ):
         return EngineError(sentence)
     return found(sentence)

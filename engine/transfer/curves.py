@@ -20,7 +20,13 @@ def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iter
     experiment = reader.run(run_id).experiment
     roles = {rank.rank: rank.role for rank in reader.ranks(run_id)}
     for series in series_of(reader, run_id, metrics):
-        where = (run_id, experiment, series.metric, series.rank, "" if series.rank is None else roles.get(series.rank, ""))
+        where = (
+            run_id,
+            experiment,
+            series.metric,
+            series.rank,
+            "" if series.rank is None else roles.get(series.rank, ""),
+        )
         for point in zip(series.steps, series.passes, series.times_s, series.values, strict=True):
             yield (*where, *point)
 

@@ -1,7 +1,8 @@
 """The few messages of TensorBoard's event files that hold scalars and hyperparameters, as protobuf knows them.
 
-Only the fields that are read are named (numbers as in event.proto, summary.proto, tensor.proto and plugin_data.proto); all others are
-passed over. They live in a pool of their own, so that a package which brings the whole of them can be there too.
+Only the fields that are read are named (numbers as in event.proto, summary.proto, tensor.proto and plugin_data.proto);
+all others are passed over. They live in a pool of their own, so that a package which brings the whole of them can be
+there too.
 """
 
 from functools import cache
@@ -17,8 +18,18 @@ _DOUBLE, _FLOAT, _INT64, _INT32, _BOOL, _TEXT, _BYTES, _MESSAGE = (
 _MESSAGES: dict[str, list[tuple[str, int, int, str]]] = {
     "Plugin": [("plugin_name", 1, _BYTES, ""), ("content", 2, _BYTES, "")],
     "Metadata": [("plugin_data", 1, _MESSAGE, "Plugin")],
-    "Tensor": [("dtype", 1, _INT32, ""), ("tensor_content", 4, _BYTES, ""), ("float_val", 5, _FLOAT, "*"), ("double_val", 6, _DOUBLE, "*")],
-    "Value": [("tag", 1, _BYTES, ""), ("simple_value", 2, _FLOAT, "?"), ("tensor", 8, _MESSAGE, "Tensor"), ("metadata", 9, _MESSAGE, "Metadata")],
+    "Tensor": [
+        ("dtype", 1, _INT32, ""),
+        ("tensor_content", 4, _BYTES, ""),
+        ("float_val", 5, _FLOAT, "*"),
+        ("double_val", 6, _DOUBLE, "*"),
+    ],
+    "Value": [
+        ("tag", 1, _BYTES, ""),
+        ("simple_value", 2, _FLOAT, "?"),
+        ("tensor", 8, _MESSAGE, "Tensor"),
+        ("metadata", 9, _MESSAGE, "Metadata"),
+    ],
     "Summary": [("value", 1, _MESSAGE, "*Value")],
     "Event": [("wall_time", 1, _DOUBLE, ""), ("step", 2, _INT64, ""), ("summary", 5, _MESSAGE, "Summary")],
     "HParam": [("number_value", 2, _DOUBLE, "?"), ("string_value", 3, _BYTES, "?"), ("bool_value", 4, _BOOL, "?")],
@@ -26,7 +37,8 @@ _MESSAGES: dict[str, list[tuple[str, int, int, str]]] = {
     "Session": [("hparams", 1, _MESSAGE, "*HParamEntry")],
     "HParams": [("session_start_info", 3, _MESSAGE, "Session")],
 }
-"""Name, number and type of each field; then the message that it holds, `*` before it where it may be there often, `?` where its absence counts.
+"""Name, number and type of each field; then the message that it holds, `*` before it where it may be there often, `?`
+where its absence counts.
 
 Texts are read as bytes, since protobuf would refuse a whole event for one that is no UTF-8."""
 
@@ -45,5 +57,11 @@ def _file() -> Any:
         made = file.message_type.add(name=name)
         for field, number, kind, more in fields:
             label = _F.LABEL_REPEATED if more.startswith("*") else _F.LABEL_OPTIONAL
-            made.field.add(name=field, number=number, type=kind, label=label, type_name=f".parallab.events.{more.lstrip('*?')}" if kind == _MESSAGE else None)
+            made.field.add(
+                name=field,
+                number=number,
+                type=kind,
+                label=label,
+                type_name=f".parallab.events.{more.lstrip('*?')}" if kind == _MESSAGE else None,
+            )
     return file

@@ -1,4 +1,5 @@
-"""The process that carries out one import: it reads what is asked on standard input, limits itself, and answers in JSON on standard output.
+"""The process that carries out one import: it reads what is asked on standard input, limits itself, and answers in JSON
+on standard output.
 
 `engine.transfer.child` starts it. Whatever a file does to this process, the console and the command line go on.
 """
@@ -42,16 +43,27 @@ def _carry_out(asked: dict[str, Any]) -> dict[str, Any]:
     except EngineError as error:
         return {"error": type(error).__name__, "sentence": str(error)}
     except MemoryError:
-        needs = f"{shown(asked['name'])} needs more than {asked['memory_bytes'] / 1e9:,.2g} GB of memory to be imported."
+        needs = (
+            f"{shown(asked['name'])} needs more than {asked['memory_bytes'] / 1e9:,.2g} GB of memory to be imported."
+        )
         return {"error": "ImportRefused", "sentence": f"{needs} Nothing was imported. Import fewer runs at a time."}
-    notes = [*found.notes[:MOST_NOTES], *([f"{len(found.notes) - MOST_NOTES:,} more notes are left out."] if len(found.notes) > MOST_NOTES else [])]
+    notes = [
+        *found.notes[:MOST_NOTES],
+        *([f"{len(found.notes) - MOST_NOTES:,} more notes are left out."] if len(found.notes) > MOST_NOTES else []),
+    ]
     return {"ids": found.ids, "known": dict(found.known), "notes": notes, "sweeps": found.sweeps}
 
 
 def _limit(memory_bytes: int, time_s: float) -> None:
-    """Bound what this process may hold, beyond what its program takes, and how long it may compute; where a system offers no such bound, time alone holds."""
+    """Bound what this process may hold, beyond what its program takes, and how long it may compute; where a system
+    offers no such bound, time alone holds.
+    """
     seconds = math.ceil(time_s) + 1
-    for kind, most in ((resource.RLIMIT_AS, psutil.Process().memory_info().vms + memory_bytes), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+    for kind, most in (
+        (resource.RLIMIT_AS, psutil.Process().memory_info().vms + memory_bytes),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CORE, 0),
+    ):
         _, hard = resource.getrlimit(kind)
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -1,4 +1,6 @@
-"""Takes in a file or folder of runs, whatever program wrote it: a bundle, TensorBoard's event files, MLflow's folder of runs."""
+"""Takes in a file or folder of runs, whatever program wrote it: a bundle, TensorBoard's event files, MLflow's folder of
+runs.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +20,9 @@ MOST_RUNS = 10_000
 
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
-    """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what the file is called by people."""
+    """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what
+    the file is called by people.
+    """
     store.permit("import", by=by, detail=name or path.name)
 
     def permit_bytes(more: int) -> None:
@@ -43,12 +47,21 @@ def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
         _bound(len(files))
         return recorded_by_tensorboard(source, files, top=called)
     raise ImportRefused(
-        f"{called} holds nothing that can be imported. It can be a bundle of this program (a zip with {NAME}), TensorBoard event files "
+        f"{called} holds nothing that can be imported. It can be a bundle of this program (a zip with {NAME}), "
+        "TensorBoard event files "
         "(named with 'tfevents'; a folder or a zip of it keeps runs apart), or MLflow's folder mlruns, also as a zip."
     )
 
 
-def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file: str, by: str, permit_bytes: Callable[[int], None]) -> Arrived:
+def _taken(
+    store: Store,
+    runs: Sequence[Recorded],
+    notes: Sequence[str],
+    *,
+    file: str,
+    by: str,
+    permit_bytes: Callable[[int], None],
+) -> Arrived:
     known: dict[str, int] = {}
     fresh: dict[str, Recorded] = {}
     with Reader.open(store.home) as reader:
@@ -68,4 +81,6 @@ def _taken(store: Store, runs: Sequence[Recorded], notes: Sequence[str], *, file
 
 def _bound(count: int) -> None:
     if count > MOST_RUNS:
-        raise ImportRefused(f"It holds {count:,} runs; at most {MOST_RUNS:,} can be imported at once. Import fewer at a time.")
+        raise ImportRefused(
+            f"It holds {count:,} runs; at most {MOST_RUNS:,} can be imported at once. Import fewer at a time."
+        )

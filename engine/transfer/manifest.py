@@ -50,7 +50,9 @@ class Manifest(BaseModel):
 
 
 def manifest_of(source: Members) -> Manifest:
-    """Return what a bundle says about itself; raises ImportRefused where it is newer than this code or makes no sense."""
+    """Return what a bundle says about itself; raises ImportRefused where it is newer than this code or
+    makes no sense.
+    """
     try:
         found = json.loads(read(source, NAME, MOST_BYTES))
     except (ValueError, RecursionError) as error:
@@ -60,7 +62,10 @@ def manifest_of(source: Members) -> Manifest:
     if not isinstance(version := found.get("version"), int) or version < 1:
         raise _damaged(f"its {NAME} names no version")
     if version > VERSION:
-        raise ImportRefused(f"The bundle is of version {version}, and this Parallab reads up to version {VERSION}. Update this checkout, then import it again.")
+        raise ImportRefused(
+            f"The bundle is of version {version}, and this Parallab reads up to version {VERSION}. Update this "
+            "checkout, then import it again."
+        )
     try:
         return Manifest.model_validate(found)
     except (ValidationError, RecursionError) as error:

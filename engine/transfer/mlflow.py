@@ -1,6 +1,7 @@
 """MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
 
-Source: the file store of MLflow. Its meta.yaml is one name and one value a line, which is all of YAML that is read here.
+Source: the file store of MLflow. Its meta.yaml is one name and one value a line, which is all of YAML that is read
+here.
 """
 
 import re
@@ -44,7 +45,9 @@ class _Files:
 
 def run_folders(names: Sequence[str]) -> dict[str, _Files]:
     """Return the folders of runs among some names: those with a meta.yaml beside metrics, params or tags."""
-    found: dict[str, _Files] = {str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META}
+    found: dict[str, _Files] = {
+        str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META
+    }
     for name in names:
         parts = PurePosixPath(name).parts
         for place, part in enumerate(parts[:-1]):
@@ -56,7 +59,9 @@ def run_folders(names: Sequence[str]) -> dict[str, _Files]:
 
 
 def recorded_by_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Recorded], list[str]]:
-    """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood, with its line."""
+    """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood,
+    with its line.
+    """
     runs: list[Recorded] = []
     notes: list[str] = []
     room = Room()
@@ -73,7 +78,9 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
-        raise ImportRefused(f"{where} names no run_id, so the folder is no run of MLflow, or only a part of one. Export it again.")
+        raise ImportRefused(
+            f"{where} names no run_id, so the folder is no run of MLflow, or only a part of one. Export it again."
+        )
     for kind, members in (("parameters", files.params), ("tags", files.tags)):
         room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
     tags = {name: _text(source, member) for name, member in files.tags.items()}
@@ -84,7 +91,9 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
     end = _seconds(about.get("end_time"), where)
     if end is None:
         end = max(values.moments, default=begin)
-    status, cause = _STATUS.get(_NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow does not say how it ended."))
+    status, cause = _STATUS.get(
+        _NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow does not say how it ended.")
+    )
     environment = {
         "git_commit": tags.get("mlflow.source.git.commit", ""),
         "program": tags.get("mlflow.source.name", ""),
@@ -138,7 +147,10 @@ def _value(member: str, number: int, line: bytes) -> tuple[float, int, float]:
         if len(words) not in (2, 3) or not 0 <= at < LATEST_S or abs(step) >= 2**62:
             raise ValueError(line)
     except (ValueError, IndexError, OverflowError) as error:
-        raise ImportRefused(f"'{shown(member)}', line {number:,}, is not 'timestamp value step' as MLflow writes a metric. Export the run again.") from error
+        raise ImportRefused(
+            f"'{shown(member)}', line {number:,}, is not 'timestamp value step' as MLflow writes a metric. "
+            "Export the run again."
+        ) from error
     return at, step, value
 
 
@@ -153,7 +165,9 @@ def _meta(source: Members, member: str) -> dict[str, str]:
         if (match := _LINE.fullmatch(line.rstrip())) is not None:
             found[match[1]] = _unquoted(match[2] or "")
     if not found:
-        raise ImportRefused(f"'{shown(member)}' holds no 'name: value' line, so it is no meta.yaml of MLflow. Export the run again.")
+        raise ImportRefused(
+            f"'{shown(member)}' holds no 'name: value' line, so it is no meta.yaml of MLflow. Export the run again."
+        )
     return found
 
 
@@ -169,7 +183,9 @@ def _seconds(milliseconds: str | None, where: str) -> float | None:
     if not milliseconds:
         return None
     if not milliseconds.isdecimal() or len(milliseconds) > 15 or int(milliseconds) / 1000 >= LATEST_S:
-        raise ImportRefused(f"{where} holds a time that is none ({shown(milliseconds)}). Export the run from MLflow again.")
+        raise ImportRefused(
+            f"{where} holds a time that is none ({shown(milliseconds)}). Export the run from MLflow again."
+        )
     return int(milliseconds) / 1000
 
 

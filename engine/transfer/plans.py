@@ -1,4 +1,6 @@
-"""Whether the sweeps of a bundle make sense: pages lay their grids out and count with their values, so nothing else may come in."""
+"""Whether the sweeps of a bundle make sense: pages lay their grids out and count with their values, so nothing else may
+come in.
+"""
 
 import json
 import math
@@ -23,7 +25,9 @@ _FIGURE = re.compile(r"(\w{1,60}/(full|reduced))?", re.ASCII)
 
 
 def check_sweeps(sweeps: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ImportRefused for a sweep that no store would hold, and for a run that can't be part of the sweep it names."""
+    """Raise ImportRefused for a sweep that no store would hold, and for a run that can't be part of the
+    sweep it names.
+    """
     known: dict[int, Mapping[str, Any]] = {}
     for number, sweep in enumerate(sweeps, 1):
         if wrong := _wrong(sweep) or _twice(sweep, known.values()):
@@ -56,7 +60,10 @@ def _twice(sweep: Mapping[str, Any], before: Any) -> str:
 
 def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figure: bool) -> str:
     fields = [name for name in grid if name != SEED]
-    if not all(isinstance(values, list) and values and len(values) <= MOST_RUNS and all(map(_is_plain, values)) for values in grid.values()):
+    if not all(
+        isinstance(values, list) and values and len(values) <= MOST_RUNS and all(map(_is_plain, values))
+        for values in grid.values()
+    ):
         return f"its grid holds something else than 1 to {MOST_RUNS} plain values a field"
     if not all(type(seed) is int for seed in grid.get(SEED, [None])):
         return "its grid has no whole numbers as seeds"
@@ -75,11 +82,25 @@ def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:
         told = json.loads(draw) if isinstance(draw, str) else None
     except (ValueError, RecursionError):
         told = None
-    if not isinstance(told, dict) or set(told) != {"count", "seed", "over"} or not _is_count(told["count"]) or type(told["seed"]) is not int:
+    if (
+        not isinstance(told, dict)
+        or set(told) != {"count", "seed", "over"}
+        or not _is_count(told["count"])
+        or type(told["seed"]) is not int
+    ):
         return "its draw is no JSON object of count, seed and over"
-    if is_figure or told["count"] > MOST_RUNS or not isinstance(told["over"], dict) or list(told["over"]) != list(fields):
+    if (
+        is_figure
+        or told["count"] > MOST_RUNS
+        or not isinstance(told["over"], dict)
+        or list(told["over"]) != list(fields)
+    ):
         return "its draw does not go with its grid"
-    return "" if all(isinstance(text, str) and len(text) <= LONGEST for text in told["over"].values()) else "a range of its draw is no text"
+    return (
+        ""
+        if all(isinstance(text, str) and len(text) <= LONGEST for text in told["over"].values())
+        else "a range of its draw is no text"
+    )
 
 
 def _no_part_of(run: Mapping[str, Any], sweep: Mapping[str, Any] | None) -> str:
@@ -99,7 +120,11 @@ def _no_part_of(run: Mapping[str, Any], sweep: Mapping[str, Any] | None) -> str:
 def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return len(value) <= LONGEST
-    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63)
+    return (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**63)
+    )
 
 
 def _is_count(value: object, *, or_none: bool = False) -> bool:

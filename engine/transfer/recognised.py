@@ -34,7 +34,10 @@ def recognised(reader: Reader, source: Members, about: Manifest) -> Recognised:
     if not runs:
         raise ImportRefused("The bundle holds no run. Have it exported again.")
     if len(runs) > MOST_RUNS:
-        raise ImportRefused(f"The bundle holds {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer at a time.")
+        raise ImportRefused(
+            f"The bundle holds {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer "
+            "at a time."
+        )
     before = {row.get("run_id"): row for row in _rows(source, about, "origins")}
     fresh: dict[int, Origin] = {}
     known: dict[int, int] = {}
@@ -71,10 +74,23 @@ def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
 def _origin(run: Mapping[str, Any], before: Mapping[str, Any] | None) -> Origin:
     """Return where a run comes from: what its store says of it, else that store itself."""
     names = ("kind", "host", "original_id", "owner", "fingerprint")
-    if before and all(isinstance(before.get(name), str) for name in names) and before["kind"] in ("parallab", "tensorboard", "mlflow"):
+    if (
+        before
+        and all(isinstance(before.get(name), str) for name in names)
+        and before["kind"] in ("parallab", "tensorboard", "mlflow")
+    ):
         return Origin(**{name: before[name] for name in names}, file="", imported_at="", imported_by="")
     told = _told(run)
-    return Origin("parallab", str(told["environment"].get("host", "")), str(run["id"]), run["owner"], fingerprint_of(told), "", "", "")
+    return Origin(
+        "parallab",
+        str(told["environment"].get("host", "")),
+        str(run["id"]),
+        run["owner"],
+        fingerprint_of(told),
+        "",
+        "",
+        "",
+    )
 
 
 def _told(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,5 +105,13 @@ def _here(reader: Reader, run: Mapping[str, Any], fingerprint: str) -> int | Non
         own = reader.run(run["id"])
     except NoSuchRun:
         return None
-    same = fingerprint_of({"id": own.id, "experiment": own.experiment, "created_at": own.created_at, "config": own.config, "environment": own.environment})
+    same = fingerprint_of(
+        {
+            "id": own.id,
+            "experiment": own.experiment,
+            "created_at": own.created_at,
+            "config": own.config,
+            "environment": own.environment,
+        }
+    )
     return own.id if same == fingerprint else None

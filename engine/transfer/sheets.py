@@ -50,7 +50,12 @@ def write_sheet(part: Part, file: IO[bytes]) -> Sheet:
     """Write a table's rows and return what the manifest says of them."""
     into, rows = Hashing(file), 0
     for row in part.rows:
-        into.write(json.dumps(list(row), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n")
+        into.write(
+            json.dumps(list(row), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
+                "utf-8", "backslashreplace"
+            )
+            + b"\n"
+        )
         rows += 1
     return Sheet(columns=part.columns, rows=rows, sha256=into.digest.hexdigest())
 
@@ -64,7 +69,9 @@ def check_digest(source: Members, name: str, expected: str) -> None:
         while piece := file.read(1 << 20):
             digest.update(piece)
     if digest.hexdigest() != expected:
-        raise ImportRefused(f"The bundle is damaged: its member '{name}' is not what was written. Copy or download it again.")
+        raise ImportRefused(
+            f"The bundle is damaged: its member '{name}' is not what was written. Copy or download it again."
+        )
 
 
 def read_sheet(source: Members, table: str, sheet: Sheet) -> Part:
@@ -102,7 +109,11 @@ def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:
     if not isinstance(row, list) or len(row) != width:
         raise refusal(table, number, f"the row is no list of {width} values")
     for value in row:
-        if isinstance(value, dict | list | bool) or (isinstance(value, float) and not math.isfinite(value)) or (type(value) is int and abs(value) >= 2**63):
+        if (
+            isinstance(value, dict | list | bool)
+            or (isinstance(value, float) and not math.isfinite(value))
+            or (type(value) is int and abs(value) >= 2**63)
+        ):
             raise refusal(table, number, "a value is neither a text nor a number that a store can hold")
     return row
 
@@ -123,11 +134,19 @@ def _check_of(column: str) -> Callable[[Any], str] | None:
     if column in _JSON_OBJECTS:
         return _wrong_object
     if column == "core_ids":
-        return lambda value: "" if isinstance(found := _parsed(value), list) and all(type(each) is int for each in found) else "is no list of numbers"
+        return lambda value: (
+            ""
+            if isinstance(found := _parsed(value), list) and all(type(each) is int for each in found)
+            else "is no list of numbers"
+        )
     if column == "status":
         return lambda value: "" if value in ENDED else f"is '{value}', where a bundle holds only runs that ended"
     if column in LONGEST:
-        return lambda value: "" if isinstance(value, str) and len(value) <= LONGEST[column] else f"is no text of at most {LONGEST[column]:,} characters"
+        return lambda value: (
+            ""
+            if isinstance(value, str) and len(value) <= LONGEST[column]
+            else f"is no text of at most {LONGEST[column]:,} characters"
+        )
     return None
 
 
@@ -135,7 +154,11 @@ def _wrong_object(value: object) -> str:
     found = _parsed(value)
     if not isinstance(found, dict):
         return "is no JSON object"
-    return f"has {len(found):,} entries; at most {MOST_SETTINGS:,} can be imported with a run" if len(found) > MOST_SETTINGS else ""
+    return (
+        f"has {len(found):,} entries; at most {MOST_SETTINGS:,} can be imported with a run"
+        if len(found) > MOST_SETTINGS
+        else ""
+    )
 
 
 def _is_moment(value: object) -> bool:
@@ -161,4 +184,7 @@ def _no_number(text: str) -> NoReturn:
 
 def refusal(table: str, number: int, what: str) -> ImportRefused:
     """Return the error for a row of a bundle."""
-    return ImportRefused(f"The bundle is damaged or was changed by hand: in table '{table}', row {number:,}, {what}. Have it exported again.")
+    return ImportRefused(
+        f"The bundle is damaged or was changed by hand: in table '{table}', row {number:,}, {what}. Have it "
+        "exported again."
+    )

@@ -1,6 +1,7 @@
 """A table as it is shown, as a file for other programs: CSV, JSON or Parquet.
 
-What a person typed may begin like a formula; in CSV such a text gets an apostrophe in front, which spreadsheets show and don't carry out.
+What a person typed may begin like a formula; in CSV such a text gets an apostrophe in front, which spreadsheets show
+and don't carry out.
 """
 
 import csv
@@ -18,7 +19,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under names; a cell is a number, a text, a flag, a moment, a list of such, or None where there is nothing."""
+    """Rows under names; a cell is a number, a text, a flag, a moment, a list of such, or None where there
+    is nothing.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
@@ -44,7 +47,9 @@ class Format:
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a cell for CSV: a text that a spreadsheet would carry out gets an apostrophe in front; a number stays one."""
+    """Return a cell for CSV: a text that a spreadsheet would carry out gets an apostrophe in front; a
+    number stays one.
+    """
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     elif isinstance(value, Mapping):
@@ -53,12 +58,16 @@ def safe_cell(value: Any) -> Any:
         value = value.isoformat()
     if not isinstance(value, str):
         return value
-    value = value.replace("\r\n", "\n").replace("\r", "\n")  # Python's writer leaves a bare one unquoted, and a formula could begin a line behind it
+    value = value.replace("\r\n", "\n").replace(
+        "\r", "\n"
+    )  # Python's writer leaves a bare one unquoted, and a formula could begin a line behind it
     return f"'{value}" if value.startswith(FORMULA) else value
 
 
 def as_csv(table: Table) -> bytes:
-    """Return the table as CSV in UTF-8 with a line of names; NaN and infinities as nan, inf and -inf, an empty cell where there is nothing."""
+    """Return the table as CSV in UTF-8 with a line of names; NaN and infinities as nan, inf and -inf, an empty cell
+    where there is nothing.
+    """
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(safe_cell, table.columns))
@@ -67,7 +76,9 @@ def as_csv(table: Table) -> bytes:
 
 
 def as_json(table: Table) -> bytes:
-    """Return the table as a JSON list with an object a row; a NaN or an infinity as the text "NaN", "Infinity" or "-Infinity"."""
+    """Return the table as a JSON list with an object a row; a NaN or an infinity as the text "NaN", "Infinity" or
+    "-Infinity".
+    """
     rows = [dict(zip(table.columns, map(plain, row), strict=True)) for row in table.rows]
     return _utf8(json.dumps(rows, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
 
@@ -79,7 +90,9 @@ def as_parquet(table: Table) -> bytes:
 
     cells = [_column([row[place] for row in table.rows]) for place in range(len(table.columns))]
     file = io.BytesIO()
-    parquet.write_table(pyarrow.table([pyarrow.array(each, from_pandas=False) for each in cells], names=list(table.columns)), file)
+    parquet.write_table(
+        pyarrow.table([pyarrow.array(each, from_pandas=False) for each in cells], names=list(table.columns)), file
+    )
     return file.getvalue()
 
 
@@ -116,7 +129,13 @@ def _column(cells: list[Any]) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False) if isinstance(value, Mapping | list | tuple) else str(value)
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(plain(value), ensure_ascii=False)
+        if isinstance(value, Mapping | list | tuple)
+        else str(value)
+    )
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,6 @@
-"""TensorBoard's event files as runs: each folder of them is one, its scalars are metrics of the whole run, its hyperparameters the config."""
+"""TensorBoard's event files as runs: each folder of them is one, its scalars are metrics of the whole run, its
+hyperparameters the config.
+"""
 
 import math
 import struct
@@ -29,8 +31,12 @@ def event_files(names: Sequence[str]) -> list[str]:
     return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
 
 
-def recorded_by_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[Recorded], list[str]]:
-    """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is damaged or is no event file."""
+def recorded_by_tensorboard(
+    source: Members, names: Sequence[str], *, top: str = ""
+) -> tuple[list[Recorded], list[str]]:
+    """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is
+    damaged or is no event file.
+    """
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
@@ -64,19 +70,31 @@ class _Folder:
             for data in records:
                 self.digest.update(data)
                 self._event(data, name)
-        said = [f"'{shown(name)}' ends within a record, as a program that was killed leaves it; all before that was read."] if records.cut_off else []
-        return said + ([f"'{shown(name)}' holds {records.passed_over:,} pictures or graphs, which were passed over."] if records.passed_over else [])
+        said = (
+            [f"'{shown(name)}' ends within a record, as a program that was killed leaves it; all before that was read."]
+            if records.cut_off
+            else []
+        )
+        return said + (
+            [f"'{shown(name)}' holds {records.passed_over:,} pictures or graphs, which were passed over."]
+            if records.passed_over
+            else []
+        )
 
     def _event(self, data: bytes, name: str) -> None:
         try:
             event = message("Event").FromString(data)
         except DecodeError as error:
-            raise ImportRefused(f"'{shown(name)}' is no TensorBoard event file: one of its records is no event. Name a file that TensorBoard shows.") from error
+            raise ImportRefused(
+                f"'{shown(name)}' is no TensorBoard event file: one of its records is no event. Name a file "
+                "that TensorBoard shows."
+            ) from error
         for value in event.summary.value:
             if (number := _number(value)) is not None:
                 if not 0 <= event.wall_time < LATEST_S:
                     raise ImportRefused(
-                        f"'{shown(name)}' holds an event at no possible time ({event.wall_time:g} s since 1970). It was not written by TensorBoard."
+                        f"'{shown(name)}' holds an event at no possible time ({event.wall_time:g} s since "
+                        "1970). It was not written by TensorBoard."
                     )
                 self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
             elif value.metadata.plugin_data.plugin_name == b"hparams":

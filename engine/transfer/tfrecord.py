@@ -1,6 +1,8 @@
-"""TensorFlow's record files: each record is its length, a checksum of that, its bytes, and a checksum of these (masked CRC-32C).
+"""TensorFlow's record files: each record is its length, a checksum of that, its bytes, and a checksum of these (masked
+CRC-32C).
 
-Source: TensorFlow's guide to TFRecord. A program that was killed leaves a record cut off at the end, which is not damage.
+Source: TensorFlow's guide to TFRecord. A program that was killed leaves a record cut off at the end, which is not
+damage.
 """
 
 import struct
@@ -83,5 +85,11 @@ class Records:
 
     def _damaged(self, at: int) -> ImportRefused:
         if at == 0:
-            return ImportRefused(f"{self.name} is no TensorBoard event file: it does not begin with a record. Name a file whose name holds 'tfevents'.")
-        return ImportRefused(f"{self.name} is damaged: the record at byte {at:,} does not fit its checksum. Copy it again from where it was written.")
+            return ImportRefused(
+                f"{self.name} is no TensorBoard event file: it does not begin with a record. Name a file whose "
+                "name holds 'tfevents'."
+            )
+        return ImportRefused(
+            f"{self.name} is damaged: the record at byte {at:,} does not fit its checksum. Copy it again from "
+            "where it was written."
+        )

@@ -33,10 +33,11 @@ class Backup:
 
 
 def back_up(home: Home, *, by: str, keep: int | None = None) -> Backup:
-    """Copy the store into the home's folder of backups while others write; then delete all but the newest `keep` (at least 1), if given.
+    """Copy the store into the home's folder of backups while others write; then delete all but the newest `keep` (at
+    least 1), if given.
 
-    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is whole. Raises Forbidden,
-    StoreError, StoreBusy where another backup is being made.
+    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is
+    whole. Raises Forbidden, StoreError, StoreBusy where another backup is being made.
     """
     permit(home, "back up", by=by)
     target = home.backups / f"parallab-{now().replace(':', '-')}.db"
@@ -67,9 +68,13 @@ def check_sum(path: Path) -> None:
     try:
         said = beside.read_text().split()[0]
     except (OSError, IndexError) as error:
-        raise StoreError(f"{path} has no checksum {beside.name} beside it. Copy that too, or restore with --unchecked.") from error
+        raise StoreError(
+            f"{path} has no checksum {beside.name} beside it. Copy that too, or restore with --unchecked."
+        ) from error
     if _sum(path) != said:
-        raise StoreError(f"{path} is not what was written: its SHA-256 does not fit {beside.name}. Take another backup.")
+        raise StoreError(
+            f"{path} is not what was written: its SHA-256 does not fit {beside.name}. Take another backup."
+        )
 
 
 @contextmanager
@@ -80,11 +85,16 @@ def _told(home: Home) -> Iterator[None]:
     except Timeout as error:
         raise StoreBusy(f"Another backup is being made in {home.backups}. Wait for it to end.") from error
     except OSError as error:
-        raise StoreError(f"No backup can be written to {home.backups}: {error.strerror}. Make room there, or mend its owner and mode.") from error
+        raise StoreError(
+            f"No backup can be written to {home.backups}: {error.strerror}. Make room there, or mend its owner "
+            "and mode."
+        ) from error
 
 
 def _seal(part: Path, target: Path) -> None:
-    """Give a finished copy its checksum and its name, in this order, so that no crash leaves one that can't be trusted."""
+    """Give a finished copy its checksum and its name, in this order, so that no crash leaves one that can't
+    be trusted.
+    """
     beside = target.with_name(target.name + SUM)
     beside.write_text(f"{_sum(part)}  {target.name}\n")
     part.chmod(0o600)

@@ -27,7 +27,10 @@ class Policy:
     def check(self) -> "Policy":
         """Return itself; raises ConfigError where it asks for nothing, or for deleting before thinning."""
         if self.thin_after_days is None and self.delete_after_days is None:
-            text = "gc needs to know what is old: give --thin-after-days, --delete-after-days, or both. With --dry-run it only says what it would do."
+            text = (
+                "gc needs to know what is old: give --thin-after-days, --delete-after-days, or both. With "
+                "--dry-run it only says what it would do."
+            )
             raise ConfigError([Problem("", text)])
         for field, days in (("thin_after_days", self.thin_after_days), ("delete_after_days", self.delete_after_days)):
             if days is not None and not 0 <= days <= MOST_DAYS:
@@ -60,7 +63,13 @@ def preview(home: Home, policy: Policy) -> Collection:
         curves = to_thin(reader, policy.thin_after_days, policy.points) if policy.thin_after_days is not None else []
     curves = [curve for curve in curves if curve.run_id not in gone]
     points = sum(run.points for run in runs) + sum(curve.points - policy.points for curve in curves)
-    return Collection(tuple(curves), tuple(runs), points, points * POINT_BYTES, sum(size_of(home.run_folder(run.run_id)) for run in runs))
+    return Collection(
+        tuple(curves),
+        tuple(runs),
+        points,
+        points * POINT_BYTES,
+        sum(size_of(home.run_folder(run.run_id)) for run in runs),
+    )
 
 
 def collect(home: Home, policy: Policy, *, by: str, timeout_s: float = 30.0) -> Collection:
@@ -71,7 +80,11 @@ def collect(home: Home, policy: Policy, *, by: str, timeout_s: float = 30.0) -> 
     wanted = preview(home, policy)
     deleted, points = [], 0
     with Store.open(home, timeout_s=timeout_s) as store:
-        store.permit("collect", by=by, detail=", ".join(f"{name}={value}" for name, value in vars(policy).items() if value is not None))
+        store.permit(
+            "collect",
+            by=by,
+            detail=", ".join(f"{name}={value}" for name, value in vars(policy).items() if value is not None),
+        )
         for run in wanted.deleted:
             if policy.delete_after_days is not None and delete(store, run.run_id, policy.delete_after_days):
                 shutil.rmtree(home.run_folder(run.run_id), ignore_errors=True)

@@ -11,7 +11,9 @@ from engine.runtime.log_files import size_on_disk
 
 
 def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:
-    """Return the bytes of each owner's folders, without those that no run has or that vanish meanwhile; points in the store are not counted."""
+    """Return the bytes of each owner's folders, without those that no run has or that vanish meanwhile; points in the
+    store are not counted.
+    """
     used: Counter[str] = Counter()
     with suppress(FileNotFoundError), os.scandir(home.run_folder(0).parent) as folders:
         for folder in folders:

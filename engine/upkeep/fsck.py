@@ -34,17 +34,26 @@ class Trouble:
 def examine(home: Home) -> Iterator[Trouble]:
     """Yield what is wrong in a home, the worst first. A store that is damaged is looked at no further.
 
-    Runs that are on are left out wherever what they write could look unfinished. Raises StoreBusy, StoreTooNew, StoreError for one that is older.
+    Runs that are on are left out wherever what they write could look unfinished. Raises StoreBusy, StoreTooNew,
+    StoreError for one that is older.
     """
     try:
         if not home.database.exists():
             return
         broken = _damage(home)
     except (StoreDenied, OSError) as error:
-        yield Trouble("access", str(error) if isinstance(error, StoreDenied) else f"{error.filename} can't be read: {error.strerror}.", _as_whom(home))
+        yield Trouble(
+            "access",
+            str(error) if isinstance(error, StoreDenied) else f"{error.filename} can't be read: {error.strerror}.",
+            _as_whom(home),
+        )
         return
     if broken:
-        yield Trouble("damage", broken, "Restore the newest good backup: python -m engine backup --list, then python -m engine restore FILE.")
+        yield Trouble(
+            "damage",
+            broken,
+            "Restore the newest good backup: python -m engine backup --list, then python -m engine restore FILE.",
+        )
         return
     with Reader.open(home, timeout_s=PATIENCE_S) as reader:
         yield from _rows(home, reader)
@@ -68,7 +77,8 @@ def _as_whom(home: Home) -> str:
     except (OSError, KeyError):
         owner = f"the user who owns {home.path}"
     return (
-        f"Run it as {owner}, or let this user write there: SQLite keeps files of its own beside an open store. The store was not checked; "
+        f"Run it as {owner}, or let this user write there: SQLite keeps files of its own beside an open store. "
+        "The store was not checked; "
         "this is no reason to restore a backup."
     )
 
@@ -76,14 +86,26 @@ def _as_whom(home: Home) -> str:
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
     for table, other, count in checks.strangers(reader):
         sentence = f"{count:,} rows of {table} refer to rows of {other} that are not there."
-        yield Trouble("foreign keys", sentence, "Those rows are deleted, links to runs and sweeps cut.", mend=lambda: _with(home, checks.remove_strangers))
+        yield Trouble(
+            "foreign keys",
+            sentence,
+            "Those rows are deleted, links to runs and sweeps cut.",
+            mend=lambda: _with(home, checks.remove_strangers),
+        )
     for run in _forsaken(home, reader):
         pid = run.worker.pid if run.worker else "none"
         sentence = f"Run {run.id} is {run.status}, but its worker (pid {pid}) is gone and no runner is there to say so."
-        yield Trouble("lost run", sentence, "It becomes lost; what it had recorded is kept.", mend=partial(_lose, home, run))
+        yield Trouble(
+            "lost run", sentence, "It becomes lost; what it had recorded is kept.", mend=partial(_lose, home, run)
+        )
     if runs := checks.behind(reader):
         sentence = f"Runs {_ids(runs)} count fewer points than they have."
-        yield Trouble("point ids", sentence, "They count on from their last point.", mend=lambda: _with(home, lambda store: checks.mend_behind(store, runs)))
+        yield Trouble(
+            "point ids",
+            sentence,
+            "They count on from their last point.",
+            mend=lambda: _with(home, lambda store: checks.mend_behind(store, runs)),
+        )
     for unlike in checks.unlike_summaries(reader):
         of = f"{unlike.name} of run {unlike.run_id}" + ("" if unlike.rank is None else f", rank {unlike.rank}")
         sentence = f"The summary of {of} says {unlike.says}; its points say {unlike.holds}."
@@ -91,7 +113,12 @@ def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
         yield Trouble("summary", sentence, cure, mend=partial(_with, home, partial(_summarize, unlike)))
     if metrics := checks.unlike_corners(reader):
         sentence = f"{len(metrics):,} curves have corners that do not cover their points."
-        yield Trouble("corners", sentence, "They are written anew.", mend=lambda: _with(home, lambda store: checks.mend_corners(store, metrics)))
+        yield Trouble(
+            "corners",
+            sentence,
+            "They are written anew.",
+            mend=lambda: _with(home, lambda store: checks.mend_corners(store, metrics)),
+        )
 
 
 def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
@@ -104,23 +131,38 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
         sentence = f"Processes that no live run needs are still there: {named}{_more(left, NAMED)}."
         yield Trouble("processes", sentence, "They are ended.", mend=partial(_clean, home, left))
     if strays := found.get("folder"):
-        sentence = f"The folders of runs {_ids([int(Path(one.name).name) for one in strays])} belong to no run of the store."
-        yield Trouble("orphan folders", sentence, f"They are moved to {home.aside}.", mend=partial(_clean, home, strays))
+        sentence = (
+            f"The folders of runs {_ids([int(Path(one.name).name) for one in strays])} belong to no run of the store."
+        )
+        yield Trouble(
+            "orphan folders", sentence, f"They are moved to {home.aside}.", mend=partial(_clean, home, strays)
+        )
     for run_id, count in checks.logs_of(reader).items():
         if not home.run_folder(run_id).is_dir():
             sentence = f"Run {run_id} has no folder any more: its {count} logs, and any checkpoint, are gone."
-            yield Trouble("missing folder", sentence, "The store stops naming its logs.", mend=partial(_with, home, partial(_forget, run_id)))
+            yield Trouble(
+                "missing folder",
+                sentence,
+                "The store stops naming its logs.",
+                mend=partial(_with, home, partial(_forget, run_id)),
+            )
     if scraps := found.get("file"):
-        sentence = f"{len(scraps):,} sockets, locks and half-written files of processes that have ended: {_names(scraps)}."
+        sentence = (
+            f"{len(scraps):,} sockets, locks and half-written files of processes that have ended: {_names(scraps)}."
+        )
         yield Trouble("leftovers", sentence, "They are deleted.", harmless=True, mend=partial(_clean, home, scraps))
     if parts := found.get("shared memory"):
         size = sum(one.size_bytes or 0 for one in parts)
-        sentence = f"{len(parts):,} segments of shared memory ({size / 1e6:,.1f} MB) of ranks that are gone: {_names(parts)}."
+        sentence = (
+            f"{len(parts):,} segments of shared memory ({size / 1e6:,.1f} MB) of ranks that are gone: {_names(parts)}."
+        )
         yield Trouble("shared memory", sentence, "They are deleted.", mend=partial(_clean, home, parts))
 
 
 def _forsaken(home: Home, reader: Reader) -> list[Run]:
-    """Return the runs that should have a worker and have none; empty where a runner serves the home, who sees to them."""
+    """Return the runs that should have a worker and have none; empty where a runner serves the home, who
+    sees to them.
+    """
     runs = [reader.run(row.id) for row in reader.runs(statuses=ALIVE)]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
@@ -146,7 +188,12 @@ def _lose(home: Home, run: Run) -> None:
         if run.stop_requested_by:
             store.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.", who="fsck")
         else:
-            store.end(run.id, "lost", "Its worker was gone when the store was checked. What it had recorded is kept; launch it again.", who="fsck")
+            store.end(
+                run.id,
+                "lost",
+                "Its worker was gone when the store was checked. What it had recorded is kept; launch it again.",
+                who="fsck",
+            )
 
 
 def _clean(home: Home, found: list[Leftover]) -> None:

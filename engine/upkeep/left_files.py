@@ -1,4 +1,5 @@
-"""What ended processes may leave beside the store: folders, half-written files, sockets, locks, shared memory. It only looks.
+"""What ended processes may leave beside the store: folders, half-written files, sockets, locks, shared memory. It only
+looks.
 
 What is surely of this home's ended runs is told from what merely looks like it.
 """
@@ -31,7 +32,9 @@ RECENT_S = 60.0
 
 
 def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
-    """Yield what lies among the runs' folders and is no run's of this store; ours is a folder that is named by a number."""
+    """Yield what lies among the runs' folders and is no run's of this store; ours is a folder that is named by a
+    number.
+    """
     found = _listed(home.path / "runs")  # before the ids are read: a folder made later belongs to a run queued before
     known = {str(run_id) for run_id in reader.run_statuses()}
     for path in found:
@@ -47,8 +50,8 @@ def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
 def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Leftover]:
     """Yield this user's segments of torch whose maker is gone, and which no process has mapped or open.
 
-    One is ours where the store names its maker for a run of this boot that has ended, and it was made while that run was on. One that may be
-    of a live run, or of a run of another PID namespace, is not listed.
+    One is ours where the store names its maker for a run of this boot that has ended, and it was made while that run
+    was on. One that may be of a live run, or of a run of another PID namespace, is not listed.
     """
     found = dict(_forsaken(folder, grace_s))
     if not found:
@@ -68,17 +71,29 @@ def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Left
 
 
 def left_files(home: Home, statuses: Mapping[int, Status]) -> Iterator[Leftover]:
-    """Yield half-written checkpoints, sockets, locks and rendezvous files in the folders of ended runs, and half-written stores and backups."""
+    """Yield half-written checkpoints, sockets, locks and rendezvous files in the folders of ended runs, and
+    half-written stores and backups.
+    """
     for folder in _listed(home.path / "runs"):
         run_id = int(folder.name) if folder.name.isdecimal() else 0
         if statuses.get(run_id) in ENDED:
-            yield from (_file(path, f"Left in the folder of run {run_id}, which has ended.", run_id) for path in _listed(folder) if _is_scrap(path))
-    yield from (_file(path, "A store that was not written to its end.") for path in sorted(home.path.glob(f"*{PART}")) if _is_old(path))
+            yield from (
+                _file(path, f"Left in the folder of run {run_id}, which has ended.", run_id)
+                for path in _listed(folder)
+                if _is_scrap(path)
+            )
+    yield from (
+        _file(path, "A store that was not written to its end.")
+        for path in sorted(home.path.glob(f"*{PART}"))
+        if _is_old(path)
+    )
     yield from (_file(path, "A backup that was not made to its end.") for path in _unfinished_backups(home))
 
 
 def _forsaken(folder: Path, grace_s: float) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield segments of torch, older than `grace_s`, with the facts of their files, whose maker's pid no process has."""
+    """Yield segments of torch, older than `grace_s`, with the facts of their files, whose maker's pid no
+    process has.
+    """
     for path in _listed(folder):
         pid = maker_of(path)
         if pid is None or psutil.pid_exists(pid):
@@ -90,7 +105,10 @@ def _forsaken(folder: Path, grace_s: float) -> Iterator[tuple[Path, os.stat_resu
 
 
 def _covers(stint: Stint, moment: float) -> bool:
-    begun, ended = datetime.fromisoformat(stint.begun_at).timestamp(), datetime.fromisoformat(stint.ended_at).timestamp() if stint.ended_at else time.time()
+    begun, ended = (
+        datetime.fromisoformat(stint.begun_at).timestamp(),
+        datetime.fromisoformat(stint.ended_at).timestamp() if stint.ended_at else time.time(),
+    )
     return begun - SLACK_S <= moment <= ended + SLACK_S
 
 
@@ -123,7 +141,9 @@ def _file(path: Path, why: str, run_id: int | None = None) -> Leftover:
 
 def _listed(folder: Path) -> list[Path]:
     try:
-        return sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name) if path.name.isdecimal() else (0, path.name))
+        return sorted(
+            folder.iterdir(), key=lambda path: (len(path.name), path.name) if path.name.isdecimal() else (0, path.name)
+        )
     except OSError:
         return []
 

@@ -1,4 +1,6 @@
-"""Processes that no live run needs: those of workers whose runs have ended, and workers without a run or a runner. It only looks."""
+"""Processes that no live run needs: those of workers whose runs have ended, and workers without a run or a runner. It
+only looks.
+"""
 
 import os
 from collections.abc import Iterator
@@ -16,12 +18,17 @@ from engine.upkeep.leftover import Leftover
 
 
 def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Leftover]:
-    """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries their mark, the children of both."""
+    """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries
+    their mark, the children of both.
+    """
     known = [found for found in reader.workers(boot_id(), _candidates()) if not is_foreign(found[2])]
     newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in known}
     for run_id, ended_at, worker in newest.values():
         if ended_at is not None and seconds_since(ended_at) >= grace_s:
-            yield from (_left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id) for process in _alive(tree(worker)))
+            yield from (
+                _left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id)
+                for process in _alive(tree(worker))
+            )
     runner = reader.runner()
     serving = runner.process.pid if runner and is_alive(runner.process) else None
     with_run = {worker for _, _, worker in newest.values()}
@@ -43,11 +50,17 @@ def _candidates() -> set[int]:
 
 
 def _workers_of(home: Home, grace_s: float) -> Iterator[tuple[ProcessIdentity, int]]:
-    """Yield each process of this PID namespace that was started as a worker of this home with its parent's pid, those of the last seconds left out."""
+    """Yield each process of this PID namespace that was started as a worker of this home with its parent's pid, those
+    of the last seconds left out.
+    """
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             words = process.cmdline()
-            is_worker = "engine.worker" in words and "--home" in words and words[words.index("--home") + 1 :][:1] == [str(home.path)]
+            is_worker = (
+                "engine.worker" in words
+                and "--home" in words
+                and words[words.index("--home") + 1 :][:1] == [str(home.path)]
+            )
             if is_worker and os.getsid(process.pid) == process.pid and pid_namespace(process.pid) == pid_namespace():
                 yield from ((known, process.ppid()) for known in _alive([process.pid]) if age_s(known) >= grace_s)
 

@@ -26,7 +26,9 @@ class Leftover:
 
     @property
     def key(self) -> tuple[str, str, ProcessIdentity | None]:
-        """What tells it from any other: a pid that names another process by now, or a folder made anew, is another one."""
+        """What tells it from any other: a pid that names another process by now, or a folder made anew, is
+        another one.
+        """
         return self.kind, self.name, self.process
 
     @property

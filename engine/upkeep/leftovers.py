@@ -26,7 +26,9 @@ Outcome = tuple[Leftover, str]
 """What was to be taken away, and why it could not be; empty where it was."""
 
 
-def leftovers(home: Home, reader: Reader, shared_memory: Path = SHARED, *, grace_s: float | None = None) -> list[Leftover]:
+def leftovers(
+    home: Home, reader: Reader, shared_memory: Path = SHARED, *, grace_s: float | None = None
+) -> list[Leftover]:
     """Return what is left over of this home's runs, and what merely looks like it; nothing that a live run could need.
 
     What ended or was made less than `grace_s` (if not given, `GRACE_S`) ago is left out.
@@ -40,19 +42,29 @@ def leftovers(home: Home, reader: Reader, shared_memory: Path = SHARED, *, grace
     ]
 
 
-def clean(home: Home, listed: Iterable[Leftover], *, by: str, shared_memory: Path = SHARED, grace_s: float | None = None) -> Cleared:
-    """Take away what was listed, is ours and still is left over: processes are ended, orphan folders moved aside, the rest is deleted.
+def clean(
+    home: Home, listed: Iterable[Leftover], *, by: str, shared_memory: Path = SHARED, grace_s: float | None = None
+) -> Cleared:
+    """Take away what was listed, is ours and still is left over: processes are ended, orphan folders moved aside, the
+    rest is deleted.
 
-    Each is looked at again at this moment; what is gone, in use or another's by now is passed over. Memory that only the ended processes had mapped goes
-    with them. Who asked stands in the runner's log and among the events of the runs concerned. Raises Forbidden, StoreError where the store can't be asked.
+    Each is looked at again at this moment; what is gone, in use or another's by now is passed over. Memory that only
+    the ended processes had mapped goes with them. Who asked stands in the runner's log and among the events of the runs
+    concerned. Raises Forbidden, StoreError where the store can't be asked.
     """
     permit(home, "clean up", by=by)
     wanted = {one.key for one in listed}
     with Reader.open(home) as reader:
-        there = [one for one in leftovers(home, reader, shared_memory, grace_s=grace_s) if one.is_ours and one.key in wanted]
+        there = [
+            one for one in leftovers(home, reader, shared_memory, grace_s=grace_s) if one.is_ours and one.key in wanted
+        ]
         outcomes = list(_end([one for one in there if one.kind == "process"]))
         runs = {one.run_id for one, _ in outcomes if one.run_id}
-        freed = [one for one in left_segments(reader, shared_memory, 0.0) if one.run_id in runs and one not in there] if runs else []
+        freed = (
+            [one for one in left_segments(reader, shared_memory, 0.0) if one.run_id in runs and one not in there]
+            if runs
+            else []
+        )
     outcomes += _put_aside(home, [one for one in there if one.kind == "folder"])
     outcomes += [_tried(one, Path.unlink) for one in (*there, *freed) if one.kind in ("shared memory", "file")]
     _note(home, outcomes, by)

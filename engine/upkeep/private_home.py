@@ -36,7 +36,8 @@ _OURS = frozenset(
         "spare",
     )
 )
-"""How the names begin, up to a dot, of what Parallab keeps in a home; whatever else lies there is not ours to change."""
+"""How the names begin, up to a dot, of what Parallab keeps in a home; whatever else lies there is not ours to change.
+"""
 NAMED = 3
 """So many of the paths are named in a sentence."""
 
@@ -59,9 +60,13 @@ def open_parts(home: Home) -> list[Open]:
 
 
 def _open_targets(home: Home) -> Iterator[Open]:
-    """Yield what the home's own links lead to and others can reach; a start leaves that as it is, since it lies outside the home."""
+    """Yield what the home's own links lead to and others can reach; a start leaves that as it is, since it lies outside
+    the home.
+    """
     for link in home.path.iterdir() if home.path.is_dir() else ():
-        if link.is_symlink() and link.name.partition(".")[0] in _OURS - {"data"} and link.exists():  # data sets may be for others too
+        if (
+            link.is_symlink() and link.name.partition(".")[0] in _OURS - {"data"} and link.exists()
+        ):  # data sets may be for others too
             target = link.resolve()
             about = target.stat()
             if about.st_mode & PRIVATE:
@@ -98,7 +103,9 @@ def cure(home: Home) -> str:
 
 
 def _open(home: Home) -> Iterator[tuple[Open, str, int]]:
-    """Yield what is open with its name and the descriptor of its folder, from the top down; a folder that is closed meanwhile is looked into all the same."""
+    """Yield what is open with its name and the descriptor of its folder, from the top down; a folder that is closed
+    meanwhile is looked into all the same.
+    """
     top = home.path.resolve()
     if not top.is_dir():
         return
@@ -118,7 +125,11 @@ def _judged(root: Path, names: list[str], folder: int, top: Path) -> Iterator[tu
     for name in names:
         with suppress(FileNotFoundError):
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if about.st_mode & PRIVATE and not stat.S_ISLNK(about.st_mode) and not _is_others_data(root / name, about.st_uid, top):
+            if (
+                about.st_mode & PRIVATE
+                and not stat.S_ISLNK(about.st_mode)
+                and not _is_others_data(root / name, about.st_uid, top)
+            ):
                 yield Open(root / name, stat.S_IMODE(about.st_mode), about.st_uid), name, folder
 
 
@@ -128,7 +139,9 @@ def _is_others_data(path: Path, owner: int, top: Path) -> bool:
 
 
 def _close(name: str, folder: int) -> None:
-    """Take the rights of group and others from what has that name, never from what a link leads to; raises OSError where they stay."""
+    """Take the rights of group and others from what has that name, never from what a link leads to; raises OSError
+    where they stay.
+    """
     held = os.open(name, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW, dir_fd=folder)
     try:
         about = os.fstat(held)
@@ -141,7 +154,9 @@ def _close(name: str, folder: int) -> None:
 
 
 def _set_mode(held: int, mode: int) -> None:
-    if hasattr(os, "O_PATH"):  # such a descriptor reaches sockets and unreadable files too, and is changed by its name in /proc
+    if hasattr(
+        os, "O_PATH"
+    ):  # such a descriptor reaches sockets and unreadable files too, and is changed by its name in /proc
         Path(f"/proc/self/fd/{held}").chmod(mode)
     else:
         os.fchmod(held, mode)

@@ -1,4 +1,6 @@
-"""The way back from a backup: nothing of what it replaces is deleted, and nothing is replaced while anyone works on it."""
+"""The way back from a backup: nothing of what it replaces is deleted, and nothing is replaced while anyone
+works on it.
+"""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -37,9 +39,10 @@ class Restored:
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
     """Put a copy of a backup in the place of the store.
 
-    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Runs come back, access does not: everyone has to sign
-    in again, and accounts stay as they are in the store that is replaced, where that can still be read. Raises Forbidden, StoreError where the file is not
-    sound, StoreTooNew, RunnerError while a runner serves the home, WrongStatus while a worker carries out a run.
+    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Runs come back,
+    access does not: everyone has to sign in again, and accounts stay as they are in the store that is replaced, where
+    that can still be read. Raises Forbidden, StoreError where the file is not sound, StoreTooNew, RunnerError while a
+    runner serves the home, WrongStatus while a worker carries out a run.
     """
     if not unchecked:
         check_sum(backup)
@@ -69,28 +72,42 @@ def _alone(home: Home) -> Iterator[None]:
         with FileLock(home.runner_lock).acquire(timeout=TAKE_S), FileLock(home.schema_lock).acquire(timeout=SCHEMA_S):
             yield
     except Timeout as error:
-        raise RunnerError(f"A runner serves {home.path}, so its store can't be replaced. End it first: python -m engine stop --cancel-runs.") from error
+        raise RunnerError(
+            f"A runner serves {home.path}, so its store can't be replaced. End it first: python -m engine stop "
+            "--cancel-runs."
+        ) from error
 
 
 def _no_run_is_on(home: Home) -> None:
     try:
         with Reader.open(home) as reader:
-            on = [row.id for row in reader.runs(statuses=ALIVE) if (worker := reader.run(row.id).worker) and lives(home, worker)]
+            on = [
+                row.id
+                for row in reader.runs(statuses=ALIVE)
+                if (worker := reader.run(row.id).worker) and lives(home, worker)
+            ]
     except StoreError:  # a store too damaged to ask is what a restore is for
         return
     if on:
-        raise WrongStatus(f"Run {on[0]} is still carried out, so the store can't be replaced. Start a runner, cancel the run, and end the runner.")
+        raise WrongStatus(
+            f"Run {on[0]} is still carried out, so the store can't be replaced. Start a runner, cancel the "
+            "run, and end the runner."
+        )
 
 
 def _accounts(home: Home) -> list[Account]:
-    """Return the accounts of the store as it is now; none where it is not there or too damaged to ask, and then those of the backup hold."""
+    """Return the accounts of the store as it is now; none where it is not there or too damaged to ask, and then those
+    of the backup hold.
+    """
     with suppress(StoreError), Reader.open(home) as reader:
         return reader.accounts()
     return []
 
 
 def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account]) -> None:
-    """Copy the backup into a home of its own and end its sign-ins there: not for a moment is it the lab's store with them."""
+    """Copy the backup into a home of its own and end its sign-ins there: not for a moment is it the lab's store with
+    them.
+    """
     shutil.rmtree(made.path, ignore_errors=True)
     shutil.copyfile(backup, made.create().database)
     made.database.chmod(0o600)

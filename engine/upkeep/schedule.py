@@ -33,12 +33,18 @@ class Schedule:
 
     @classmethod
     def from_environment(cls, home: Home) -> "Schedule":
-        """Return the schedule that `PARALLAB_BACKUP_EVERY_H` and `PARALLAB_BACKUP_KEEP` ask for; raises RunnerError for what is no number."""
+        """Return the schedule that `PARALLAB_BACKUP_EVERY_H` and `PARALLAB_BACKUP_KEEP` ask for; raises RunnerError for
+        what is no number.
+        """
         return cls(home, _number(EVERY, EVERY_H, 0), int(_number(KEEP, KEPT, 1)))
 
     def look(self) -> None:
         """Begin a backup where one is due; never waits. To be called often."""
-        if not self._every_s or time.monotonic() - self._looked_at < self._look_s or (self._thread and self._thread.is_alive()):
+        if (
+            not self._every_s
+            or time.monotonic() - self._looked_at < self._look_s
+            or (self._thread and self._thread.is_alive())
+        ):
             return
         self._looked_at = time.monotonic()
         if self._due():
@@ -76,5 +82,7 @@ def _number(name: str, otherwise: float, least: float) -> float:
     except ValueError:
         found = -1.0
     if not least <= found < 1e6:
-        raise RunnerError(f"{name} must be a number, at least {least:g}, got '{text}'. Set it right, or unset it for {otherwise:g}.")
+        raise RunnerError(
+            f"{name} must be a number, at least {least:g}, got '{text}'. Set it right, or unset it for {otherwise:g}."
+        )
     return found

@@ -1,4 +1,6 @@
-"""A browser that speaks to an ASGI app without a network between, sockets included; one event loop for all that it does."""
+"""A browser that speaks to an ASGI app without a network between, sockets included; one event loop for all that it
+does.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping

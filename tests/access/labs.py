@@ -1,4 +1,6 @@
-"""A lab with a provider: a real console whose people sign in at a real provider, both on loopback, and a browser of httpx that walks the way of one."""
+"""A lab with a provider: a real console whose people sign in at a real provider, both on loopback, and a browser of
+httpx that walks the way of one.
+"""
 
 import subprocess
 import sys
@@ -69,7 +71,12 @@ class Browser(httpx.Client):
     """A browser without scripts: it keeps cookies, follows redirects and sends what a page's form would."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(base_url=console.address, follow_redirects=True, headers={"accept": "text/html", "user-agent": "test"}, timeout=PATIENCE_S)
+        super().__init__(
+            base_url=console.address,
+            follow_redirects=True,
+            headers={"accept": "text/html", "user-agent": "test"},
+            timeout=PATIENCE_S,
+        )
 
     def go_to_provider(self, at: str = "lab", wanted: str = "/") -> httpx.Response:
         """Click the way in; return where that leads, which is the provider's page where all is well."""
@@ -86,7 +93,9 @@ class Browser(httpx.Client):
 
 @contextmanager
 def lab_with_provider(home: Home, folder: Path) -> Iterator[tuple[Console, Provider]]:
-    """Serve a home whose people sign in at `lab`; `wrong` is the same provider with a secret that is not ours, and at `gone` nobody answers."""
+    """Serve a home whose people sign in at `lab`; `wrong` is the same provider with a secret that is not ours, and at
+    `gone` nobody answers.
+    """
     provider, console = Provider(), Console(home)
     try:
         known = provider.register(console)
@@ -114,6 +123,9 @@ def _secrets(provider: Provider, known: dict[str, str]) -> str:
     }
     shared = f'[auth]\nredirect_uri = "http://127.0.0.1:{{port}}/oauth2callback"\ncookie_secret = "{"c" * 40}"\n'
     return shared + "".join(
-        f'[auth.{key}]\nclient_id = "{known["client_id"]}"\nclient_secret = "{secret}"\nserver_metadata_url = "{address}/.well-known/openid-configuration"\n'
+        (
+            f'[auth.{key}]\nclient_id = "{known["client_id"]}"\nclient_secret = "{secret}"\nserver_metadata_url = '
+            f'"{address}/.well-known/openid-configuration"\n'
+        )
         for key, (address, secret) in places.items()
     )

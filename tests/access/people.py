@@ -20,7 +20,9 @@ def settle(home: Home, *names: str) -> None:
             store.add_person(name, "member", by="ada", password=PASSWORD)
 
 
-def come_in(client: Client, name: str = "ada", password: str = PASSWORD, *, cookie: str = "", **headers: str) -> httpx.Response:
+def come_in(
+    client: Client, name: str = "ada", password: str = PASSWORD, *, cookie: str = "", **headers: str
+) -> httpx.Response:
     """Send the form as our own page does."""
     sent = {"origin": BASE} | ({"cookie": cookie} if cookie else {}) | headers
     return client.post("/signin", data={"name": name, "password": password, "next": "/results"}, headers=sent)

@@ -1,4 +1,5 @@
-"""An OpenID provider on loopback: oidc-provider-mock, with the proof key of RFC 7636 (PKCE), which it lacks. `python tests/access/provider.py PORT`.
+"""An OpenID provider on loopback: oidc-provider-mock, with the proof key of RFC 7636 (PKCE), which it lacks. `python
+tests/access/provider.py PORT`.
 
 It is a process of its own, as a lab's is: so it can be killed, and what it warns of is not the console's.
 """
@@ -18,7 +19,9 @@ Refusal = tuple[dict[str, str], int]
 
 
 def provider() -> flask.Flask:
-    """Return the provider as an app: it knows no client that has not registered, and takes no code without the proof that its asker has it."""
+    """Return the provider as an app: it knows no client that has not registered, and takes no code without the proof
+    that its asker has it.
+    """
     app = oidc_provider_mock.app(require_client_registration=True, require_nonce=True)
     challenges: dict[str, str] = {}
 
@@ -41,7 +44,11 @@ def provider() -> flask.Flask:
         query = parse_qs(urlsplit(onward).query)
         if "error" in query and "state" not in query:  # RFC 6749, section 4.1.2.1, wants it back
             answer.headers["location"] = f"{onward}&state={flask.request.args['state']}"
-        if flask.request.path == "/oauth2/authorize" and "code" in query and flask.request.args.get("code_challenge_method") == "S256":
+        if (
+            flask.request.path == "/oauth2/authorize"
+            and "code" in query
+            and flask.request.args.get("code_challenge_method") == "S256"
+        ):
             challenges[query["code"][0]] = flask.request.args["code_challenge"]
         return answer
 

@@ -1,4 +1,6 @@
-"""A lab that has had an account never opens again by losing its store: a mark beside the store says so, and no crash leaves an account without it."""
+"""A lab that has had an account never opens again by losing its store: a mark beside the store says so, and no crash
+leaves an account without it.
+"""
 
 import subprocess
 import sys
@@ -56,7 +58,9 @@ print(dies_at)
 
 @pytest.mark.processes
 def test_a_crash_at_any_statement_of_the_first_account_leaves_no_account_without_its_mark(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", CRASHES, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    ended = subprocess.run(
+        [sys.executable, "-c", CRASHES, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ended.returncode == 0, ended.stderr
     statements = int(ended.stdout)
     assert 3 < statements < 99
@@ -85,7 +89,9 @@ def lost(home: Home, request: pytest.FixtureRequest) -> Home:
 
 def test_a_restart_with_an_emptied_store_opens_nothing_until_the_accounts_are_back(lost: Home) -> None:
     page, far = {"accept": "text/html"}, {"x-forwarded-for": "10.1.1.1"}
-    assert [Client().get(path).status_code for path in ("/", "/signin", "/api/token", "/api/v1/runs", "/metrics")] == [503] * 5
+    assert [Client().get(path).status_code for path in ("/", "/signin", "/api/token", "/api/v1/runs", "/metrics")] == [
+        503
+    ] * 5
     assert LOST in unescape(Client().get("/", headers=page).text)
     assert CLOSED in unescape(Client().get("/", headers=page | far).text)
     well = Client().get("/healthz")
@@ -126,7 +132,9 @@ def _parallab(*words: str) -> tuple[int, str]:
     return told.exit_code, told.output
 
 
-def test_a_lab_of_an_older_version_and_one_that_is_restored_elsewhere_get_their_mark(home: Home, tmp_path: Path) -> None:
+def test_a_lab_of_an_older_version_and_one_that_is_restored_elsewhere_get_their_mark(
+    home: Home, tmp_path: Path
+) -> None:
     with Store.open(home) as store:
         assert not home.accounts.exists()
         store.add_person("ada", "admin", by="ada")

@@ -1,4 +1,6 @@
-"""A real console in a lab with accounts: every route of it is shut to whoever has not signed in, and an open socket outlives no sign-out."""
+"""A real console in a lab with accounts: every route of it is shut to whoever has not signed in, and an open socket
+outlives no sign-out.
+"""
 
 import json
 import re
@@ -32,7 +34,7 @@ ROUTES = """
 import json
 from app.asgi import app
 print(json.dumps([[type(route).__name__, route.path, sorted(getattr(route, "methods", None) or [])] for route in app._build_starlette_app().routes]))
-"""
+"""  # noqa: E501
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND")
 WANTED = ("/api/token", "/_stcore/health", "/run")
 ODD: tuple[Callable[[str], str], ...] = (
@@ -71,7 +73,9 @@ class Door:
 
     def ask(self, method: str, target: str, **headers: str) -> tuple[int, dict[str, str]]:
         """Send a request exactly as it is written here; return the status and the headers."""
-        lines = {"Host": f"127.0.0.1:{self.console.port}", "Connection": "close"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        lines = {"Host": f"127.0.0.1:{self.console.port}", "Connection": "close"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         with socket.create_connection(("127.0.0.1", self.console.port), timeout=PATIENCE_S) as client:
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             client.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
@@ -79,11 +83,15 @@ class Door:
             while b"\r\n\r\n" not in answer and (part := client.recv(65_536)):
                 answer += part
         status, *rest = answer.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
-        return int(status.split()[1]), {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
+        return int(status.split()[1]), {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in rest)
+        }
 
     def sign_in(self, name: str) -> str:
         """Return the cookie of a browser on which somebody has just signed in."""
-        answer = httpx.post(f"{self.console.address}/signin", data={"name": name, "password": PASSWORD}, timeout=PATIENCE_S)
+        answer = httpx.post(
+            f"{self.console.address}/signin", data={"name": name, "password": PASSWORD}, timeout=PATIENCE_S
+        )
         assert answer.status_code == 303
         return f"{COOKIE}={answer.cookies[COOKIE]}"
 
@@ -91,7 +99,14 @@ class Door:
         """Open the socket of a page."""
         headers = {"Cookie": cookie} if cookie else {}
         address, ours = f"ws://127.0.0.1:{self.console.port}/_stcore/stream", origin or self.console.address
-        return connect(address, origin=ours, additional_headers=headers, subprotocols=["streamlit"], max_size=None, open_timeout=PATIENCE_S)  # type: ignore[arg-type,list-item]
+        return connect(
+            address,
+            origin=ours,
+            additional_headers=headers,
+            subprotocols=["streamlit"],
+            max_size=None,
+            open_timeout=PATIENCE_S,
+        )  # type: ignore[arg-type,list-item]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +123,9 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 @pytest.fixture(scope="module")
 def routes() -> list[tuple[str, str, list[str]]]:
     """Return every route of the console, Streamlit's among them: kind, path, methods."""
-    told = subprocess.run([sys.executable, "-c", ROUTES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    told = subprocess.run(
+        [sys.executable, "-c", ROUTES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     return [(kind, path, methods) for kind, path, methods in json.loads(told.stdout.splitlines()[-1])]
 
 
@@ -117,8 +134,19 @@ PROVIDERS = ("/signin/provider", "/auth/login", "/auth/logout", "/oauth2callback
 
 
 def test_every_route_is_shut_without_a_sign_in(door: Door, routes: list[tuple[str, str, list[str]]]) -> None:
-    paths = sorted({re.sub(r"\{[^}]*\}", "x", path) or "/" for kind, path, _ in routes if kind != "WebSocketRoute"} | {"/", "/run", "/static/x.js", "/nothing"})
-    assert {"/api/token", "/_stcore/upload_file/x/x", "/media/x", "/_stcore/metrics", "/healthz", "/signin", "/signout"} <= set(paths)
+    paths = sorted(
+        {re.sub(r"\{[^}]*\}", "x", path) or "/" for kind, path, _ in routes if kind != "WebSocketRoute"}
+        | {"/", "/run", "/static/x.js", "/nothing"}
+    )
+    assert {
+        "/api/token",
+        "/_stcore/upload_file/x/x",
+        "/media/x",
+        "/_stcore/metrics",
+        "/healthz",
+        "/signin",
+        "/signout",
+    } <= set(paths)
     found = {(method, path): door.ask(method, path)[0] for path in paths for method in METHODS}
     let_in = {asked: status for asked, status in found.items() if status != 401}
     public = {
@@ -174,7 +202,12 @@ def test_a_direct_client_cannot_name_the_place_that_its_failures_are_counted_at(
 
 def test_a_socket_opens_for_who_has_signed_in_on_our_own_page_alone(door: Door) -> None:
     cookie = door.sign_in("zoe")
-    for given, origin in (("", None), (f"{COOKIE}=forged", None), (cookie, "http://localhost:9"), (cookie, "https://evil.example")):
+    for given, origin in (
+        ("", None),
+        (f"{COOKIE}=forged", None),
+        (cookie, "http://localhost:9"),
+        (cookie, "https://evil.example"),
+    ):
         with pytest.raises(InvalidStatus, match="403"):
             door.open(given, origin)
     with door.open(cookie) as page:
@@ -193,7 +226,9 @@ def talk(page: ClientConnection) -> bool:
 
 
 def _sign_out(door: Door, cookie: str) -> None:
-    assert httpx.post(f"{door.console.address}/signout", headers={"cookie": cookie}, timeout=PATIENCE_S).status_code == 303
+    assert (
+        httpx.post(f"{door.console.address}/signout", headers={"cookie": cookie}, timeout=PATIENCE_S).status_code == 303
+    )
 
 
 def _other_password(door: Door, _: str) -> None:
@@ -210,7 +245,12 @@ def _restore(door: Door, _: str) -> None:
     restore(door.home, back_up(door.home, by="ada").path, by="ada")
 
 
-ENDS: dict[str, Callable[[Door, str], None]] = {"mo": _sign_out, "mia": _other_password, "max": _shut_out, "may": _restore}
+ENDS: dict[str, Callable[[Door, str], None]] = {
+    "mo": _sign_out,
+    "mia": _other_password,
+    "max": _shut_out,
+    "may": _restore,
+}
 """By whom it happens to."""
 
 
@@ -221,7 +261,9 @@ def test_what_ends_a_sign_in_ends_its_cookie_and_its_open_socket(door: Door, nam
         assert talk(page)
         assert door.ask("GET", "/api/token", Cookie=cookie)[0] == 200
         ENDS[name](door, cookie)
-        assert [door.ask("GET", path, Cookie=cookie)[0] for path in ("/api/token", "/media/x", "/_stcore/health", "/run")] == [401] * 4
+        assert [
+            door.ask("GET", path, Cookie=cookie)[0] for path in ("/api/token", "/media/x", "/_stcore/health", "/run")
+        ] == [401] * 4
         with pytest.raises(ConnectionClosed):
             talk(page)
         assert page.close_code == 1008

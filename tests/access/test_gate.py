@@ -1,4 +1,6 @@
-"""The gate fails shut: whatever has become of the store, nobody comes in whom it does not vouch for, and an open lab is open to its own machine alone."""
+"""The gate fails shut: whatever has become of the store, nobody comes in whom it does not vouch for, and an open lab is
+open to its own machine alone.
+"""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -68,7 +70,10 @@ def _away(database: Path) -> None:
 
 def _newer(database: Path) -> None:
     with sqlite3.connect(database) as connection:
-        connection.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')",
+            [steps.name],
+        )
     database.touch()
 
 
@@ -81,7 +86,9 @@ BROKEN: dict[str, Callable[[Path], None]] = {"damaged": _garbage, "gone": _away,
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_store_that_breaks_lets_nobody_in_and_ends_open_sockets(browser: Browser, secret: str, home: Home, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_breaks_lets_nobody_in_and_ends_open_sockets(
+    browser: Browser, secret: str, home: Home, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gate, "AGAIN_S", (0.0, 0.05))
     cookie = {"cookie": f"{COOKIE}={secret}"}
     assert browser.get("/api/token", headers=cookie).status_code == 200
@@ -94,7 +101,12 @@ def test_a_store_that_breaks_lets_nobody_in_and_ends_open_sockets(browser: Brows
     for headers in ({}, cookie, PAGE, cookie | PAGE):
         answer = browser.get("/", headers=headers)
         assert answer.status_code == 503
-        assert browser.post("/signin", data={"name": "ada", "password": "x"}, headers=headers | {"origin": BASE}).status_code == 503
+        assert (
+            browser.post(
+                "/signin", data={"name": "ada", "password": "x"}, headers=headers | {"origin": BASE}
+            ).status_code
+            == 503
+        )
     assert how == "damaged" or LOST in unescape(answer.text)
     with pytest.raises(Ended), browser.socket(cookie):
         pass
@@ -132,7 +144,9 @@ def test_a_lab_without_accounts_answers_loopback_alone(home: Home, place: str) -
     with Browser(app) as near:
         assert near.get("/api/token").status_code == 200
         for header in gate.FORWARDED:
-            assert near.get("/api/token", headers={header: "for=10.0.0.7"}).status_code == 403, "a proxy's people are not on this machine"
+            assert near.get("/api/token", headers={header: "for=10.0.0.7"}).status_code == 403, (
+                "a proxy's people are not on this machine"
+            )
 
 
 def test_the_first_account_shuts_the_door_on_sockets_that_are_open(browser: Browser, home: Home) -> None:

@@ -1,4 +1,6 @@
-"""What people write is kept and shown as text: it is no SQL in the store, no formula in a spreadsheet, no markup in a report."""
+"""What people write is kept and shown as text: it is no SQL in the store, no formula in a spreadsheet, no markup in a
+report.
+"""
 
 import ast
 import csv
@@ -34,12 +36,21 @@ SQL = (
     "\U0001d4b3'",
 )
 FORMULAS = ("=1+1", "+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C calc'!A0", "\uff1d1")
-MARKUP = ("<script>alert(1)</script>", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "</title><svg onload=alert(1)>", "]]>")
+MARKUP = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<!--",
+    "</title><svg onload=alert(1)>",
+    "]]>",
+)
 SIZE = Demand(1, 0, 1, 1)
 
 
 def rows(store: Store) -> dict[str, int]:
-    tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
+    tables = [
+        row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    ]
     return {table: store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table != "audit"}
 
 
@@ -54,7 +65,13 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
         store.set_note(first, text, by="ada")
         store.rename(first, text, by="ada")
         store.save_view(storable, "compare", f"filter={storable}", owner="ada")
-        assert rows(store) == {**before, "tags": before["tags"] + 1, "notes": before["notes"] + 1, "events": before["events"] + 3, "views": before["views"] + 1}
+        assert rows(store) == {
+            **before,
+            "tags": before["tags"] + 1,
+            "notes": before["notes"] + 1,
+            "events": before["events"] + 3,
+            "views": before["views"] + 1,
+        }
         now, run = rows(store), reader.run(first)
         assert (run.name, run.note, run.tags) == (storable.strip(), storable.strip(), (storable.strip(),))
         for ask in (
@@ -82,7 +99,9 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
 def formula_lab(home: Home) -> int:
     """Return a run in which everything that a person or a program can name begins like a formula."""
     with Store.open(home) as store:
-        run_id = store.add_run("=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), owner="=1+2", demand=SIZE, name="@SUM(1)", preset="+1")
+        run_id = store.add_run(
+            "=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), owner="=1+2", demand=SIZE, name="@SUM(1)", preset="+1"
+        )
         store.claim(run_id, worker(), [])
         store.begin(run_id, worker(), {"=host": "=host", "packages": {"=p": "-1+1"}})
         store.add_ranks(run_id, [RankRow(0, "=role", None, "=cpu", "running", None, None, None)])
@@ -124,10 +143,14 @@ def test_whatever_writes_csv_goes_through_the_one_guard() -> None:
     for folder in ("app", "engine", "pages"):
         for path in (ROOT / folder).rglob("*.py"):
             calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-            if written := [call for call in calls if call.startswith(("writer.writerow", "csv.DictWriter")) or ".to_csv(" in call]:
+            if written := [
+                call for call in calls if call.startswith(("writer.writerow", "csv.DictWriter")) or ".to_csv(" in call
+            ]:
                 found[path.relative_to(ROOT).as_posix()] = written
     assert set(found) == {"engine/cli/export.py", "engine/transfer/tables.py"}
-    assert [call for calls in found.values() for call in calls if "safe_cell" not in call] == ["writer.writerow(COLUMNS)"]
+    assert [call for calls in found.values() for call in calls if "safe_cell" not in call] == [
+        "writer.writerow(COLUMNS)"
+    ]
 
 
 class Elements(HTMLParser):
@@ -140,7 +163,9 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append(tag)
-        self.acting += [name for name, value in attrs if name.startswith("on") or (value or "").startswith("javascript:")]
+        self.acting += [
+            name for name, value in attrs if name.startswith("on") or (value or "").startswith("javascript:")
+        ]
 
 
 def elements(page: str) -> Elements:
@@ -152,12 +177,17 @@ def elements(page: str) -> Elements:
 def test_the_report_of_a_run_holds_no_element_that_a_person_wrote(home: Home) -> None:
     def made(texts: tuple[str, ...]) -> Elements:
         with Store.open(home) as store:
-            run_id = store.add_run("hogwild", {"seed": 1, "dataset": texts[0]}, owner=texts[1], demand=SIZE, name=texts[2])
+            run_id = store.add_run(
+                "hogwild", {"seed": 1, "dataset": texts[0]}, owner=texts[1], demand=SIZE, name=texts[2]
+            )
             store.claim(run_id, worker(), [])
             store.begin(run_id, worker(), {"host": texts[3], "git_commit": texts[4], "packages": {texts[0]: texts[1]}})
             store.add_ranks(run_id, [RankRow(0, texts[5], None, texts[0], "running", None, None, None)])
             store.mark_running(run_id, 0.1)
-            store.write(run_id, [RankBatch(0, [Point(f"train/{texts[1]}", step, 1.0, 0.1) for step in (1, 2)], phases={texts[2]: 1.0})])
+            store.write(
+                run_id,
+                [RankBatch(0, [Point(f"train/{texts[1]}", step, 1.0, 0.1) for step in (1, 2)], phases={texts[2]: 1.0})],
+            )
             store.end(run_id, "failed", texts[3], error=texts[4], execution_time_s=1.0)
             store.add_tag(run_id, texts[0][:40], by=texts[1])
             store.set_note(run_id, texts[2], by=texts[3])

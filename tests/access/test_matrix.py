@@ -1,4 +1,6 @@
-"""The whole matrix of roles and commands, made from the rules themselves: what each role may do to its own and to others', really given to a store."""
+"""The whole matrix of roles and commands, made from the rules themselves: what each role may do to its own and to
+others', really given to a store.
+"""
 
 import inspect
 import json
@@ -50,7 +52,9 @@ class Lab:
 
     def lost_sweep(self, owner: str) -> int:
         sweep_id = self.sweep(owner)
-        self.store.connection.execute("UPDATE runs SET status = 'failed', ended_at = created_at WHERE sweep_id = ?", [sweep_id])
+        self.store.connection.execute(
+            "UPDATE runs SET status = 'failed', ended_at = created_at WHERE sweep_id = ?", [sweep_id]
+        )
         return sweep_id
 
     def view(self, owner: str) -> int:
@@ -76,16 +80,22 @@ Given = Callable[[Lab, str, str], partial[object]]
 
 
 def _sweep_more(lab: Lab, by: str, owner: str) -> partial[object]:
-    return partial(lab.store.extend_sweep, lab.sweep(owner), GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")], by=by)
+    return partial(
+        lab.store.extend_sweep, lab.sweep(owner), GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")], by=by
+    )
 
 
 def _duel(lab: Lab, by: str, owner: str) -> partial[object]:
-    return partial(lab.store.add_duel, {}, [NewDuelRun(0, "one", "hogwild", RUN)], owner=by, name="", exclusive=False, terms=USUAL)
+    return partial(
+        lab.store.add_duel, {}, [NewDuelRun(0, "one", "hogwild", RUN)], owner=by, name="", exclusive=False, terms=USUAL
+    )
 
 
 GIVEN: dict[str, Given] = {
     "launch": lambda lab, by, _: partial(lab.store.add_run, "hogwild", {}, owner=by, demand=SIZE),
-    "retry": lambda lab, by, owner: partial(lab.store.add_run, "hogwild", {}, owner=by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False),
+    "retry": lambda lab, by, owner: partial(
+        lab.store.add_run, "hogwild", {}, owner=by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False
+    ),
     "cancel": lambda lab, by, owner: partial(lab.store.request_cancel, lab.run(owner), by=by),
     "hold": lambda lab, by, owner: partial(lab.store.hold, lab.run(owner), by=by),
     "release": lambda lab, by, owner: partial(lab.store.release, lab.run(owner), by=by),
@@ -121,17 +131,45 @@ GIVEN: dict[str, Given] = {
     "make token": lambda lab, by, owner: partial(lab.store.make_token, owner, "a", "read", by=by),
     "revoke token": lambda lab, by, owner: partial(lab.store.revoke_token, lab.token(owner), by=by),
     "add channel": lambda lab, by, _: partial(lab.store.add_channel, "slack", HOOK, owner=by),
-    "set channel": lambda lab, by, owner: partial(lab.store.set_channel, lab.channel(owner), ends="bad", reach="runs", by=by),
+    "set channel": lambda lab, by, owner: partial(
+        lab.store.set_channel, lab.channel(owner), ends="bad", reach="runs", by=by
+    ),
     "test channel": lambda lab, by, owner: partial(lab.store.test_channel, lab.channel(owner), by=by),
     "pause channel": lambda lab, by, owner: partial(lab.store.pause_channel, lab.channel(owner), by=by),
     "delete channel": lambda lab, by, owner: partial(lab.store.delete_channel, lab.channel(owner), by=by),
     "set receivers": lambda lab, by, _: partial(lab.store.allow_receiver, "public", "hooks.example.org", by=by),
 }
-ELSEWHERE = {"import", "clean up", "collect", "back up", "restore", "mend", "stop runner", "set limits", "check mail", "extend catalogue"}
+ELSEWHERE = {
+    "import",
+    "clean up",
+    "collect",
+    "back up",
+    "restore",
+    "mend",
+    "stop runner",
+    "set limits",
+    "check mail",
+    "extend catalogue",
+}
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
 for _name in ELSEWHERE:
     GIVEN[_name] = lambda lab, by, _, name=_name: partial(lab.store.permit, name, by=by)  # type: ignore[misc]
-KEPT = ("runs", "sweeps", "duels", "duel_sweeps", "views", "people", "tokens", "sign_ins", "tags", "notes", "events", "channels", "outbox", "receivers")
+KEPT = (
+    "runs",
+    "sweeps",
+    "duels",
+    "duel_sweeps",
+    "views",
+    "people",
+    "tokens",
+    "sign_ins",
+    "tags",
+    "notes",
+    "events",
+    "channels",
+    "outbox",
+    "receivers",
+)
 """All tables that commands write, but the audit log."""
 
 
@@ -187,7 +225,9 @@ def newest(lab: Lab) -> Entry:
 
 
 def attempt(lab: Lab, command: str, by: str, owner: str) -> bool:
-    """Give a command and return whether it was carried out; hold what either answer promises, and take everything back."""
+    """Give a command and return whether it was carried out; hold what either answer promises, and take
+    everything back.
+    """
     with undone(lab):
         act, role = GIVEN[command](lab, by, owner), lab.store.standing(by).role or "nobody"
         before = dump(lab)
@@ -208,11 +248,21 @@ def attempt(lab: Lab, command: str, by: str, owner: str) -> bool:
 def test_each_role_may_do_what_the_matrix_says_and_nothing_else(lab: Lab, command: str) -> None:
     for by in ("vera", "mo", "ada"):
         for owner in (by, "mia", "vera"):
-            assert attempt(lab, command, by, owner) == expected(command, by, owner), f"{by} ({PEOPLE[by]}) gives {command} to what is {owner}'s"
+            assert attempt(lab, command, by, owner) == expected(command, by, owner), (
+                f"{by} ({PEOPLE[by]}) gives {command} to what is {owner}'s"
+            )
 
 
-@drawn(100, command=st.sampled_from(list(COMMANDS)), by=st.sampled_from(["vera", "mo", "mia", "eve"]), owner=st.sampled_from(list(PEOPLE)), data=st.data())
-def test_no_order_of_roles_and_owners_opens_a_hole(lab: Lab, command: str, by: str, owner: str, data: st.DataObject) -> None:
+@drawn(
+    100,
+    command=st.sampled_from(list(COMMANDS)),
+    by=st.sampled_from(["vera", "mo", "mia", "eve"]),
+    owner=st.sampled_from(list(PEOPLE)),
+    data=st.data(),
+)
+def test_no_order_of_roles_and_owners_opens_a_hole(
+    lab: Lab, command: str, by: str, owner: str, data: st.DataObject
+) -> None:
     """Roles change at random first; `eve` has no account, and people may be shut out."""
     with undone(lab):
         now: dict[str, Role | None] = {"eve": None}
@@ -258,7 +308,10 @@ def test_the_first_person_and_the_last_one_left_are_admins(home: Home) -> None:
     with Store.open(home) as store:
         run_id = store.add_run("hogwild", {}, owner="mia", demand=SIZE)
         store.request_cancel(run_id, by="somebody else")
-        assert [(each.who, each.role, each.command) for each in _audit(home)] == [("somebody else", "anyone", "cancel"), ("mia", "anyone", "launch")]
+        assert [(each.who, each.role, each.command) for each in _audit(home)] == [
+            ("somebody else", "anyone", "cancel"),
+            ("mia", "anyone", "launch"),
+        ]
     with Store.open(home) as store:
         with pytest.raises(ConfigError, match="has to be an admin"):
             store.add_person("mo", "member", by="root")
@@ -284,14 +337,20 @@ def test_a_program_is_never_made_of_what_comes_from_outside(lab: Lab) -> None:
 def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="has the name"):
         lab.store.add_person("ADA", "viewer", by="abe")
-    with pytest.raises(Forbidden, match=r"^ADA has no account"):  # 'ADA' is not how ada's name is kept, so it is nobody's
+    with pytest.raises(
+        Forbidden, match=r"^ADA has no account"
+    ):  # 'ADA' is not how ada's name is kept, so it is nobody's
         lab.store.permit("restore", by="ADA")
     with pytest.raises(ConfigError, match="is kept for a part of Parallab"):
         lab.store.add_person("Runner", "viewer", by="ada")
 
 
 def test_no_method_that_people_can_call_is_without_a_rule() -> None:
-    named = {name for name, method in inspect.getmembers(Store, inspect.isfunction) if {"by", "owner"} & set(inspect.signature(method).parameters)}
+    named = {
+        name
+        for name, method in inspect.getmembers(Store, inspect.isfunction)
+        if {"by", "owner"} & set(inspect.signature(method).parameters)
+    }
     public = {name for name in named if not name.startswith("_")}
     assert {name for name in public if not hasattr(getattr(Store, name), "command_name")} == NO_COMMANDS
     assert set(GIVEN) == set(COMMANDS)

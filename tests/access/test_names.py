@@ -20,7 +20,20 @@ from tests.waiting import PATIENCE_S
 CYRILLIC_A, GREEK_O = "\u0430", "\u03bf"
 
 
-@pytest.mark.parametrize("name", [f"{CYRILLIC_A}da", "ADA", "\uff41da", "a\u0323da", f"ad{CYRILLIC_A} ", "\u200bada", "ada\u3164", "\u2066ada", "a\u00adda"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{CYRILLIC_A}da",
+        "ADA",
+        "\uff41da",
+        "a\u0323da",
+        f"ad{CYRILLIC_A} ",
+        "\u200bada",
+        "ada\u3164",
+        "\u2066ada",
+        "a\u00adda",
+    ],
+)
 def test_nobody_gets_a_name_that_looks_like_somebody_elses(home: Home, name: str) -> None:
     settle(home)
     with Store.open(home) as store:
@@ -31,7 +44,16 @@ def test_nobody_gets_a_name_that_looks_like_somebody_elses(home: Home, name: str
 
 def test_names_that_only_resemble_each_other_may_stand_side_by_side(home: Home) -> None:
     settle(home)
-    names = ["Adam", "Adad", "\u0410\u043d\u043d\u0430", "\u0394\u03ae\u03bc\u03bf\u03c2", "\u674e\u96f7", "Mo O'Neil", "student 1", "student 2"]
+    names = [
+        "Adam",
+        "Adad",
+        "\u0410\u043d\u043d\u0430",
+        "\u0394\u03ae\u03bc\u03bf\u03c2",
+        "\u674e\u96f7",
+        "Mo O'Neil",
+        "student 1",
+        "student 2",
+    ]
     with Store.open(home) as store:
         assert [store.add_person(name, "viewer", by="ada") for name in names] == names
         with pytest.raises(ConfigError, match="looks like"):
@@ -67,7 +89,15 @@ def test_imported_runs_are_those_of_whoever_brings_them(home: Home, bundle: Path
 
 def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path) -> None:
     settle(home, "mo", "mia")
-    sweep = launch_sweep(home, "hogwild", experiment("hogwild").preset("quick").settings, {"trainers": [1, 2]}, 1, owner="mia", preset="quick")
+    sweep = launch_sweep(
+        home,
+        "hogwild",
+        experiment("hogwild").preset("quick").settings,
+        {"trainers": [1, 2]},
+        1,
+        owner="mia",
+        preset="quick",
+    )
     with Store.open(home) as store:
         for run in store.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):
             labs.drive(store, home, run["id"], "finished")
@@ -94,7 +124,12 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -
         with Store.open(home) as store:
             started.wait(PATIENCE_S)
             try:
-                return store.add_person(f"claimant {chr(97 + number)}", "admin", by=f"claimant {chr(97 + number)}", password="a fine long sentence")
+                return store.add_person(
+                    f"claimant {chr(97 + number)}",
+                    "admin",
+                    by=f"claimant {chr(97 + number)}",
+                    password="a fine long sentence",
+                )
             except EngineError as error:
                 return str(error)
 

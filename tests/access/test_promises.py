@@ -1,4 +1,6 @@
-"""docs/security.md keeps its word: each promise names the tests that hold it, and they are there; docs/operations.md names every file of a home."""
+"""docs/security.md keeps its word: each promise names the tests that hold it, and they are there; docs/operations.md
+names every file of a home.
+"""
 
 import ast
 import re
@@ -59,6 +61,13 @@ def files_of_a_home() -> set[str]:
 
 def test_the_page_on_operations_names_every_file_of_a_home() -> None:
     rows = table(OPERATIONS, "Where things lie")
-    named = {re.split(r"[/`]", text)[0] for row in rows for text in re.findall(r"`([^`]+)`", row[0]) if not text.startswith(("-", "checkpoint", "resumed"))}
+    named = {
+        re.split(r"[/`]", text)[0]
+        for row in rows
+        for text in re.findall(r"`([^`]+)`", row[0])
+        if not text.startswith(("-", "checkpoint", "resumed"))
+    }
     assert named == files_of_a_home()
-    assert all(len(row) == 4 and all(row) for row in rows), "what it is, whether it may be deleted, whether a backup holds it"
+    assert all(len(row) == 4 and all(row) for row in rows), (
+        "what it is, whether it may be deleted, whether a backup holds it"
+    )

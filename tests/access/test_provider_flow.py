@@ -1,4 +1,6 @@
-"""The way by a real provider into a real console, walked by a browser without scripts: who gets in, as what, and what no copied or made-up cookie opens."""
+"""The way by a real provider into a real console, walked by a browser without scripts: who gets in, as what, and what
+no copied or made-up cookie opens.
+"""
 
 from collections.abc import Iterator
 from secrets import token_hex
@@ -44,7 +46,9 @@ def browser(lab: Lab) -> Iterator[Browser]:
 
 def socket(console: Console, cookies: str) -> ClientConnection:
     address = f"ws://127.0.0.1:{console.port}/_stcore/stream"
-    return connect(address, additional_headers={"Cookie": cookies, "Origin": console.address}, proxy=None, open_timeout=PATIENCE_S)
+    return connect(
+        address, additional_headers={"Cookie": cookies, "Origin": console.address}, proxy=None, open_timeout=PATIENCE_S
+    )
 
 
 def opens(console: Console, cookies: str) -> tuple[bool, bool]:
@@ -67,7 +71,9 @@ def role_of(console: Console, name: str) -> str:
         return reader.person(name).role
 
 
-def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_groups(lab: Lab, browser: Browser) -> None:
+def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_groups(
+    lab: Lab, browser: Browser
+) -> None:
     console, provider = lab
     provider.knows("mia", "others", "lab-members")
     at_provider = browser.go_to_provider(wanted="/results?q=1")
@@ -89,7 +95,9 @@ def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_gr
     assert said(browser.sign_in("nina")).startswith("Nina may not use this lab yet")
 
 
-def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_it_again(lab: Lab, browser: Browser) -> None:
+def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_it_again(
+    lab: Lab, browser: Browser
+) -> None:
     console, provider = lab
     provider.knows("sam", "lab-members", name="Sam", email="sam@example.org")
     browser.sign_in("sam")
@@ -109,14 +117,22 @@ def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_i
         assert opens(console, copied) == (False, False)
     at_provider = browser.get("/auth/logout")
     assert at_provider.url.path == "/oauth2/end_session"
-    assert not [cookie.name for cookie in browser.cookies.jar if cookie.name.startswith(("_streamlit_user", "parallab_session"))]
+    assert not [
+        cookie.name for cookie in browser.cookies.jar if cookie.name.startswith(("_streamlit_user", "parallab_session"))
+    ]
     assert said(browser.get(at_provider.url.params["post_logout_redirect_uri"])) == "You have signed out."
 
 
 def test_no_cookie_that_is_made_up_or_another_s_opens_anything(lab: Lab) -> None:
     console = lab[0]
-    claims = f'{{"origin": "{console.address}", "is_logged_in": true, "provider": "lab", "sub": "ada", "iss": "{lab[1].address}"}}'
-    for key in ("a guess", "c" * 40):  # the second is the console's own: even a cookie that Streamlit would take opens nothing
+    claims = (
+        f'{{"origin": "{console.address}", "is_logged_in": true, "provider": "lab", "sub": "ada", "iss": '
+        f'"{lab[1].address}"}}'
+    )
+    for key in (
+        "a guess",
+        "c" * 40,
+    ):  # the second is the console's own: even a cookie that Streamlit would take opens nothing
         forged = URLSafeTimedSerializer(key, salt="_streamlit_user").dumps(claims)
         assert opens(console, f"_streamlit_user={forged}; parallab_session={forged}") == (False, False)
     stranger = Home(console.home.path.parent / "elsewhere").create()
@@ -143,7 +159,9 @@ def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, b
     with Store.open(console.home) as store:
         store.add_person("Vera", "viewer", by="Ada", email="vera@example.org", password="a long enough one")
     provider.knows("v1", email="vera@example.org", verified=False)
-    assert said(browser.sign_in("v1")).endswith("The provider has not verified your e-mail address, so it was not looked at.")
+    assert said(browser.sign_in("v1")).endswith(
+        "The provider has not verified your e-mail address, so it was not looked at."
+    )
     provider.knows("v2", email="vera@example.org")
     assert browser.sign_in("v2").status_code == 200
     with Reader.open(console.home) as reader:
@@ -159,9 +177,14 @@ def test_what_fails_on_the_way_is_told_in_a_sentence(lab: Lab, browser: Browser)
     gone = browser.go_to_provider("gone", "/results")
     assert (gone.status_code, said(gone).split(",")[0]) == (502, "Gone ID does not answer")
     assert 'href="/signin/provider?at=lab&amp;next=%2Fresults"' in gone.text  # where they wanted to go is not forgotten
-    assert said(browser.sign_in("ada", "wrong")).startswith("What wrong answered could not be used, so nobody is signed in. Most often the client secret")
+    assert said(browser.sign_in("ada", "wrong")).startswith(
+        "What wrong answered could not be used, so nobody is signed in. Most often the client secret"
+    )
     asked = str(browser.go_to_provider().url)
-    assert said(browser.post(asked, data={"action": "deny"})) == "Nobody is signed in: it was cancelled at Lab ID, or refused there."
+    assert (
+        said(browser.post(asked, data={"action": "deny"}))
+        == "Nobody is signed in: it was cancelled at Lab ID, or refused there."
+    )
     for query in ("code=x&state=y", "code=x", "state=", "error=access_denied", "error=access_denied&state=y"):
         assert said(browser.get(f"/oauth2callback?{query}")).startswith("This sign-in was not begun in this browser")
     stolen = httpx.post(str(browser.go_to_provider().url), data={"sub": "ada"}, timeout=PATIENCE_S).headers["location"]
@@ -172,10 +195,16 @@ def test_what_fails_on_the_way_is_told_in_a_sentence(lab: Lab, browser: Browser)
     assert browser.session() == ""
     assert browser.get(stolen).url.path == "/" and browser.session()
     log = (console.home.path / "console.log").read_text()
-    assert not [secret for secret in ("c" * 40, "not-the-secret", browser.session(), httpx.URL(stolen).params["code"]) if secret in log]
+    assert not [
+        secret
+        for secret in ("c" * 40, "not-the-secret", browser.session(), httpx.URL(stolen).params["code"])
+        if secret in log
+    ]
 
 
-def test_who_comes_by_another_name_of_the_console_is_moved_to_the_one_that_the_provider_knows(lab: Lab, browser: Browser) -> None:
+def test_who_comes_by_another_name_of_the_console_is_moved_to_the_one_that_the_provider_knows(
+    lab: Lab, browser: Browser
+) -> None:
     console = lab[0]
     asked = browser.get(f"http://localhost:{console.port}/signin/provider?at=lab&next=/results")
     assert str(browser.post(str(asked.url), data={"sub": "ada"}).url) == f"{console.address}/results"

@@ -14,7 +14,11 @@ from engine.home import ROOT, Home
 
 def secrets_file(folder: Path, **changes: str) -> Path:
     """Write the example as a lab would fill it in, with some texts replaced."""
-    text = (ROOT / "deploy" / "secrets.toml.example").read_text().replace('cookie_secret = ""', f'cookie_secret = "{"k" * 32}"')
+    text = (
+        (ROOT / "deploy" / "secrets.toml.example")
+        .read_text()
+        .replace('cookie_secret = ""', f'cookie_secret = "{"k" * 32}"')
+    )
     for old, new in ({'client_secret = ""': 'client_secret = "hush-hush"'} | changes).items():
         assert old in text
         text = text.replace(old, new)
@@ -26,7 +30,10 @@ def secrets_file(folder: Path, **changes: str) -> Path:
 def test_files_are_read_as_they_say_one_provider_or_several(tmp_path: Path) -> None:
     found = read(secrets_file(tmp_path))
     assert [(each.key, each.label) for each in found.found] == [("default", "Lab ID")]
-    assert found.rules == Rules(roles={"admin": ("lab-admins",), "member": ("lab-members",), "viewer": ("lab-guests",)}, names={"default": "Lab ID"})
+    assert found.rules == Rules(
+        roles={"admin": ("lab-admins",), "member": ("lab-members",), "viewer": ("lab-guests",)},
+        names={"default": "Lab ID"},
+    )
     assert found.auth["client_secret"] == "hush-hush"
     assert "hush-hush" not in repr(found)
     unnamed = read(secrets_file(tmp_path, **{"k" * 32: "k" * 64, 'default = "Lab ID"': ""}))
@@ -34,8 +41,13 @@ def test_files_are_read_as_they_say_one_provider_or_several(tmp_path: Path) -> N
     path = tmp_path / "secrets.toml"
     path.write_text('[other]\nkey = "x"\n')
     assert read(path).found == ()
-    parts = [f'[auth.{key}]\nclient_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://{key}.org/about"' for key in ("uni", "institute")]
-    path.write_text("\n".join([f'[auth]\nredirect_uri = "https://lab.org/oauth2callback"\ncookie_secret = "{"k" * 32}"', *parts]))
+    parts = [
+        f'[auth.{key}]\nclient_id = "a"\nclient_secret = "b"\nserver_metadata_url = "https://{key}.org/about"'
+        for key in ("uni", "institute")
+    ]
+    path.write_text(
+        "\n".join([f'[auth]\nredirect_uri = "https://lab.org/oauth2callback"\ncookie_secret = "{"k" * 32}"', *parts])
+    )
     assert [(each.key, each.label) for each in read(path).found] == [("uni", "uni"), ("institute", "institute")]
 
 
@@ -57,7 +69,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("changes", "words"), WRONG)
-def test_a_file_that_can_t_be_understood_is_refused_by_a_sentence_without_its_secrets(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+def test_a_file_that_can_t_be_understood_is_refused_by_a_sentence_without_its_secrets(
+    tmp_path: Path, changes: dict[str, str], words: str
+) -> None:
     path = secrets_file(tmp_path)
     for old, new in changes.items():
         assert old in path.read_text()
@@ -70,10 +84,14 @@ def test_a_file_that_can_t_be_understood_is_refused_by_a_sentence_without_its_se
 
 
 @pytest.mark.processes
-def test_a_console_does_not_start_open_where_its_sign_in_can_t_be_understood(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_does_not_start_open_where_its_sign_in_can_t_be_understood(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = secrets_file(tmp_path, **{"[auth]": "[auth"})
     settings = os.environ | {"PARALLAB_SECRETS": str(path)}
-    ended = subprocess.run([sys.executable, "-c", "import app.asgi"], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=90)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import app.asgi"], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=90
+    )
     assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
     assert f"The sign-in file {path} does not do" in ended.stderr
     monkeypatch.setenv("PARALLAB_SECRETS", str(tmp_path / "absent.toml"))

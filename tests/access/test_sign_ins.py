@@ -1,4 +1,6 @@
-"""Sign-ins as browsers see them: never fixed beforehand, ended by time, of no use to whoever copies the store, and given by our own form alone."""
+"""Sign-ins as browsers see them: never fixed beforehand, ended by time, of no use to whoever copies the store, and
+given by our own form alone.
+"""
 
 import asyncio
 import shutil
@@ -86,7 +88,9 @@ def test_a_cookie_that_was_planted_before_is_not_the_one_after(client: Client) -
     assert first != planted
     assert (is_in(client, planted), is_in(client, first)) == (False, True)
     second = secret_of(come_in(client, cookie=f"{COOKIE}={first}"))
-    assert (is_in(client, first), is_in(client, second)) == (False, True), "signing in again ends what the browser had before"
+    assert (is_in(client, first), is_in(client, second)) == (False, True), (
+        "signing in again ends what the browser had before"
+    )
 
 
 def test_a_copy_of_the_store_signs_nobody_in(client: Client, home: Home, tmp_path: Path) -> None:
@@ -100,13 +104,22 @@ def test_a_copy_of_the_store_signs_nobody_in(client: Client, home: Home, tmp_pat
     assert token.encode() not in copy.read_bytes()
     assert PASSWORD.encode() not in copy.read_bytes()
     with closing(sqlite3.connect(copy)) as found:
-        kept = {str(value) for name in ("sign_ins", "tokens", "people") for row in found.execute(f"SELECT * FROM {name}") for value in row}
+        kept = {
+            str(value)
+            for name in ("sign_ins", "tokens", "people")
+            for row in found.execute(f"SELECT * FROM {name}")
+            for value in row
+        }
     assert key_of(secret) in kept
-    assert not [value for value in kept if value.isascii() and value.isprintable() and ";" not in value and is_in(client, value)]
+    assert not [
+        value for value in kept if value.isascii() and value.isprintable() and ";" not in value and is_in(client, value)
+    ]
 
 
 @pytest.mark.parametrize(("column", "age_s"), [("expires_at", 1.0), ("seen_at", IDLE_S + 60)])
-def test_a_sign_in_ends_by_age_and_by_idleness(client: Client, home: Home, column: str, age_s: float, reader: Reader) -> None:
+def test_a_sign_in_ends_by_age_and_by_idleness(
+    client: Client, home: Home, column: str, age_s: float, reader: Reader
+) -> None:
     secret = secret_of(come_in(client))
     (row,) = reader.rows("SELECT began_at, expires_at FROM sign_ins")
     assert row["expires_at"] > _in(LASTS_S - 60)
@@ -127,7 +140,9 @@ def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home, reader
 
 
 @pytest.mark.parametrize(("https", "name"), [("", COOKIE), ("1", STRICT_COOKIE)])
-def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(client: Client, monkeypatch: pytest.MonkeyPatch, https: str, name: str) -> None:
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(
+    client: Client, monkeypatch: pytest.MonkeyPatch, https: str, name: str
+) -> None:
     monkeypatch.setenv(HTTPS, https)
     set_ = cookies_of(come_in(client))
     assert set(set_) == {name, known_browser.COOKIE}
@@ -137,13 +152,20 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(client: Client
     secret = set_[name].value
     assert client.get("/api/token", headers={"cookie": f"{name}={secret}"}).status_code == 200
     if https:
-        assert client.get("/api/token", headers={"cookie": f"{COOKIE}={secret}"}).status_code == 401, "a name that any host may set is not taken over HTTPS"
+        assert client.get("/api/token", headers={"cookie": f"{COOKIE}={secret}"}).status_code == 401, (
+            "a name that any host may set is not taken over HTTPS"
+        )
 
 
 def test_only_a_post_of_our_own_form_signs_in_or_out(client: Client) -> None:
     fields = {"name": "ada", "password": PASSWORD}
     assert client.get("/signin", params=fields).status_code == 200
-    for wrong in ({"origin": "http://evil.example"}, {"origin": "http://127.0.0.1:9"}, {"origin": "null"}, {"sec-fetch-site": "same-site"}):
+    for wrong in (
+        {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:9"},
+        {"origin": "null"},
+        {"sec-fetch-site": "same-site"},
+    ):
         answer = client.post("/signin", data=fields, headers=wrong)
         assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
     assert "set-cookie" not in client.post("/signin", json=fields, headers={"origin": BASE}).headers
@@ -153,20 +175,30 @@ def test_only_a_post_of_our_own_form_signs_in_or_out(client: Client) -> None:
     assert client.post("/signout", headers=cookie | {"origin": "http://evil.example"}).status_code == 403
     assert is_in(client, secret)
     gone = client.post("/signout", headers=cookie | {"origin": BASE})
-    assert (gone.status_code, gone.headers["location"], cookies_of(gone)[COOKIE]["max-age"]) == (303, "/signin?out", "0")
+    assert (gone.status_code, gone.headers["location"], cookies_of(gone)[COOKIE]["max-age"]) == (
+        303,
+        "/signin?out",
+        "0",
+    )
     assert not is_in(client, secret)
 
 
 @drawn(
     100,
     wanted=st.one_of(
-        st.text(), st.text(alphabet="/\\.:@?#%;&= \t\r\n\x00\u3000\uff0fabehtpsigno", max_size=20).map(lambda text: f"/{text}"), st.just("/run?run=1")
+        st.text(),
+        st.text(alphabet="/\\.:@?#%;&= \t\r\n\x00\u3000\uff0fabehtpsigno", max_size=20).map(lambda text: f"/{text}"),
+        st.just("/run?run=1"),
     ),
 )
 def test_the_way_after_signing_in_never_leads_elsewhere(wanted: str) -> None:
     way = safe_way(wanted)
     for address in (way, RedirectResponse(way).headers["location"]):
-        there = urlsplit(urljoin("http://console.lab:8501/signin", address.translate({9: None, 10: None, 13: None}).replace("\\", "/")))
+        there = urlsplit(
+            urljoin(
+                "http://console.lab:8501/signin", address.translate({9: None, 10: None, 13: None}).replace("\\", "/")
+            )
+        )
         assert (there.scheme, there.netloc) == ("http", "console.lab:8501")
     assert way.startswith("/")
     assert not way.startswith(("//", "/api/", "/signin", "/signout"))
@@ -201,7 +233,9 @@ def test_a_password_may_hold_the_name_among_enough_else_and_be_about_as_long(pas
     assert passwords.fits(password, passwords.hashed(password, "ada.lovelace"))
 
 
-def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(client: Client, home: Home, checks: Checks, store: Store) -> None:
+def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
+    client: Client, home: Home, checks: Checks, store: Store
+) -> None:
     store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
     store.shut_out("mo", by="ada")
     answers = []
@@ -218,7 +252,9 @@ def test_ten_failures_wait_and_keep_out_neither_other_places_nor_known_browsers(
     seen = cookies_of(come_in(client))[known_browser.COOKIE].value
     for name in ("ada", "who nobody is"):
         answers = [come_in(client, name, "wrong") for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1)]
-        assert [("Too many" in answer.text, NOBODY in answer.text) for answer in answers] == [(False, True)] * 10 + [(True, False)]
+        assert [("Too many" in answer.text, NOBODY in answer.text) for answer in answers] == [(False, True)] * 10 + [
+            (True, False)
+        ]
     assert "Too many" in come_in(client).text, "the right password has to wait as well"
     assert come_in(client, cookie=f"{known_browser.COOKIE}={seen}").status_code == 303
     assert "Too many" in come_in(client, cookie=f"{known_browser.COOKIE}={seen}x").text, "a forged one is not known"
@@ -241,7 +277,9 @@ def test_failures_are_bounded_by_name_and_place_by_place_and_by_name() -> None:
     assert [fails(f"name {number}", "10.9.9.9") for number in range(101)] == [True] * 100 + [False]
     assert [fails("mo", f"10.1.{number}.1") for number in range(101)] == [True] * 100 + [False]
     assert fails("mo", "10.1.0.1", known="a browser of mo's")
-    assert [fails("eve", f"2001:db8::{number}") for number in range(11)] == [True] * 10 + [False], "all of them are one customer's"
+    assert [fails("eve", f"2001:db8::{number}") for number in range(11)] == [True] * 10 + [False], (
+        "all of them are one customer's"
+    )
     now = 901.0
     assert fails("ada", "10.0.0.1")
 
@@ -271,7 +309,9 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=PATIENCE_S) as browser:
 
             async def come(number: int) -> httpx.Response:
-                return await browser.post("/signin", data={"name": f"name {number}", "password": "wrong"}, headers={"origin": BASE})
+                return await browser.post(
+                    "/signin", data={"name": f"name {number}", "password": "wrong"}, headers={"origin": BASE}
+                )
 
             tries = [asyncio.create_task(come(number)) for number in range(signing.MOST_WAITING + 6)]
             sent_away, _ = await asyncio.wait(tries, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)

@@ -18,7 +18,14 @@ from engine.store.sign_ins import key_of
 ISSUER = "https://id.example.org"
 FIRST = Program("first")
 RULES = Rules(roles={"admin": ("lab-admins",), "member": ("lab-members", "students"), "viewer": ("guests",)})
-CLAIMS = {"iss": ISSUER, "sub": "4711", "name": "Mia", "email": "mia@example.org", "email_verified": True, "groups": ["students"]}
+CLAIMS = {
+    "iss": ISSUER,
+    "sub": "4711",
+    "name": "Mia",
+    "email": "mia@example.org",
+    "email_verified": True,
+    "groups": ["students"],
+}
 
 
 # ---- the token -----------------------------------------------------------------------------------------------------
@@ -69,7 +76,9 @@ def store(home: Home) -> Iterator[Store]:
         yield opened
 
 
-def known(store: Store, subject: str, role: Role | None = "member", *, name: str = "Mia", email: str = "") -> tuple[str, Role, str]:
+def known(
+    store: Store, subject: str, role: Role | None = "member", *, name: str = "Mia", email: str = ""
+) -> tuple[str, Role, str]:
     person = store.known_by_provider(ISSUER, subject, name, email, role)
     return person.name, person.role, person.role_from
 
@@ -79,7 +88,9 @@ def test_somebody_new_gets_an_account_under_a_name_that_is_nobody_s(store: Store
     assert known(store, "1") == ("Mia", "member", "provider")
     assert known(store, "1", name="Mia Renamed") == ("Mia", "member", "provider")
     assert [known(store, str(number), name="mia")[0] for number in (2, 3)] == ["mia 2", "mia 3"]
-    assert known(store, "4", name="Grace")[0] == "Grace 2"  # runs of a Grace are here, and anybody can call themselves Grace
+    assert (
+        known(store, "4", name="Grace")[0] == "Grace 2"
+    )  # runs of a Grace are here, and anybody can call themselves Grace
     assert known(store, "5", name="runner")[0] == "runner 2"
     assert known(store, "6", name="", email="kim@example.org")[0] == "kim"
     assert known(store, "7", name="x" * 300)[0] == "x" * 40
@@ -148,7 +159,9 @@ def test_who_is_shut_out_stays_out_by_either_way_of_being_known(store: Store) ->
 def test_either_answer_to_a_provider_s_word_is_in_the_audit_log(store: Store, home: Home) -> None:
     assert sign_in_by_provider(home, vouched(CLAIMS, RULES), browser="Firefox")
     with pytest.raises(SignInRefused, match=r"has not verified your e-mail address, so it was not looked at\."):
-        sign_in_by_provider(home, vouched(CLAIMS | {"sub": "2", "name": "Eve", "groups": [], "email_verified": False}, RULES))
+        sign_in_by_provider(
+            home, vouched(CLAIMS | {"sub": "2", "name": "Eve", "groups": [], "email_verified": False}, RULES)
+        )
     (refused, begun), told = _audit(store)[:2], ["Mia", "Eve"]
     assert (begun.who, begun.command, begun.detail, begun.refused) == (told[0], "sign in", "way=provider", "")
     assert (refused.command, refused.role) == ("sign in", "nobody")

@@ -41,7 +41,10 @@ def test_lines_and_spreads_are_scipys_of_the_raw_points(statistic: Statistic, me
         assert found.low == pytest.approx(centre - apart, rel=1e-12)
         assert found.high == pytest.approx(centre + apart, rel=1e-12)
     found = line(from_points(values), statistic, "range")
-    assert (found.low.tolist(), found.high.tolist()) == (stats.tmin(values, axis=0).tolist(), stats.tmax(values, axis=0).tolist())
+    assert (found.low.tolist(), found.high.tolist()) == (
+        stats.tmin(values, axis=0).tolist(),
+        stats.tmax(values, axis=0).tolist(),
+    )
 
 
 @pytest.mark.parametrize("members", [2, 3, 7, 12])
@@ -71,7 +74,11 @@ def test_members_that_are_not_there_are_left_out_position_by_position(spread: Sp
     found = line(values, "mean", spread)
     assert found.count.tolist() == [6] * 20 + [7] * 10 + [6] + [7] * 9 + [6] * 20
     alone = line(values[1:, :20], "mean", spread)
-    assert (found.centre[:20].tolist(), found.low[:20].tolist(), found.high[:20].tolist()) == (alone.centre.tolist(), alone.low.tolist(), alone.high.tolist())
+    assert (found.centre[:20].tolist(), found.low[:20].tolist(), found.high[:20].tolist()) == (
+        alone.centre.tolist(),
+        alone.low.tolist(),
+        alone.high.tolist(),
+    )
 
 
 @pytest.mark.parametrize("spread", ["sd", "se", "ci", "range", "none"])

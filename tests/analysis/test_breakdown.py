@@ -1,4 +1,6 @@
-"""Where time went: bars by count and rank, shares, and the count from which a rank costs what it saves; and time to a target."""
+"""Where time went: bars by count and rank, shares, and the count from which a rank costs what it saves; and time to a
+target.
+"""
 
 import pytest
 
@@ -17,7 +19,9 @@ def spent(counts: dict[int, tuple[float, float]]) -> tuple[list[Timing], Phases]
     phases: Phases = {}
     for timing in timings:
         work, talk = counts[timing.count]
-        phases[timing.run_id] = {f"trainer{number + 1}": {"compute": work, "communicate": talk} for number in range(timing.count)}
+        phases[timing.run_id] = {
+            f"trainer{number + 1}": {"compute": work, "communicate": talk} for number in range(timing.count)
+        }
         phases[timing.run_id]["ps"] = {"wait": work, "serve": 3.0}
     return timings, phases
 
@@ -28,7 +32,13 @@ def test_bars_are_means_of_ranks_and_shares_of_the_driving_threads_time() -> Non
     found = {(bar.count, bar.rank): bar for bar in bars(timings, phases, each_rank=False)}
     assert list(found) == [(1, "trainer"), (1, "ps"), (2, "trainer"), (2, "ps")]
     assert found[2, "trainer"].seconds == {"compute": 5.0, "communicate": 1.0}
-    assert [bar.rank for bar in bars(timings, phases, each_rank=True)] == ["trainer1", "ps", "trainer1", "trainer2", "ps"]
+    assert [bar.rank for bar in bars(timings, phases, each_rank=True)] == [
+        "trainer1",
+        "ps",
+        "trainer1",
+        "trainer2",
+        "ps",
+    ]
     assert kind_of("stage12") == "stage" and kind_of("agent") == "agent"
     bar = Bar((), 2, "ps", {"communicate": 1.0, "wait": 3.0, "serve": 9.0})
     assert (bar.whole_s, bar.share("communicate"), bar.share("wait", "lock")) == (4.0, 0.25, 0.75)
@@ -38,10 +48,16 @@ def test_bars_are_means_of_ranks_and_shares_of_the_driving_threads_time() -> Non
 def test_break_even_lies_where_a_rank_more_costs_what_it_saves() -> None:
     timings, phases = spent({1: (12.0, 0.0), 2: (6.0, 1.0), 4: (3.0, 2.0), 8: (1.5, 5.5)})
     found = steps(timings, phases)
-    assert [(step.first, step.second, step.saved_s, step.cost_s) for step in found] == [(1, 2, 6.0, 1.0), (2, 4, 3.0, 1.0), (4, 8, 1.5, 3.5)]
+    assert [(step.first, step.second, step.saved_s, step.cost_s) for step in found] == [
+        (1, 2, 6.0, 1.0),
+        (2, 4, 3.0, 1.0),
+        (4, 8, 1.5, 3.5),
+    ]
     assert break_even(found) == pytest.approx(3 + 3 * 1.0 / 1.5), "a gain of 1 s at 3, of -0.5 s at 6"
     timings = of_time([(1, 10.0), (2, 10.0)], work=lambda count: WORK * count)
-    phases: Phases = {timing.run_id: {f"trainer{number}": {"compute": 10.0} for number in range(timing.count)} for timing in timings}
+    phases: Phases = {
+        timing.run_id: {f"trainer{number}": {"compute": 10.0} for number in range(timing.count)} for timing in timings
+    }
     (step,) = steps(timings, phases)
     assert (step.saved_s, step.cost_s) == (5.0, 0.0)
     assert break_even(steps(*spent({1: (12.0, 0.0), 2: (6.0, 0.1), 4: (3.0, 0.2)}))) is None
@@ -56,10 +72,14 @@ def test_time_to_a_target_is_steps_times_seconds_never_below_0() -> None:
     found = to_target(timings, {one[0]: (100, 20.0), one[1]: (120, 30.0), two[0]: (150, 15.0)})
     assert [(each.count, each.runs, each.reached) for each in found] == [(1, 2, 2), (2, 2, 1)]
     assert found[0].updates and found[0].update_s and found[0].time_s
-    assert (found[0].updates.mean, found[0].update_s.mean, found[0].time_s.mean) == pytest.approx((110, (0.2 + 0.25) / 2, 25.0))
+    assert (found[0].updates.mean, found[0].update_s.mean, found[0].time_s.mean) == pytest.approx(
+        (110, (0.2 + 0.25) / 2, 25.0)
+    )
     assert to_target(timings, {})[0].updates is None
     timings = made(lambda count: count, (1,), seeds=3)
-    (found,) = to_target(timings, {timings[0].run_id: (100, 20.0), timings[1].run_id: (900, 300.0), timings[2].run_id: (500, 160.0)})
+    (found,) = to_target(
+        timings, {timings[0].run_id: (100, 20.0), timings[1].run_id: (900, 300.0), timings[2].run_id: (500, 160.0)}
+    )
     assert found.updates and found.update_s and found.time_s
     assert (found.updates.low, found.time_s.low) == (0, 0) and found.update_s.low > 0
     assert found.time_s.high > found.time_s.mean == 160.0
@@ -67,7 +87,8 @@ def test_time_to_a_target_is_steps_times_seconds_never_below_0() -> None:
     one, other, four, _ = (timing.run_id for timing in timings)
     found = to_target(timings, {one: (100.0, 20.0), other: (100.0, 20.0), four: (250.0, 10.0)})
     assert split_in_words(found, "trainers", "update") == (
-        "With 4 trainers it takes 0.5 times as long to the target as with 1: 2.5 times as many updates, each taking 0.2 times as long. "
+        "With 4 trainers it takes 0.5 times as long to the target as with 1: 2.5 times as many updates, each "
+        "taking 0.2 times as long. "
         "Only the runs that got there count: 4 (1 of 2)."
     )
     assert split_in_words(found[:1], "trainers", "update") == ""
@@ -94,6 +115,9 @@ def test_the_target_offered_is_one_that_every_run_reached(values: tuple[float, .
 
 
 def test_a_loss_is_reached_from_above() -> None:
-    runs = [run(1, best={"test/loss": 0.0851}, last={"test/loss": 0.09}), run(2, best={"test/loss": 0.07}, last={"test/loss": 0.07})]
+    runs = [
+        run(1, best={"test/loss": 0.0851}, last={"test/loss": 0.09}),
+        run(2, best={"test/loss": 0.07}, last={"test/loss": 0.07}),
+    ]
     found = usual_target(runs, "test/loss")
     assert found is not None and found >= 0.0851

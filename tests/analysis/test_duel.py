@@ -1,4 +1,6 @@
-"""Duels against known answers: what counts of a curve, which rate wins, paired differences, who is ahead and how often that is wrong."""
+"""Duels against known answers: what counts of a curve, which rate wins, paired differences, who is ahead and how often
+that is wrong.
+"""
 
 import numpy as np
 import pytest
@@ -65,8 +67,16 @@ def test_differences_pair_seeds_and_less_loss_is_better() -> None:
     [
         ([90, 91, 90, 91, 90, 91], "ahead", "A is ahead of B by 5 points (5 to 5)."),
         ([100.5, 101.4, 100.1, 101, 100, 101.9], "behind", "B is ahead of A by 5.32 points"),
-        ([95.1, 95.9, 95, 96.1, 95, 96.05], "level", "They are level: A and B differ by less than 0.3 points, which counts as none."),
-        ([90, 100, 90, 101, 95, 97], "open", "Who is ahead of both can't be told. Open: A and B; their difference may be 0. More seeds would tell."),
+        (
+            [95.1, 95.9, 95, 96.1, 95, 96.05],
+            "level",
+            "They are level: A and B differ by less than 0.3 points, which counts as none.",
+        ),
+        (
+            [90, 100, 90, 101, 95, 97],
+            "open",
+            "Who is ahead of both can't be told. Open: A and B; their difference may be 0. More seeds would tell.",
+        ),
     ],
 )
 def test_the_verdict_follows_the_differences(second: list[float], outcome: str, said: str) -> None:
@@ -84,7 +94,9 @@ def test_one_of_several_wins_only_against_all() -> None:
     }
     said = verdict(list(three), differences(three, "max", 0.3), 0.3, " points")
     assert said.startswith("Who is ahead of all can't be told. A is ahead of C by 15.5 points")
-    assert "B is ahead of C" in said and said.endswith("Open: A and B; their difference may be 0. More seeds would tell.")
+    assert "B is ahead of C" in said and said.endswith(
+        "Open: A and B; their difference may be 0. More seeds would tell."
+    )
     rng = np.random.default_rng(2)
     six = {str(place): dict(enumerate(rng.normal(98 if place == 3 else 95, 0.2, 5).tolist())) for place in range(6)}
     assert verdict(list(six), differences(six, "max", 0.3), 0.3, " points").startswith("3 is ahead of 0 by")
@@ -93,7 +105,9 @@ def test_one_of_several_wins_only_against_all() -> None:
 @pytest.mark.parametrize("duels", [20, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("seeds", [5, 8, 12])
 @pytest.mark.parametrize("strategies", [2, 6])
-def test_of_equal_strategies_one_is_said_to_lead_in_at_most_a_twentieth_of_duels(strategies: int, seeds: int, duels: int) -> None:
+def test_of_equal_strategies_one_is_said_to_lead_in_at_most_a_twentieth_of_duels(
+    strategies: int, seeds: int, duels: int
+) -> None:
     rng = np.random.default_rng(seeds)
     drawn = rng.normal(95, 1, (duels, strategies, seeds)).tolist()
     wrong = 0
@@ -104,7 +118,10 @@ def test_of_equal_strategies_one_is_said_to_lead_in_at_most_a_twentieth_of_duels
 
 
 def test_time_to_a_target_counts_whoever_came_there_within_the_budget() -> None:
-    curves = {"A": {0: curve_of((2, 90), (4, 96), (6, 97)), 100: curve_of((2, 80), (4, 90), (6, 97))}, "B": {0: curve_of((2, 96)), 100: []}}
+    curves = {
+        "A": {0: curve_of((2, 90), (4, 96), (6, 97)), 100: curve_of((2, 80), (4, 90), (6, 97))},
+        "B": {0: curve_of((2, 96)), 100: []},
+    }
     first, second = reached(curves, 95, 5, "max")
     assert (first.runs, dict(first.spent), dict(first.time_s)) == (2, {0: 4}, {0: 2})
     assert (second.runs, dict(second.spent)) == (2, {0: 2})

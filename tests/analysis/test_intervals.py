@@ -36,7 +36,9 @@ def test_one_value_says_nothing_of_its_spread_and_a_slope_is_least_squares() -> 
 
 
 @pytest.mark.parametrize("values", [[95.0, 96.5], [7.0], [0.1 + 0.2, 0.3, 0.3]])
-def test_where_nothing_is_known_of_the_spread_the_ends_are_the_least_and_the_greatest_value(values: list[float]) -> None:
+def test_where_nothing_is_known_of_the_spread_the_ends_are_the_least_and_the_greatest_value(
+    values: list[float],
+) -> None:
     found = mean_interval(values)
     assert (found.method, found.low, found.high) == ("range", min(values), max(values))
     assert found.is_constant == (len(set(np.round(values, 12))) == 1)
@@ -48,8 +50,16 @@ def test_equivalence_is_two_one_sided_tests(shift: float) -> None:
     values, value, tolerance = [shift - 0.2, shift, shift + 0.2, shift + 0.05], 0.0, 0.9
     above = stats.ttest_1samp(values, value - tolerance, alternative="greater").pvalue < 0.05
     below = stats.ttest_1samp(values, value + tolerance, alternative="less").pvalue < 0.05
-    beyond = min(stats.ttest_1samp(values, value + side * tolerance, alternative=way).pvalue for side, way in ((1, "greater"), (-1, "less"))) < 0.05
-    assert equivalence(values, value, tolerance) == ("within" if above and below else "outside" if beyond else "undecided")
+    beyond = (
+        min(
+            stats.ttest_1samp(values, value + side * tolerance, alternative=way).pvalue
+            for side, way in ((1, "greater"), (-1, "less"))
+        )
+        < 0.05
+    )
+    assert equivalence(values, value, tolerance) == (
+        "within" if above and below else "outside" if beyond else "undecided"
+    )
 
 
 @pytest.mark.parametrize(("values", "wanted"), [([1.0, 1.1, 0.9], 1), ([-1.0, -1.1, -0.9], -1), ([1.0, -1.0, 0.2], 0)])
@@ -71,22 +81,35 @@ def test_equal_differences_are_judged_by_signs_and_others_as_by_scipy_and_holm()
 
 COUNTS = (3, 5, 8, 10, 20)
 SIZES = pytest.mark.parametrize(("draws", "least"), [(300, 0.91), pytest.param(2_000, 0.93, marks=pytest.mark.long)])
-"""How often an interval is drawn, and the least share of them that covers the true value: always the same draws, so none fails by chance."""
-POOL: dict[str, dict[str, list[float]]] = json.loads((ROOT / "bench/results/result_pool.json").read_text())["figures"]["values"]
-RECORDED = {f"{name} {number}": np.array(values) for name, numbers in POOL.items() for number, values in numbers.items() if number != "perf/execution_time_s"}
+"""How often an interval is drawn, and the least share of them that covers the true value: always the same draws, so
+none fails by chance.
+"""
+POOL: dict[str, dict[str, list[float]]] = json.loads((ROOT / "bench/results/result_pool.json").read_text())["figures"][
+    "values"
+]
+RECORDED = {
+    f"{name} {number}": np.array(values)
+    for name, numbers in POOL.items()
+    for number, values in numbers.items()
+    if number != "perf/execution_time_s"
+}
 """Wall times are apart: they were taken on a busy machine, with outliers that few values can't show."""
 
 
 def covered(found: Ends, true: float) -> tuple[float, float]:
     """Return how often an interval covers the true value, and how often there is one."""
     known = found.method != "range"
-    return float(((found.low <= true) & (true <= found.high))[known].mean()) if known.any() else np.nan, float(known.mean())
+    return float(((found.low <= true) & (true <= found.high))[known].mean()) if known.any() else np.nan, float(
+        known.mean()
+    )
 
 
 @SIZES
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("statistic", ["mean", "iqm", "median"])
-def test_normal_draws_are_covered_as_promised_or_have_no_interval(statistic: Statistic, count: int, draws: int, least: float) -> None:
+def test_normal_draws_are_covered_as_promised_or_have_no_interval(
+    statistic: Statistic, count: int, draws: int, least: float
+) -> None:
     found = ends(np.random.default_rng(count).normal(5.0, 2.0, (count, draws)), statistic)
     often, there = covered(found, 5.0)
     assert there in (0.0, 1.0)
@@ -97,19 +120,27 @@ def test_normal_draws_are_covered_as_promised_or_have_no_interval(statistic: Sta
 @pytest.mark.parametrize("count", COUNTS)
 def test_means_of_recorded_results_are_covered_as_promised(count: int, draws: int, least: float) -> None:
     rng = np.random.default_rng(count)
-    found = {name: covered(ends(rng.choice(pool, (count, draws))), float(pool.mean())) for name, pool in RECORDED.items()}
+    found = {
+        name: covered(ends(rng.choice(pool, (count, draws))), float(pool.mean())) for name, pool in RECORDED.items()
+    }
     assert all(there > 0.9 for _, there in found.values())
     assert np.mean([often for often, _ in found.values()]) >= least
-    assert all(often >= least - 0.02 for often, _ in found.values()), "the mean over kinds hides no kind that is far off"
+    assert all(often >= least - 0.02 for often, _ in found.values()), (
+        "the mean over kinds hides no kind that is far off"
+    )
 
 
 @SIZES
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("number", ["test/accuracy", "test/loss"])
-def test_differences_of_recorded_results_are_covered_as_promised(number: str, count: int, draws: int, least: float) -> None:
+def test_differences_of_recorded_results_are_covered_as_promised(
+    number: str, count: int, draws: int, least: float
+) -> None:
     rng = np.random.default_rng(count)
     ours, theirs = (np.array(POOL[name][number]) for name in ("reference", "sync_sgd"))
-    often, _ = covered(ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean()))
+    often, _ = covered(
+        ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean())
+    )
     assert often >= least
 
 
@@ -125,10 +156,21 @@ def test_from_ten_values_it_is_scipys_bca_at_the_expanded_level(statistic: Stati
 
     for place in range(3):
         wanted = stats.bootstrap(
-            (values[:, place],), statistic_of, method="BCa", confidence_level=1 - 2 * tail, n_resamples=RESAMPLES, rng=np.random.default_rng(SEED)
+            (values[:, place],),
+            statistic_of,
+            method="BCa",
+            confidence_level=1 - 2 * tail,
+            n_resamples=RESAMPLES,
+            rng=np.random.default_rng(SEED),
         ).confidence_interval
-        student_low, student_high = stats.t.interval(0.95, count - 1, loc=values[:, place].mean(), scale=stats.sem(values[:, place]))
-        low, high = (min(wanted.low, student_low), max(wanted.high, student_high)) if statistic == "mean" else (wanted.low, wanted.high)
+        student_low, student_high = stats.t.interval(
+            0.95, count - 1, loc=values[:, place].mean(), scale=stats.sem(values[:, place])
+        )
+        low, high = (
+            (min(wanted.low, student_low), max(wanted.high, student_high))
+            if statistic == "mean"
+            else (wanted.low, wanted.high)
+        )
         assert (found.low[place], found.high[place]) == pytest.approx((low, high), rel=1e-9)
 
 
@@ -155,6 +197,12 @@ def test_medians_groups_and_the_recorded_pool_are_what_they_say() -> None:
     assert Path(ROOT / "bench/result_pool.py").is_file() and len(RECORDED) >= 5
     assert all(len(values) >= 30 for values in RECORDED.values())
     first, second = grouped([((1, "gpipe"), 3, 2.0), ((2, "gpipe"), 4, 9.0), ((1, "gpipe"), 5, 4.0)])
-    assert (first.key, first.values, first.mean, first.low, first.high) == ((1, "gpipe"), {3: 2.0, 5: 4.0}, 3.0, 2.0, 4.0)
+    assert (first.key, first.values, first.mean, first.low, first.high) == (
+        (1, "gpipe"),
+        {3: 2.0, 5: 4.0},
+        3.0,
+        2.0,
+        4.0,
+    )
     assert (second.mean, second.low, second.high) == (9.0, 9.0, 9.0)
     assert grouped([]) == []

@@ -10,9 +10,24 @@ from engine.store.records import RunRow
 
 
 def run(run_id: int = 1, **more: Any) -> RunRow:
-    plain: dict[str, Any] = dict.fromkeys(("preset", "started_at", "ended_at", "time_left_s", "startup_time_s", "sweep_id"))
-    plain |= {"experiment": "hogwild", "name": "", "owner": "ada", "status": "finished", "cause": "", "created_at": "", "progress": 1.0}
-    plain |= {"execution_time_s": 12.5, "version": 1, "time_before_s": 0.0, "config": {"trainers": 2, "lock": True, "cut": [1, 2], "seed": run_id}}
+    plain: dict[str, Any] = dict.fromkeys(
+        ("preset", "started_at", "ended_at", "time_left_s", "startup_time_s", "sweep_id")
+    )
+    plain |= {
+        "experiment": "hogwild",
+        "name": "",
+        "owner": "ada",
+        "status": "finished",
+        "cause": "",
+        "created_at": "",
+        "progress": 1.0,
+    }
+    plain |= {
+        "execution_time_s": 12.5,
+        "version": 1,
+        "time_before_s": 0.0,
+        "config": {"trainers": 2, "lock": True, "cut": [1, 2], "seed": run_id},
+    }
     return RunRow(id=run_id, **plain | more)
 
 
@@ -33,19 +48,32 @@ def test_a_name_is_a_metric_with_its_way_or_a_field(name: str, wanted: object) -
 def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_order() -> None:
     one = run(last={"test/accuracy": 80.0}, best={"test/accuracy": 90.0}, mean={"test/accuracy": 70.0})
     assert [value(one, f"test/accuracy.{way}") for way in ("last", "best", "mean")] == [80.0, 90.0, 70.0]
-    assert [value(one, name) for name in ("trainers", "lock", "cut", "experiment", "preset", "no_such")] == [2, True, "[1, 2]", "hogwild", None, None]
+    assert [value(one, name) for name in ("trainers", "lock", "cut", "experiment", "preset", "no_such")] == [
+        2,
+        True,
+        "[1, 2]",
+        "hogwild",
+        None,
+        None,
+    ]
     assert (value(one, "perf/execution_time_s.last"), value(one, "perf/startup_time_s.last")) == (12.5, None)
     one = run(config={"a": float("nan"), "b": "text", "c": True, "d": 3})
     assert [number(one, name) for name in "abcd"] == [None, None, 1.0, 3.0]
     runs = [run(1), run(2, owner="grace")]
     assert field_names(runs, that_differ=True) == ["seed", "owner"]
     assert field_names(runs)[-4:] == ["experiment", "preset", "owner", "seeding"]
-    assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == ["Test accuracy, best (%)", "Peak memory (MB)", "trainers"]
+    assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == [
+        "Test accuracy, best (%)",
+        "Peak memory (MB)",
+        "trainers",
+    ]
     one = run(last={"train/entropy": 1.0, "test/accuracy": 2.0, "perf/peak_memory": 3.0, "train/loss": 4.0})
     assert metric_names([one]) == ["test/accuracy", "train/loss", "train/entropy", "perf/peak_memory"]
     found = names([one])
     assert found[:3] == ["test/accuracy.last", "test/accuracy.best", "test/accuracy.mean"]
-    assert "train/entropy.best" not in found and "perf/peak_memory.last" in found and "perf/peak_memory.mean" not in found
+    assert (
+        "train/entropy.best" not in found and "perf/peak_memory.last" in found and "perf/peak_memory.mean" not in found
+    )
     assert found.index("perf/execution_time_s.last") < found.index("trainers")
     assert "perf/startup_time_s.last" not in found
 
@@ -56,7 +84,16 @@ def test_fields_differ_by_value_kind_order_and_being_there() -> None:
     assert [row.values for row in found][2:] == [(None, MISSING), (MISSING, "x")]
     found = rows([{"a": True, "b": [1, 2], "c": "1"}, {"a": 1, "b": [2, 1], "c": 1}])
     assert all(row.differs for row in found)
-    found = rows([{"packages": {"torch": "2.15", "numpy": "2"}, "gpus": {}}, {"packages": {"torch": "2.11", "numpy": "2"}, "gpus": {}}])
-    assert [(row.name, row.differs) for row in found] == [("packages.torch", True), ("packages.numpy", False), ("gpus", False)]
+    found = rows(
+        [
+            {"packages": {"torch": "2.15", "numpy": "2"}, "gpus": {}},
+            {"packages": {"torch": "2.11", "numpy": "2"}, "gpus": {}},
+        ]
+    )
+    assert [(row.name, row.differs) for row in found] == [
+        ("packages.torch", True),
+        ("packages.numpy", False),
+        ("gpus", False),
+    ]
     assert [row.differs for row in rows([{"a": 1, "b": None}])] == [False, False]
     assert rows([]) == []

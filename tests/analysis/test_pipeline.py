@@ -1,4 +1,6 @@
-"""A pipeline's numbers against a trace made by hand, and against what the mathematics says for equal and unequal stages."""
+"""A pipeline's numbers against a trace made by hand, and against what the mathematics says for equal and unequal
+stages.
+"""
 
 import random
 from dataclasses import replace
@@ -55,7 +57,8 @@ def test_the_numbers_of_the_batch_made_by_hand_and_the_causes_of_its_bubble() ->
     assert found.bound_bubble == pytest.approx(1 - 1.25 / 2)
     assert found.at_work == pytest.approx(105 / 89)
     assert found.moving == pytest.approx(10 / 178)
-    # Without transfers: stage 1 forward 0-10-20, stage 2 forward 10-25-40 and backward 40-55-70, stage 1 backward 55-65 and 70-80, update to 82.
+    # Without transfers: stage 1 forward 0-10-20, stage 2 forward 10-25-40 and backward 40-55-70, stage 1 backward 55-65
+    # and 70-80, update to 82.
     assert found.least_s == pytest.approx(0.082)
     assert found.of_waiting == pytest.approx((89 - 82) / 89)
     # Stages of 50 ms each would end after 75: 2 * 75 - 100 of idle time is the schedule's.
@@ -89,12 +92,16 @@ def test_equal_stages_idle_the_ideal_bubble_and_no_more(schedule: Schedule, stag
 
 
 @pytest.mark.parametrize("shares", [(0.44, 0.56), (0.7, 0.3), (0.1, 0.2, 0.7), (0.1, 0.4, 0.3, 0.2)])
-def test_unequal_stages_slowest_in_both_directions_are_bound_by_the_slowest_ones_share(shares: tuple[float, ...]) -> None:
+def test_unequal_stages_slowest_in_both_directions_are_bound_by_the_slowest_ones_share(
+    shares: tuple[float, ...],
+) -> None:
     forward, backward = ([[part * share] * 6 for share in shares] for part in (1.0, 2.0))
     slowest = max(shares)
     in_turn = sum(map(sum, (*forward, *backward)))
     assert in_turn / makespan("gpipe", forward, backward) == pytest.approx(1 / (slowest + (1 - slowest) / 6))
-    assert speed_up_bound("gpipe", list(map(sum, forward)), list(map(sum, backward)), 6) == pytest.approx(1 / (slowest + (1 - slowest) / 6))
+    assert speed_up_bound("gpipe", list(map(sum, forward)), list(map(sum, backward)), 6) == pytest.approx(
+        1 / (slowest + (1 - slowest) / 6)
+    )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -102,7 +109,9 @@ def test_a_simulation_keeps_to_order_and_needs_whatever_the_durations(schedule: 
     draw = random.Random(3)
     for stages, splits in ((2, 5), (3, 7), (4, 3)):
         forward, backward = ([[draw.uniform(0.1, 3) for _ in range(splits)] for _ in range(stages)] for _ in range(2))
-        played = {(each.what, each.stage, each.micro_batch): each for each in play(schedule, forward, backward, transfer=0.5)}
+        played = {
+            (each.what, each.stage, each.micro_batch): each for each in play(schedule, forward, backward, transfer=0.5)
+        }
         assert len(played) == 2 * stages * splits
         for (what, stage, number), each in played.items():
             lasts = (forward if what == "forward" else backward)[stage][number]
@@ -112,7 +121,11 @@ def test_a_simulation_keeps_to_order_and_needs_whatever_the_durations(schedule: 
             assert what == "forward" or played["forward", stage, number].end <= each.start + 1e-9
             others = [other for other in played.values() if other.stage == stage and other != each]
             assert all(other.end <= each.start + 1e-9 or other.start >= each.end - 1e-9 for other in others)
-            held = sum(o.start <= each.start < played["backward", stage, o.micro_batch].end for o in (each, *others) if o.what == "forward")
+            held = sum(
+                o.start <= each.start < played["backward", stage, o.micro_batch].end
+                for o in (each, *others)
+                if o.what == "forward"
+            )
             assert held <= depth(schedule, stage, stages, splits)
         busiest = max(sum(forward[stage]) + sum(backward[stage]) for stage in range(stages))
         assert makespan(schedule, forward, backward) >= busiest
@@ -135,12 +148,29 @@ SETTINGS = Settings("gpipe", "gpipe", 120, 18, cuts=(9,))
 
 
 def measures(
-    of_schedule: float = 0.0, of_unevenness: float = 0.0, of_waiting: float = 0.0, shares: tuple[float, ...] = (0.5, 0.5), sending: float = 0.0
+    of_schedule: float = 0.0,
+    of_unevenness: float = 0.0,
+    of_waiting: float = 0.0,
+    shares: tuple[float, ...] = (0.5, 0.5),
+    sending: float = 0.0,
 ) -> Measures:
     """Return a batch of one second and 4 splits with these losses, its stages sending for `sending` of the time."""
     bubble, stages = of_schedule + of_unevenness + of_waiting, len(shares)
     busy, moving = tuple(share * stages * (1 - bubble) for share in shares), (sending,) * stages
-    return Measures(4, 1.0, 1 - of_waiting, busy, moving, (0.0,) * stages, shares, bubble, of_schedule, of_unevenness, of_waiting, 1.0)
+    return Measures(
+        4,
+        1.0,
+        1 - of_waiting,
+        busy,
+        moving,
+        (0.0,) * stages,
+        shares,
+        bubble,
+        of_schedule,
+        of_unevenness,
+        of_waiting,
+        1.0,
+    )
 
 
 # ---- advice --------------------------------------------------------------------------------------------------------
@@ -149,13 +179,18 @@ def measures(
 def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
     found = measures(of_schedule=0.2, of_unevenness=0.1, of_waiting=0.1)
     assert advice(found, SETTINGS, ROOM) == (
-        f"With 4 splits the schedule alone idles 20 % of the time: raise splits to 8, where equal stages idle {100 * ideal_bubble(2, 8):.0f} %,"
+        "With 4 splits the schedule alone idles 20 % of the time: raise splits to 8, where equal stages idle "
+        f"{100 * ideal_bubble(2, 8):.0f} %,"
         " if micro-batches of 15 images cost no more each."
     )
     assert "raise splits to 5," in advice(found, Settings("gpipe", "gpipe", 5, 18), ROOM)
     assert "raise splits to 10," in advice(found, Settings("torch_pipelining", "gpipe", 30, 18), ROOM)
-    assert "a batch of 4 can't be cut further: take a larger batch_size." in advice(found, Settings("gpipe", "gpipe", 4, 18), ROOM)
-    assert "batch_size or fewer stages." in advice(measures(of_schedule=0.2, shares=(0.3, 0.3, 0.4)), Settings("gpipe", "gpipe", 4, 18), ROOM)
+    assert "a batch of 4 can't be cut further: take a larger batch_size." in advice(
+        found, Settings("gpipe", "gpipe", 4, 18), ROOM
+    )
+    assert "batch_size or fewer stages." in advice(
+        measures(of_schedule=0.2, shares=(0.3, 0.3, 0.4)), Settings("gpipe", "gpipe", 4, 18), ROOM
+    )
     slower = Slower(12, 4, 2.2)
     assert advice(measures(of_schedule=0.1), SETTINGS, ROOM, slower) == (
         "Lower splits to 4: an image takes 2.2 times the work that it takes in run 12, whose micro-batches are larger."
@@ -169,21 +204,60 @@ def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
 @pytest.mark.parametrize(
     ("shares", "cuts", "says"),
     [
-        ((0.4, 0.6), (9,), "stage2 has 60 % of the work and stage1 40 %: move layer 9 to stage1, which is cut 10 (now 9)."),
-        ((0.6, 0.4), (9,), "stage1 has 60 % of the work and stage2 40 %: move layer 8 to stage2, which is cut 8 (now 9)."),
-        ((0.3, 0.5, 0.2), (4, 9), "stage2 has 50 % of the work and stage3 20 %: move layer 8 to stage3, which is cut 4,8 (now 4,9)."),
-        ((0.2, 0.5, 0.3), (4, 9), "stage2 has 50 % of the work and stage1 20 %: move layer 4 to stage1, which is cut 5,9 (now 4,9)."),
-        ((0.6, 0.4), (), "stage1 has 60 % of the work and stage2 40 %: move the last layer of stage1 to stage2 by cut."),
-        ((0.4, 0.6), (17,), "stage2 has 60 % of the work and stage1 40 %, but stage2 has one layer only, so no cut makes them more equal."),
+        (
+            (0.4, 0.6),
+            (9,),
+            "stage2 has 60 % of the work and stage1 40 %: move layer 9 to stage1, which is cut 10 (now 9).",
+        ),
+        (
+            (0.6, 0.4),
+            (9,),
+            "stage1 has 60 % of the work and stage2 40 %: move layer 8 to stage2, which is cut 8 (now 9).",
+        ),
+        (
+            (0.3, 0.5, 0.2),
+            (4, 9),
+            "stage2 has 50 % of the work and stage3 20 %: move layer 8 to stage3, which is cut 4,8 (now 4,9).",
+        ),
+        (
+            (0.2, 0.5, 0.3),
+            (4, 9),
+            "stage2 has 50 % of the work and stage1 20 %: move layer 4 to stage1, which is cut 5,9 (now 4,9).",
+        ),
+        (
+            (0.6, 0.4),
+            (),
+            "stage1 has 60 % of the work and stage2 40 %: move the last layer of stage1 to stage2 by cut.",
+        ),
+        (
+            (0.4, 0.6),
+            (17,),
+            (
+                "stage2 has 60 % of the work and stage1 40 %, but stage2 has one layer only, so no cut makes them "
+                "more equal."
+            ),
+        ),
         (
             (0.5, 0.3, 0.2),
             (1, 9),
-            "stage1 has 50 % of the work and stage2 30 %, but stage1 has one layer only, so no cut makes them more equal; fewer stages would be more equal.",
+            (
+                "stage1 has 50 % of the work and stage2 30 %, but stage1 has one layer only, so no cut makes them "
+                "more equal; fewer stages would be more equal."
+            ),
         ),
     ],
 )
-def test_unequal_stages_name_the_slower_one_and_the_layer_to_move(shares: tuple[float, ...], cuts: tuple[int, ...], says: str) -> None:
-    assert advice(measures(of_schedule=0.1, of_unevenness=0.2, shares=shares), Settings("gpipe", "gpipe", 120, 18, cuts=cuts), ROOM) == says
+def test_unequal_stages_name_the_slower_one_and_the_layer_to_move(
+    shares: tuple[float, ...], cuts: tuple[int, ...], says: str
+) -> None:
+    assert (
+        advice(
+            measures(of_schedule=0.1, of_unevenness=0.2, shares=shares),
+            Settings("gpipe", "gpipe", 120, 18, cuts=cuts),
+            ROOM,
+        )
+        == says
+    )
 
 
 def test_waiting_and_unequal_micro_batches_are_cured_by_what_they_come_from() -> None:
@@ -192,19 +266,33 @@ def test_waiting_and_unequal_micro_batches_are_cured_by_what_they_come_from() ->
     assert "choose transport shared_memory" in advice(sending, Settings("gpipe", "gpipe", 120, 18, "rpc"), ROOM)
     assert "cut where activations are smaller" in advice(sending, SETTINGS, ROOM)
     assert "fewer stages" not in advice(sending, SETTINGS, ROOM)
-    assert "hold mode gpipe against it" in advice(measures(of_waiting=0.3), Settings("torch_pipelining", "gpipe", 120, 18), ROOM)
-    assert "take fewer stages, or cut" in advice(measures(of_waiting=0.3, sending=0.25, shares=(0.4, 0.3, 0.3)), SETTINGS, ROOM)
-    assert "sending takes only 2 %: micro-batches are small beside the time of a hand-over; lower splits" in advice(idling, SETTINGS, ROOM)
-    assert "look for other programs on their cores" in advice(measures(of_unevenness=0.2, shares=(0.51, 0.49)), SETTINGS, ROOM)
+    assert "hold mode gpipe against it" in advice(
+        measures(of_waiting=0.3), Settings("torch_pipelining", "gpipe", 120, 18), ROOM
+    )
+    assert "take fewer stages, or cut" in advice(
+        measures(of_waiting=0.3, sending=0.25, shares=(0.4, 0.3, 0.3)), SETTINGS, ROOM
+    )
+    assert "sending takes only 2 %: micro-batches are small beside the time of a hand-over; lower splits" in advice(
+        idling, SETTINGS, ROOM
+    )
+    assert "look for other programs on their cores" in advice(
+        measures(of_unevenness=0.2, shares=(0.51, 0.49)), SETTINGS, ROOM
+    )
 
 
 def test_little_loss_shared_devices_and_full_cores_are_told() -> None:
-    assert advice(measures(0.04, 0.04, 0.04), SETTINGS, ROOM).startswith("Near what can be had: of the 12 % of the time that stages idle")
+    assert advice(measures(0.04, 0.04, 0.04), SETTINGS, ROOM).startswith(
+        "Near what can be had: of the 12 % of the time that stages idle"
+    )
     shared = best_speed_up(["cuda:0", "cuda:0"], 16, 1, (0.5, 0.5), 4, 1.6)
-    assert advice(measures(of_schedule=0.4), SETTINGS, shared).startswith("All stages share 1 device (cuda:0): splits can't make this faster")
+    assert advice(measures(of_schedule=0.4), SETTINGS, shared).startswith(
+        "All stages share 1 device (cuda:0): splits can't make this faster"
+    )
     shared = best_speed_up(["cpu"] * 4, 2, 1, (0.25,) * 4, 8, 2.9)
     full, idle = (measures(of_schedule=lost, shares=(0.25,) * 4) for lost in (0.4, 0.6))
-    assert advice(full, SETTINGS, shared).startswith("4 stages share 2 CPU cores at 1 thread a rank, on which 2.4 work at a time: that is the limit")
+    assert advice(full, SETTINGS, shared).startswith(
+        "4 stages share 2 CPU cores at 1 thread a rank, on which 2.4 work at a time: that is the limit"
+    )
     assert "raise splits to 8" in advice(idle, SETTINGS, shared)
 
 
@@ -217,7 +305,9 @@ def test_little_loss_shared_devices_and_full_cores_are_told() -> None:
         ((0.49, 0.51), 60, 0.02, "Near what can be had"),
     ],
 )
-def test_traces_with_one_ill_are_told_that_ill(shares: tuple[float, ...], splits: int, copy_ms: float, says: str) -> None:
+def test_traces_with_one_ill_are_told_that_ill(
+    shares: tuple[float, ...], splits: int, copy_ms: float, says: str
+) -> None:
     found = measure(batches(made("gpipe", shares, splits, copy_ms=copy_ms, jitter=0.01), 2, splits)[0], "gpipe")
     assert says in advice(found, SETTINGS, ROOM)
 

@@ -1,4 +1,6 @@
-"""The lines that a pipeline's execution time is read against, held against the schedules themselves, played step by step."""
+"""The lines that a pipeline's execution time is read against, held against the schedules themselves, played step by
+step.
+"""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ Key = tuple[int, str, int]
 
 
 def brute_force(schedule: Schedule, splits: int, forward: Sequence[Fraction], backward: Sequence[Fraction]) -> Fraction:
-    """Return when a batch of equal micro-batches ends at the earliest: each action's end is raised until it is late enough for all that it waits for."""
+    """Return when a batch of equal micro-batches ends at the earliest: each action's end is raised until it is late
+    enough for all that it waits for.
+    """
     stages = len(forward)
     waits: list[tuple[Key, Key]] = []
     for stage in range(stages):
@@ -30,9 +34,9 @@ def brute_force(schedule: Schedule, splits: int, forward: Sequence[Fraction], ba
             if stage:
                 waits.append(((stage - 1, "forward", number), (stage, "forward", number)))
                 waits.append(((stage, "backward", number), (stage - 1, "backward", number)))
-    lasts = {(stage, what, n): (forward if what == "forward" else backward)[stage] / splits for _, (stage, what, n) in waits} | {
-        (0, "forward", 0): forward[0] / splits
-    }
+    lasts = {
+        (stage, what, n): (forward if what == "forward" else backward)[stage] / splits for _, (stage, what, n) in waits
+    } | {(0, "forward", 0): forward[0] / splits}
     ends, changed = dict(lasts), True
     while changed:
         changed = False
@@ -55,16 +59,23 @@ def test_the_bound_of_unequal_stages_is_what_brute_force_finds(seed: int) -> Non
     schedule, splits, forward, backward = drawn_at_random(seed)
     least = brute_force(schedule, splits, forward, backward)
     whole = sum(forward) + sum(backward)
-    assert speed_up_bound(schedule, list(map(float, forward)), list(map(float, backward)), splits) == pytest.approx(float(whole / least))
+    assert speed_up_bound(schedule, list(map(float, forward)), list(map(float, backward)), splits) == pytest.approx(
+        float(whole / least)
+    )
     _, splits, forward, backward = drawn_at_random(seed)
     whole = sum(forward) + sum(backward)
-    assert brute_force("gpipe", splits, forward, backward) == (whole + (splits - 1) * (max(forward) + max(backward))) / splits
+    assert (
+        brute_force("gpipe", splits, forward, backward)
+        == (whole + (splits - 1) * (max(forward) + max(backward))) / splits
+    )
 
 
 @pytest.mark.parametrize(("schedule", "splits", "stages"), list(product(("gpipe", "1f1b"), (1, 2, 3, 8), (2, 3, 4))))
 def test_equal_stages_take_the_ideal_time(schedule: Schedule, splits: int, stages: int) -> None:
     shares = [Fraction(10, 3 * stages)] * stages
-    assert float(brute_force(schedule, splits, shares, [2 * share for share in shares])) == pytest.approx(ideal_time_s(T1, splits, stages))
+    assert float(brute_force(schedule, splits, shares, [2 * share for share in shares])) == pytest.approx(
+        ideal_time_s(T1, splits, stages)
+    )
 
 
 def test_the_lines_start_from_what_was_measured_with_one_split() -> None:

@@ -20,12 +20,41 @@ AROUND = Surroundings("lab", "Xeon", 4, (), "abc", 1, (("trainer1", "cpu"), ("tr
 
 
 def run(
-    number: int, status: str = "finished", experiment: str = "hogwild", time_s: float | None = 10.0, best: Any = None, last: Any = None, **config: Any
+    number: int,
+    status: str = "finished",
+    experiment: str = "hogwild",
+    time_s: float | None = 10.0,
+    best: Any = None,
+    last: Any = None,
+    **config: Any,
 ) -> RunRow:
-    same: Mapping[str, Any] = {"preset": None, "name": "", "owner": "ada", "cause": "", "created_at": "", "started_at": None, "ended_at": None}
-    rest: Mapping[str, Any] = {"progress": 1.0, "time_left_s": None, "startup_time_s": 1.0, "version": 1, "time_before_s": 0.0, "sweep_id": 1}
+    same: Mapping[str, Any] = {
+        "preset": None,
+        "name": "",
+        "owner": "ada",
+        "cause": "",
+        "created_at": "",
+        "started_at": None,
+        "ended_at": None,
+    }
+    rest: Mapping[str, Any] = {
+        "progress": 1.0,
+        "time_left_s": None,
+        "startup_time_s": 1.0,
+        "version": 1,
+        "time_before_s": 0.0,
+        "sweep_id": 1,
+    }
     return RunRow(
-        id=number, experiment=experiment, status=status, execution_time_s=time_s, config={"seed": 0, **config}, best=best or {}, last=last or {}, **same, **rest
+        id=number,
+        experiment=experiment,
+        status=status,
+        execution_time_s=time_s,
+        config={"seed": 0, **config},
+        best=best or {},
+        last=last or {},
+        **same,
+        **rest,
     )  # type: ignore[arg-type]
 
 
@@ -43,7 +72,10 @@ def test_speed_up_and_efficiency_are_ratios_to_the_reference_point() -> None:
     slowed = sizes(of_time([(1, 10.0), (2, 40.0)]))[1].speed_up
     assert slowed is not None and (slowed.low, slowed.high) == (0.25, 0.25), "more can be slower"
     found = sizes(of_time([(2, 10.0), (4, 5.0)]))
-    assert [(size.time_s.mean, size.speed_up, size.efficiency) for size in found] == [(10.0, None, None), (5.0, None, None)]
+    assert [(size.time_s.mean, size.speed_up, size.efficiency) for size in found] == [
+        (10.0, None, None),
+        (5.0, None, None),
+    ]
 
 
 def test_intervals_pair_seeds_and_too_few_give_none() -> None:
@@ -54,25 +86,36 @@ def test_intervals_pair_seeds_and_too_few_give_none() -> None:
     assert single is not None
     assert not single.is_known
     points = enumerate([(1, 0), (2, 0), (2, 1), (2, 2)])
-    timings = [Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points]
+    timings = [
+        Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points
+    ]
     found = sizes(timings)[1].speed_up
     assert found is not None and not found.is_known
     assert (found.low, found.high) == pytest.approx((2 / 1.02, 2.0))
     more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
-    assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], "the speed-up at 1 is 1, whatever the seed"
+    assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], (
+        "the speed-up at 1 is 1, whatever the seed"
+    )
     assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
 
 
 def test_the_interval_of_a_ratio_is_fieller_s() -> None:
-    """Its bounds are where the difference between one mean and so many times the other is as large as Student's t allows."""
+    """Its bounds are where the difference between one mean and so many times the other is as large as Student's t
+    allows.
+    """
     above, below = [3.0, 3.1, 2.9, 3.3], [2.0, 2.1, 1.9, 2.4, 2.2]
     reach = scipy.stats.t.ppf(0.975, 3)
     errors = [np.var(each, ddof=1) / len(each) for each in (above, below)]
     means = [np.mean(each) for each in (above, below)]
-    roots = np.roots([means[1] ** 2 - reach**2 * errors[1], -2 * means[0] * means[1], means[0] ** 2 - reach**2 * errors[0]])
+    roots = np.roots(
+        [means[1] ** 2 - reach**2 * errors[1], -2 * means[0] * means[1], means[0] ** 2 - reach**2 * errors[0]]
+    )
     found = ratio_of_means(above, below)
     assert (found.low, found.mean, found.high) == pytest.approx((min(roots), means[0] / means[1], max(roots)))
-    timings = [Timing(place, (), count, place % 2, time_s, WORK, "") for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])]
+    timings = [
+        Timing(place, (), count, place % 2, time_s, WORK, "")
+        for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])
+    ]
     for size in sizes(timings):
         for each in (size.time_s, size.per_second, size.speed_up, size.efficiency):
             assert each is not None and 0 <= each.low <= each.mean <= each.high
@@ -104,9 +147,17 @@ def test_a_fit_is_refused_with_the_reason(counts: tuple[int, ...], words: str) -
 
 
 def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
-    runs = [run(1, trainers=1, lock=True), run(2, trainers=2, lock=False), run(3, "failed", trainers=4, lock=True), run(4, trainers=2, lock=True, time_s=None)]
+    runs = [
+        run(1, trainers=1, lock=True),
+        run(2, trainers=2, lock=False),
+        run(3, "failed", trainers=4, lock=True),
+        run(4, trainers=2, lock=True, time_s=None),
+    ]
     found = study(runs, {1: AROUND, 2: AROUND}, "trainers", ["lock"])
-    assert [(timing.run_id, timing.line, timing.count, timing.work) for timing in found.timings] == [(1, (True,), 1, 1000.0), (2, (False,), 2, 1000.0)]
+    assert [(timing.run_id, timing.line, timing.count, timing.work) for timing in found.timings] == [
+        (1, (True,), 1, 1000.0),
+        (2, (False,), 2, 1000.0),
+    ]
     assert (found.unit, found.obstacles, found.line_keys()) == ("samples", (), [(True,), (False,)])
     found = study([run(1, trainers=1), run(2, trainers=2)], {1: AROUND}, "trainers")
     assert ([timing.work for timing in found.timings], found.unit) == ([1.0, 1.0], "")
@@ -121,8 +172,16 @@ def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
 @pytest.mark.parametrize(
     ("runs", "around", "words"),
     [
-        ([run(1, trainers=1), run(2, trainers=2, experiment="sync_sgd")], {1: AROUND, 2: AROUND}, "of 2 experiments (hogwild, sync_sgd)"),
-        ([run(1, trainers=1, epochs=1), run(2, trainers=2, epochs=5)], {1: AROUND, 2: AROUND}, "differ in more than that: epochs 1, 5."),
+        (
+            [run(1, trainers=1), run(2, trainers=2, experiment="sync_sgd")],
+            {1: AROUND, 2: AROUND},
+            "of 2 experiments (hogwild, sync_sgd)",
+        ),
+        (
+            [run(1, trainers=1, epochs=1), run(2, trainers=2, epochs=5)],
+            {1: AROUND, 2: AROUND},
+            "differ in more than that: epochs 1, 5.",
+        ),
         (
             [run(1, trainers=1), run(2, trainers=2)],
             {1: AROUND, 2: Surroundings("lab", "Xeon", 8, ("H1",), "", 1, (), 1000, "samples")},
@@ -140,7 +199,10 @@ def test_ranks_are_crowded_where_threads_outnumber_cores_or_share_a_gpu() -> Non
     on = {"host": "lab", "cpu": "Xeon", "gpus": (), "commit": "", "work": 1, "unit": ""}
     assert crowded(Surroundings(cores=2, threads_per_rank=1, devices=trainers, **on)) == "4 threads on 2 cores"  # type: ignore[arg-type]
     assert crowded(Surroundings(cores=4, threads_per_rank=1, devices=trainers, **on)) == ""  # type: ignore[arg-type]
-    assert crowded(Surroundings(cores=8, threads_per_rank=2, devices=(("ps", "cpu"), *trainers), **on)) == "9 threads on 8 cores"  # type: ignore[arg-type]
+    assert (
+        crowded(Surroundings(cores=8, threads_per_rank=2, devices=(("ps", "cpu"), *trainers), **on))
+        == "9 threads on 8 cores"
+    )  # type: ignore[arg-type]
     shared = (("agent", "cpu"), ("stage1", "cuda:0"), ("stage2", "cuda:0"))
     assert crowded(Surroundings(cores=8, threads_per_rank=1, devices=shared, **on)) == "2 ranks share 1 GPU"  # type: ignore[arg-type]
 
@@ -171,8 +233,13 @@ def test_a_law_finds_its_parameters_in_intervals_that_hold_as_promised(law: Law,
     hits = [0] * len(parameters)
     for number in range(200):
         found = fitted(law, parameters, noise=0.03, number=number)
-        hits = [hit + (each.low <= known <= each.high) for hit, each, known in zip(hits, found.parameters, parameters, strict=True)]
-    assert all(180 <= hit < 200 for hit in hits), "95 % intervals, at 200 trials within three deviations; all of them would be too wide"
+        hits = [
+            hit + (each.low <= known <= each.high)
+            for hit, each, known in zip(hits, found.parameters, parameters, strict=True)
+        ]
+    assert all(180 <= hit < 200 for hit in hits), (
+        "95 % intervals, at 200 trials within three deviations; all of them would be too wide"
+    )
 
 
 def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
@@ -192,10 +259,25 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
 @pytest.mark.parametrize(
     ("parameters", "noise", "sentence"),
     [
-        ((0.05, 0.03), 0.005, "Beyond 6 observers more of them slow it down: there it is fastest, 2.8 times as fast as with 1."),
-        ((0.02, 0.004), 0.002, "Up to 10 observers more of them still help; by the fitted law they would slow it down beyond about 16."),
+        (
+            (0.05, 0.03),
+            0.005,
+            "Beyond 6 observers more of them slow it down: there it is fastest, 2.8 times as fast as with 1.",
+        ),
+        (
+            (0.02, 0.004),
+            0.002,
+            "Up to 10 observers more of them still help; by the fitted law they would slow it down beyond about 16.",
+        ),
         ((0.1, 0.0), 0.02, "Up to 10 observers no slow-down shows; that many are 5.3 times as fast as 1."),
-        ((1.0, 0.004), 0.02, "More observers don't pay here: with 10 it is 0.97 times as fast as with 1, and where it turns can't be told."),
+        (
+            (1.0, 0.004),
+            0.02,
+            (
+                "More observers don't pay here: with 10 it is 0.97 times as fast as with 1, and where it turns "
+                "can't be told."
+            ),
+        ),
         ((0.5, 0.8), 0.005, "Beyond 1 observer more of them slow it down."),
     ],
 )
@@ -206,11 +288,13 @@ def test_the_sentence_says_what_the_fit_says(parameters: tuple[float, ...], nois
 @pytest.mark.parametrize("law", LAWS)
 def test_a_law_needs_one_run_more_than_it_has_numbers(law: Law) -> None:
     enough = len(law.parameters) + 2
-    timings = made(lambda count: law.speed_up(count, *(0.1, 0.01)[: enough - 2]), range(1, enough + 1), seeds=1, noise=0.002)
+    timings = made(
+        lambda count: law.speed_up(count, *(0.1, 0.01)[: enough - 2]), range(1, enough + 1), seeds=1, noise=0.002
+    )
     assert isinstance(fit(law, timings), Fit)
-    assert (
-        fit(law, timings[:-1])
-        == f"{enough - 1} numbers from {enough - 1} runs leave nothing to tell their error by: it takes {enough} runs. Add seeds or sizes."
+    assert fit(law, timings[:-1]) == (
+        f"{enough - 1} numbers from {enough - 1} runs leave nothing to tell their error by: it takes {enough} "
+        "runs. Add seeds or sizes."
     )
 
 
@@ -225,7 +309,9 @@ BOUNDED = [
 
 
 @pytest.mark.parametrize(("law", "speed_up"), BOUNDED)
-def test_parameters_and_their_intervals_stay_within_what_is_possible(law: Law, speed_up: Callable[[float], float]) -> None:
+def test_parameters_and_their_intervals_stay_within_what_is_possible(
+    law: Law, speed_up: Callable[[float], float]
+) -> None:
     fitted_ones = 0
     for number in range(25):
         found = fit(law, made(speed_up, (1, 2, 4), seeds=2, noise=0.05, number=number))
@@ -241,7 +327,9 @@ def test_parameters_and_their_intervals_stay_within_what_is_possible(law: Law, s
 def test_shares_stay_between_0_and_1_and_what_can_be_anything_is_not_stated() -> None:
     timings = made(lambda count: 1 / count, (1, 2, 4), seeds=2, noise=0.02)
     for law, share in ((AMDAHL, "serial share"), (GUSTAFSON, "serial share"), (SCALABILITY, "contention")):
-        found = fit(law, timings if law is not SCALABILITY else made(lambda count: 1 / (1.2 - 0.2 / count), COUNTS, noise=0.02))
+        found = fit(
+            law, timings if law is not SCALABILITY else made(lambda count: 1 / (1.2 - 0.2 / count), COUNTS, noise=0.02)
+        )
         assert isinstance(found, str)
         assert found == f"Its {share} would be above 1: these runs slow down more than this law allows."
     found = fit(AMDAHL, made(lambda count: count**1.4, COUNTS, noise=0.01))
@@ -249,6 +337,9 @@ def test_shares_stay_between_0_and_1_and_what_can_be_anything_is_not_stated() ->
     assert "Its serial share would be below 0" in found
     found = fit(AMDAHL, made(lambda count: AMDAHL.speed_up(count, 0.5), (1, 2, 3), seeds=2, noise=0.15, number=3))
     assert isinstance(found, str)
-    assert "of its serial share reaches from 0 to 1, more than half of what is possible" in found and "Add seeds or sizes." in found
+    assert (
+        "of its serial share reaches from 0 to 1, more than half of what is possible" in found
+        and "Add seeds or sizes." in found
+    )
     found = fit(SCALABILITY, made(lambda count: 1.0, (1, 2), seeds=4, noise=0.01))
     assert found == "These sizes don't tell its parameters apart. Add sizes."

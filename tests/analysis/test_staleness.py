@@ -1,4 +1,6 @@
-"""Staleness: the mean that accounts demand, a price found as often as its interval promises, and what can't be told said."""
+"""Staleness: the mean that accounts demand, a price found as often as its interval promises, and what can't be told
+said.
+"""
 
 import random
 from collections import Counter
@@ -9,7 +11,17 @@ import pytest
 from scipy import stats
 
 from engine.analysis.counts import mean, percentile, together
-from engine.analysis.staleness import Price, Stale, cautions, expected, mean_in_words, price, price_in_words, sizes, stale_runs
+from engine.analysis.staleness import (
+    Price,
+    Stale,
+    cautions,
+    expected,
+    mean_in_words,
+    price,
+    price_in_words,
+    sizes,
+    stale_runs,
+)
 from engine.analysis.updates import CLOCKS, growing, updates_at
 from engine.registry import EXPERIMENTS
 from engine.store.records import RunRow
@@ -19,11 +31,32 @@ def run(number: int, trainers: int, result: float | None = None, **config: objec
     settings = {"trainers": trainers, "seed": number} | config
     last = {} if result is None else {"test/accuracy": result}
     times = (None, None, None)
-    return RunRow(number, "async_sgd", None, "", "Ada", "finished", "", "2026-11-21", *times[:2], 1.0, None, 1.0, 1.0, 1, 0.0, None, settings, last)
+    return RunRow(
+        number,
+        "async_sgd",
+        None,
+        "",
+        "Ada",
+        "finished",
+        "",
+        "2026-11-21",
+        *times[:2],
+        1.0,
+        None,
+        1.0,
+        1.0,
+        1,
+        0.0,
+        None,
+        settings,
+        last,
+    )
 
 
 def served(speeds: list[float], batch: int, pushes: int, number: int = 0) -> list[Counter[int]]:
-    """Simulate a server that updates once for `batch` gradients of trainers who take times round 1 / speed for each; return their staleness."""
+    """Simulate a server that updates once for `batch` gradients of trainers who take times round 1 / speed for each;
+    return their staleness.
+    """
     draw = random.Random(number)
     ready = [(draw.expovariate(speed), trainer) for trainer, speed in enumerate(speeds)]
     fetched, version, waiting = [0] * len(speeds), 0, []
@@ -43,7 +76,15 @@ def served(speeds: list[float], batch: int, pushes: int, number: int = 0) -> lis
 
 
 @pytest.mark.parametrize(
-    ("speeds", "batch"), [([1.0] * 4, 1), ([1.0, 1.0, 1.0, 9.0], 1), ([1.0, 5.0], 1), ([1.0] * 6, 2), ([1.0, 1.0, 2.0, 4.0, 8.0], 3), ([1.0] * 3, 3)]
+    ("speeds", "batch"),
+    [
+        ([1.0] * 4, 1),
+        ([1.0, 1.0, 1.0, 9.0], 1),
+        ([1.0, 5.0], 1),
+        ([1.0] * 6, 2),
+        ([1.0, 1.0, 2.0, 4.0, 8.0], 3),
+        ([1.0] * 3, 3),
+    ],
 )
 def test_the_mean_is_n_over_k_less_1_whoever_is_fast_or_slow(speeds: list[float], batch: int) -> None:
     every = together(served(speeds, batch, 20_000))
@@ -55,8 +96,13 @@ def test_the_mean_is_n_over_k_less_1_whoever_is_fast_or_slow(speeds: list[float]
 
 def test_unlike_settings_experiments_rules_and_missing_staleness_are_said() -> None:
     rows = [run(1, 2, 98.0), run(2, 4, 97.0), run(3, 8, 96.0)]
-    found = stale_runs(rows, {1: {"trainer1": {0: 5, 2: 5}, "trainer2": {1: 10}}, 2: {"trainer1": {3: 4}}}, "test/accuracy")
-    assert [(each.run_id, each.expected, each.mean, each.result) for each in found] == [(1, 1.0, 1.0, 98.0), (2, 3.0, 3.0, 97.0)]
+    found = stale_runs(
+        rows, {1: {"trainer1": {0: 5, 2: 5}, "trainer2": {1: 10}}, 2: {"trainer1": {3: 4}}}, "test/accuracy"
+    )
+    assert [(each.run_id, each.expected, each.mean, each.result) for each in found] == [
+        (1, 1.0, 1.0, 98.0),
+        (2, 3.0, 3.0, 97.0),
+    ]
     assert found[0].counts == {0: 5, 1: 10, 2: 5}
     said = " ".join(cautions(rows, found, ()))
     assert "Without staleness: run 3." in said and "Every size is one run" in said
@@ -75,7 +121,9 @@ def test_unlike_settings_experiments_rules_and_missing_staleness_are_said() -> N
 
 def made(number: int, trainers: int, staleness: float, result: float | None, line: tuple[object, ...] = ()) -> Stale:
     share = round(1000 * (staleness % 1))
-    return Stale(number, line, trainers, trainers - 1.0, {int(staleness): 1000 - share, int(staleness) + 1: share}, result)
+    return Stale(
+        number, line, trainers, trainers - 1.0, {int(staleness): 1000 - share, int(staleness) + 1: share}, result
+    )
 
 
 def test_sizes_and_the_price_are_scipys_with_their_intervals() -> None:
@@ -93,7 +141,10 @@ def test_sizes_and_the_price_are_scipys_with_their_intervals() -> None:
         (fit.slope, fit.slope - half, fit.slope + half, fit.intercept)
     )
     assert found.direction == -1
-    assert price_in_words(found, "test/accuracy") == "Test accuracy falls by 0.47 points per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+    assert (
+        price_in_words(found, "test/accuracy")
+        == "Test accuracy falls by 0.47 points per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+    )
 
 
 def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> None:
@@ -110,7 +161,9 @@ def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> No
 
 def test_words_say_means_prices_and_too_few_runs() -> None:
     assert "at least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
-    assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)]))
+    assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(
+        price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)])
+    )
     assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers gradients are 2.94 updates old on average (N - 1 = 3)."
     assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers gradients are 1.99 updates old on average (N / 2 - 1 = 2)."
     assert "(N - 1 = 3): less, as" in mean_in_words(4, 3.0, 1.5)

@@ -9,8 +9,18 @@ from engine.analysis.study import Timing
 WORK = 1000.0
 
 
-def made(speed_up: Callable[[float], float], counts: Iterable[int], seeds: int = 3, *, noise: float = 0.0, number: int = 0, rate: float = 50.0) -> list[Timing]:
-    """Return runs of the same work whose rates follow `speed_up`, each off by a share of `noise` (standard deviation)."""
+def made(
+    speed_up: Callable[[float], float],
+    counts: Iterable[int],
+    seeds: int = 3,
+    *,
+    noise: float = 0.0,
+    number: int = 0,
+    rate: float = 50.0,
+) -> list[Timing]:
+    """Return runs of the same work whose rates follow `speed_up`, each off by a share of `noise` (standard
+    deviation).
+    """
     random = np.random.default_rng(number)
     found = []
     for seed in range(seeds):

@@ -1,4 +1,6 @@
-"""Traces of a pipeline: one made by hand, whose numbers can be checked on paper, and ones as a real run would leave them."""
+"""Traces of a pipeline: one made by hand, whose numbers can be checked on paper, and ones as a real run would leave
+them.
+"""
 
 import random
 
@@ -16,7 +18,9 @@ backward 1 6 44 59 | send    1 6 59 60 stage1 | backward 1 7 60 75 | send    1 7
 receive  0 6 60 61 stage2 | backward 0 6 61 71 | receive 0 7 76 77 stage2 | backward 0 7 77 87
 update   1 6 76 79 | update  0 6 87 89
 """
-"""Batch 3 of 2 splits by gpipe in 2 stages: name, stage, micro-batch, start and end in ms, and the other stage where something is moved."""
+"""Batch 3 of 2 splits by gpipe in 2 stages: name, stage, micro-batch, start and end in ms, and the other stage where
+something is moved.
+"""
 
 
 def hand_made() -> list[Span]:
@@ -41,13 +45,18 @@ def made(
     jitter: float = 0.06,
     slow: float = 1.0,
 ) -> list[Span]:
-    """Return a batch's spans as a run would: forward a third of each stage's work, copies before and after it, `slow` times as long a micro-batch."""
+    """Return a batch's spans as a run would: forward a third of each stage's work, copies before and after it, `slow`
+    times as long a micro-batch.
+    """
     draw, stages = random.Random(batch), len(shares)
 
     def took(part: float) -> list[list[float]]:
         moved = [copy_ms * ((stage > 0) + (stage < stages - 1)) for stage in range(stages)]
         return [
-            [batch_ms * share * part * slow / splits * draw.uniform(1 - jitter, 1 + jitter) + moved[stage] for _ in range(splits)]
+            [
+                batch_ms * share * part * slow / splits * draw.uniform(1 - jitter, 1 + jitter) + moved[stage]
+                for _ in range(splits)
+            ]
             for stage, share in enumerate(shares)
         ]
 
@@ -57,13 +66,17 @@ def made(
 
 
 def _parts(each: Played, stages: int, copy_ms: float, start_ms: float, first: int) -> list[Span]:
-    """Return the work of an action and the copies round it; one that goes back comes from the next stage and goes to the one before."""
+    """Return the work of an action and the copies round it; one that goes back comes from the next stage and goes to
+    the one before.
+    """
     number, start, end = first + each.micro_batch, start_ms + each.start, start_ms + each.end
     onward = 1 if each.what == "forward" else -1
     source, target = each.stage - onward, each.stage + onward
     spans = []
     if each.what != "update" and 0 <= source < stages:
-        spans.append(Span("receive", each.stage, number, _ns(start), _ns(start + copy_ms), 3 * MB, f"stage{source + 1}"))
+        spans.append(
+            Span("receive", each.stage, number, _ns(start), _ns(start + copy_ms), 3 * MB, f"stage{source + 1}")
+        )
         start += copy_ms
     if each.what != "update" and 0 <= target < stages:
         spans.append(Span("send", each.stage, number, _ns(end - copy_ms), _ns(end), 3 * MB, f"stage{target + 1}"))

@@ -1,4 +1,6 @@
-"""What the API's tests share: a filled lab, its people with their tokens, and a client that asks as a script on this machine would."""
+"""What the API's tests share: a filled lab, its people with their tokens, and a client that asks as a script on this
+machine would.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -22,7 +24,9 @@ PEOPLE: dict[str, Role] = {"ada": "admin", "mo": "member", "mia": "member", "ver
 PASSWORD = "seven brown foxes"
 API = "/api/v1"
 ONE = Client()
-"""For scripts of one thread: a client of our routes, whose gate keeps the store open, and opens that of the next test by itself."""
+"""For scripts of one thread: a client of our routes, whose gate keeps the store open, and opens that of the next test
+by itself.
+"""
 
 
 @dataclass
@@ -47,7 +51,9 @@ class Script:
 
     def _headers(self) -> dict[str, str]:
         shown = {"authorization": f"Bearer {self.token}"} if self.token else {}
-        return shown | ({"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {})
+        return shown | (
+            {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {}
+        )
 
 
 @dataclass

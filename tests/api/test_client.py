@@ -1,4 +1,6 @@
-"""The client as a person uses it: one file, copied away, against a real console that really carries a run out; and a server that misbehaves."""
+"""The client as a person uses it: one file, copied away, against a real console that really carries a run out; and a
+server that misbehaves.
+"""
 
 import ast
 import importlib.util
@@ -44,7 +46,9 @@ def client(tmp_path: Path) -> ModuleType:
 
 @contextmanager
 def server(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str, dict[str, str], bytes]]]]:
-    """Serve answers on loopback, one a request and the last one for all that follow; give the address and what was asked."""
+    """Serve answers on loopback, one a request and the last one for all that follow; give the address and what was
+    asked.
+    """
     asked: list[tuple[str, str, dict[str, str], bytes]] = []
     left = list(answers)
 
@@ -110,7 +114,10 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     assert lab.log(run_id)["sources"]
     assert lab.experiment("hogwild")["config_schema"]["properties"]["trainers"]
     shown = {"authorization": f"Bearer {token}"}
-    assert httpx.get(f"{console.address}/api/v1/client.py", headers=shown, timeout=PATIENCE_S).content == CLIENT.read_bytes()
+    assert (
+        httpx.get(f"{console.address}/api/v1/client.py", headers=shown, timeout=PATIENCE_S).content
+        == CLIENT.read_bytes()
+    )
 
     numbers = httpx.get(f"{console.address}/metrics", headers=shown, timeout=PATIENCE_S).text
     assert 'parallab_runs{experiment="hogwild",status="finished"} 1.0' in numbers
@@ -135,7 +142,10 @@ def test_a_busy_lab_is_asked_again_and_then_given_up(client: ModuleType) -> None
 
 
 def test_the_token_is_shown_to_the_lab_alone(client: ModuleType) -> None:
-    with server((200, {}, {"name": "Eve"})) as (elsewhere, stolen), server((302, {"Location": f"{elsewhere}/api/v1/me"}, {})) as (url, asked):
+    with (
+        server((200, {}, {"name": "Eve"})) as (elsewhere, stolen),
+        server((302, {"Location": f"{elsewhere}/api/v1/me"}, {})) as (url, asked),
+    ):
         lab = client.Parallab(url, TOKEN)
         with pytest.raises(client.Refused) as refused:
             lab.me()
@@ -151,7 +161,10 @@ def test_the_token_is_shown_to_the_lab_alone(client: ModuleType) -> None:
 
 
 def test_the_file_needs_the_standard_library_and_what_is_no_lab_is_said(client: ModuleType) -> None:
-    with server((404, {}, {"detail": "nope"})) as (url, _), pytest.raises(client.Refused, match="Something else than a lab answered"):
+    with (
+        server((404, {}, {"detail": "nope"})) as (url, _),
+        pytest.raises(client.Refused, match="Something else than a lab answered"),
+    ):
         client.Parallab(url).me()
     tree = ast.parse(CLIENT.read_text(), feature_version=(3, 9))
     imported = {

@@ -38,7 +38,9 @@ def test_the_document_is_written_from_the_api_and_every_operation_has_words() ->
             assert operation["summary"], f"{method} {path}"
             assert operation["description"].endswith("."), f"{method} {path}"
             assert {"401", "403", "422", "503"} <= set(operation["responses"]), f"{method} {path}"
-            assert not [each["name"] for each in operation.get("parameters", []) if not each.get("description")], f"{method} {path}"
+            assert not [each["name"] for each in operation.get("parameters", []) if not each.get("description")], (
+                f"{method} {path}"
+            )
     schemas = document["components"]["schemas"]
     assert not [
         f"{name}.{field}"
@@ -46,14 +48,19 @@ def test_the_document_is_written_from_the_api_and_every_operation_has_words() ->
         for field, about in schema.get("properties", {}).items()
         if re.search(r"_s$|_bytes$|_percent$", field) and "description" not in about
     ]
-    assert not [name for name, schema in schemas.items() if schema.get("type") == "object" and schema.get("additionalProperties") is not False]
+    assert not [
+        name
+        for name, schema in schemas.items()
+        if schema.get("type") == "object" and schema.get("additionalProperties") is not False
+    ]
 
 
 def as_asked() -> Any:
     """Return the API as schemathesis asks it: the real routes behind the guard and the gate."""
     accepted = ["2xx", "401", "403", "404", "409"]
     operations = [
-        {"include-name": name, "checks": {"positive_data_acceptance": {"expected-statuses": [*accepted, *more]}}} for name, more in RULES_ELSEWHERE.items()
+        {"include-name": name, "checks": {"positive_data_acceptance": {"expected-statuses": [*accepted, *more]}}}
+        for name, more in RULES_ELSEWHERE.items()
     ]
     document = deepcopy(api().openapi())
     for item in document["paths"].values():
@@ -73,7 +80,9 @@ def headers(lab: Lab) -> dict[str, str]:
 
 
 schema = as_asked()
-FEW = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+FEW = settings(
+    max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 
 
 @schema.parametrize()

@@ -12,7 +12,12 @@ from tests.app.browsing import Client
 
 JSON = {"content-type": "application/json"}
 
-QUICK = {"experiment": "hogwild", "preset": "quick", "config": {"trainers": 2, "dataset": "digits"}, "title": "by script"}
+QUICK = {
+    "experiment": "hogwild",
+    "preset": "quick",
+    "config": {"trainers": 2, "dataset": "digits"},
+    "title": "by script",
+}
 
 
 def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
@@ -41,7 +46,14 @@ def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
 def test_what_is_no_body_or_no_text_is_refused_and_told_readably(lab: Lab) -> None:
     mo = lab.script("mo", "launch")
     long = b'{"experiment": "hogwild", "title": "' + b"x" * 70_000 + b'"}'
-    bodies: list[tuple[bytes, int]] = [(b"[" * 60_000, 400), (b"{", 422), (b"", 422), (b"[]", 422), (b'"hogwild"', 422), (long, 413)]
+    bodies: list[tuple[bytes, int]] = [
+        (b"[" * 60_000, 400),
+        (b"{", 422),
+        (b"", 422),
+        (b"[]", 422),
+        (b'"hogwild"', 422),
+        (long, 413),
+    ]
     for content, status in bodies:
         answer = mo.post("/runs", content=content, headers=JSON)
         assert (answer.status_code, bool(answer.json()["error"])) == (status, True), content[:20]
@@ -79,7 +91,10 @@ def test_requests_that_come_at_once_with_one_key_launch_once(lab: Lab, monkeypat
         assert answer.status_code in (200, 201), answer.text
         return int(answer.json()["id"])
 
-    with lab.store(), ThreadPoolExecutor(6) as pool:  # who closes a store as the last one holds up whoever opens it: a console has it open all the time
+    with (
+        lab.store(),
+        ThreadPoolExecutor(6) as pool,
+    ):  # who closes a store as the last one holds up whoever opens it: a console has it open all the time
         assert len(set(pool.map(submit, range(12)))) == 1
     assert lab_size(lab) == before + 1
 

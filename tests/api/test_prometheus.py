@@ -35,7 +35,9 @@ def numbers(script: Script) -> Numbers:
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=")
     return {
-        (sample.name, frozenset(sample.labels.items())): sample.value for family in text_string_to_metric_families(answer.text) for sample in family.samples
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
     }
 
 
@@ -47,10 +49,23 @@ def test_the_numbers_are_those_of_the_store(open_lab: Lab, script: Script) -> No
     found = numbers(script)
     assert {one(found, "runs", status=status, experiment="hogwild") for status in open_lab.runs} == {1.0}
     with Reader.open(open_lab.home) as reader:
-        points = sum(summary.count + summary.nonfinite for run_id in open_lab.runs.values() for summary in reader.summaries(run_id))
-        held = sum(reader.run(run_id).demand.cores for name, run_id in open_lab.runs.items() if name in ("starting", "running", "stopping"))
+        points = sum(
+            summary.count + summary.nonfinite
+            for run_id in open_lab.runs.values()
+            for summary in reader.summaries(run_id)
+        )
+        held = sum(
+            reader.run(run_id).demand.cores
+            for name, run_id in open_lab.runs.items()
+            if name in ("starting", "running", "stopping")
+        )
     assert (one(found, "points_total"), one(found, "slots_held", kind="core")) == (points, held)
-    assert (one(found, "store_up"), one(found, "runner_up"), one(found, "queue_runs", state="ready"), one(found, "queue_runs", state="held")) == (1, 0, 1, 0)
+    assert (
+        one(found, "store_up"),
+        one(found, "runner_up"),
+        one(found, "queue_runs", state="ready"),
+        one(found, "queue_runs", state="held"),
+    ) == (1, 0, 1, 0)
     assert one(found, "queue_oldest_wait_seconds") >= 0
     assert one(found, "store_bytes") > 0
     assert one(found, "commands_total", command="launch", outcome="done") == len(open_lab.runs)
@@ -59,10 +74,16 @@ def test_the_numbers_are_those_of_the_store(open_lab: Lab, script: Script) -> No
         store.hold(open_lab.runs["queued"], by="Ada")
         store.write(open_lab.runs["running"], [RankBatch(0, [Point("train/loss", 101, 0.5, 9.0)])])
     later = numbers(script)
-    assert (one(later, "points_total"), one(later, "queue_runs", state="held"), one(later, "queue_oldest_wait_seconds")) == (points + 1, 1, 0)
+    assert (
+        one(later, "points_total"),
+        one(later, "queue_runs", state="held"),
+        one(later, "queue_oldest_wait_seconds"),
+    ) == (points + 1, 1, 0)
 
 
-def test_a_store_that_can_t_be_read_is_a_number_and_no_label_is_what_people_wrote(open_lab: Lab, script: Script) -> None:
+def test_a_store_that_can_t_be_read_is_a_number_and_no_label_is_what_people_wrote(
+    open_lab: Lab, script: Script
+) -> None:
     with open_lab.store() as store:
         for name in ('x"} 1\nevil 1', "tensorboard", "</script>"):
             store.add_run(name, {}, owner="Ada", demand=Demand(1, 0, 1, 1), name=name)
@@ -95,7 +116,11 @@ def test_failed_sign_ins_and_open_ones_are_counted(lab: Lab) -> None:
     assert one(after, "commands_total", command="sign in", outcome="refused") == 3
 
 
-@drawn(20, 500, steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12))
+@drawn(
+    20,
+    500,
+    steps=st.lists(st.sampled_from(["add", "cancel", "write", "delete oldest", "delete newest", "look"]), max_size=12),
+)
 def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: list[str]) -> None:
     with Store.open(home) as store, Reader.open(home) as reader:
         store.connection.execute("DELETE FROM runs")
@@ -106,7 +131,10 @@ def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: 
             if step == "add":
                 store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
             elif step == "cancel" and ids:
-                store.connection.execute("UPDATE runs SET status = 'cancelled', ended_at = created_at WHERE id = ? AND status = 'queued'", [ids[-1]])
+                store.connection.execute(
+                    "UPDATE runs SET status = 'cancelled', ended_at = created_at WHERE id = ? AND status = 'queued'",
+                    [ids[-1]],
+                )
                 store.touch(ids[-1])
             elif step == "write" and ids:
                 store.write(ids[0], [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
@@ -131,7 +159,10 @@ def test_requests_are_counted_by_our_routes_and_never_by_what_was_asked() -> Non
         return PlainTextResponse("well")
 
     registry = CollectorRegistry()
-    app = Starlette(routes=[Route("/things/{name}", answer), Route("/healthz", answer)], middleware=[Middleware(Counted, requests=Requests(registry))])
+    app = Starlette(
+        routes=[Route("/things/{name}", answer), Route("/healthz", answer)],
+        middleware=[Middleware(Counted, requests=Requests(registry))],
+    )
     client = Client()
     client._app = app
     for path in ("/healthz", "/things/one", "/things/two", "/things/%22%7D%201%0Aevil", "/nothing/here"):
@@ -150,10 +181,13 @@ def test_requests_are_counted_by_our_routes_and_never_by_what_was_asked() -> Non
 def test_ten_thousand_runs_are_told_in_20_ms_of_a_core(home: Home, script: Script) -> None:
     with Store.open(home) as store, store.change():
         for number in range(10_000):
-            run_id = store.add_run("hogwild", {f"setting_{n}": n for n in range(25)}, owner="Ada", demand=Demand(1, 0, 2, 1))
+            run_id = store.add_run(
+                "hogwild", {f"setting_{n}": n for n in range(25)}, owner="Ada", demand=Demand(1, 0, 2, 1)
+            )
             if number % 100:
                 store.connection.execute(
-                    "UPDATE runs SET status = 'finished', last_point_id = 1000, environment = ? WHERE id = ?", ["{" + " " * 900 + "}", run_id]
+                    "UPDATE runs SET status = 'finished', last_point_id = 1000, environment = ? WHERE id = ?",
+                    ["{" + " " * 900 + "}", run_id],
                 )
     numbers(script)
     seconds = []

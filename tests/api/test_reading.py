@@ -38,7 +38,9 @@ def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: 
 
     assert found(status=["failed", "lost"]) == {runs["failed"], runs["lost"]}
     assert found(filter="test/accuracy.best > 95 and status == 'finished'") == {runs["finished"]}
-    assert found(owner="Ada", experiment="hogwild", filter="status != 'queued'") == {runs[name] for name in ("failed", "cancelled", "running")}
+    assert found(owner="Ada", experiment="hogwild", filter="status != 'queued'") == {
+        runs[name] for name in ("failed", "cancelled", "running")
+    }
     assert found(owner="nobody") == set()
     with open_lab.store() as store:
         store.archive([runs["finished"]], by="Ada")
@@ -80,7 +82,12 @@ def test_what_is_asked_wrongly_or_written_by_people_comes_out_as_plain_json(open
         store.tag([run_id], "=1+1", by="Ada")
     answer = script.get(f"/runs/{run_id}")
     told = strictly(answer.text)
-    assert (told["name"], told["note"], told["tags"], told["owner"]) == (HOSTILE.strip(), HOSTILE.strip(), ["=1+1"], told["owner"])
+    assert (told["name"], told["note"], told["tags"], told["owner"]) == (
+        HOSTILE.strip(),
+        HOSTILE.strip(),
+        ["=1+1"],
+        told["owner"],
+    )
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -97,10 +104,14 @@ def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> 
     assert [each["kind"] for each in told["events"]] == [event.kind for event in events]
     assert [each["role"] for each in told["ranks"]] == ["trainer1", "trainer2"]
     assert told["logs"] == ["worker"]
-    assert told["demand"] == {name: getattr(run.demand, name) for name in ("cores", "gpus", "ranks", "threads_per_rank")}
+    assert told["demand"] == {
+        name: getattr(run.demand, name) for name in ("cores", "gpus", "ranks", "threads_per_rank")
+    }
 
 
-def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_of_its_own(open_lab: Lab, script: Script) -> None:
+def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_of_its_own(
+    open_lab: Lab, script: Script
+) -> None:
     long = {f"p{number}": "x" * 20_000 for number in range(50)}
     with open_lab.store() as store:
         ids = [store.add_run("hogwild", long, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(5)]
@@ -156,7 +167,12 @@ def _comparable(point: dict[str, Any]) -> tuple[Any, ...]:
 def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script: Script) -> None:
     with open_lab.store() as store:
         for _ in range(3):
-            newest = store.add_sweep("hogwild", {"seed": [1, 2]}, [NewRun({"seed": seed}, Demand(1, 0, 1, 1), f"seed {seed}") for seed in (1, 2)], owner="Ada")
+            newest = store.add_sweep(
+                "hogwild",
+                {"seed": [1, 2]},
+                [NewRun({"seed": seed}, Demand(1, 0, 1, 1), f"seed {seed}") for seed in (1, 2)],
+                owner="Ada",
+            )
     page = script.told("/sweeps", limit=2)
     assert [sweep["id"] for sweep in page["sweeps"]] == [newest, newest - 1]
     assert [sweep["id"] for sweep in script.told("/sweeps", before=page["next"])["sweeps"]] == [newest - 2]
@@ -178,7 +194,9 @@ def test_queue_machine_and_me_say_how_the_lab_stands(open_lab: Lab, script: Scri
     assert [(wait["run_id"], bool(wait["reason"])) for wait in queue["runs"]] == [(open_lab.runs["queued"], True)]
     assert queue["queued"] == 1
     machine = script.told("/machine")
-    assert {holder["run_id"] for holder in machine["holders"]} == {open_lab.runs[name] for name in ("starting", "running", "stopping")}
+    assert {holder["run_id"] for holder in machine["holders"]} == {
+        open_lab.runs[name] for name in ("starting", "running", "stopping")
+    }
     assert machine["cores"] >= 1
     assert machine["disk_free_bytes"] > 0
     me = script.told("/me")

@@ -14,7 +14,9 @@ OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for met
 
 def ask(script: Script, method: str, path: str, run_id: int) -> httpx.Response:
     path = path.format(run_id=run_id, sweep_id=1, name="hogwild")
-    return script.get(path) if method == "get" else script.post(path, {"experiment": "hogwild"} if path == "/runs" else {})
+    return (
+        script.get(path) if method == "get" else script.post(path, {"experiment": "hogwild"} if path == "/runs" else {})
+    )
 
 
 def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -> None:
@@ -29,14 +31,23 @@ def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -
         if method == "get":
             assert answer.status_code == (404 if "sweep_id" in path else 200), answer.text
         else:
-            assert (answer.status_code, 'error="insufficient_scope", scope="launch"' in answer.headers["www-authenticate"]) == (403, True)
+            assert (
+                answer.status_code,
+                'error="insufficient_scope", scope="launch"' in answer.headers["www-authenticate"],
+            ) == (403, True)
             assert ask(launches, method, path, run_id).status_code in (201, 409)
     assert "plab_nonsense" not in dead.text
 
 
 def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab: Lab) -> None:
     vera = lab.browser("vera")
-    assert vera.told("/me") | {"may": []} == {"name": "vera", "role": "viewer", "scope": None, "accounts": True, "may": []}
+    assert vera.told("/me") | {"may": []} == {
+        "name": "vera",
+        "role": "viewer",
+        "scope": None,
+        "accounts": True,
+        "may": [],
+    }
     assert vera.get("/runs").status_code == 200
     answer = vera.post("/runs", {"experiment": "hogwild"})
     assert (answer.status_code, "show a token" in answer.json()["error"]) == (403, True)
@@ -45,9 +56,15 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
     with lab.store() as store:
         store.set_role("mo", "viewer", by="ada")
     answer = mo.post("/runs", {"experiment": "hogwild"})
-    assert (answer.status_code, answer.json()["error"]) == (403, "mo is a viewer, and to launch runs takes a member. Ask an admin of this lab.")
+    assert (answer.status_code, answer.json()["error"]) == (
+        403,
+        "mo is a viewer, and to launch runs takes a member. Ask an admin of this lab.",
+    )
     with Reader.open(lab.home) as reader:
-        assert [(entry.command, bool(entry.refused)) for entry in reader.audit(who="mo")] == [("launch", True), ("cancel", True)]
+        assert [(entry.command, bool(entry.refused)) for entry in reader.audit(who="mo")] == [
+            ("launch", True),
+            ("cancel", True),
+        ]
     for path in ("/openapi.json", "/client.py"):
         assert Script().get(path).status_code == 401
         assert lab.script("vera", "read").get(path).status_code == 200
@@ -55,7 +72,15 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
 
 def test_a_token_opens_the_api_alone_and_no_other_authorization_lets_anybody_in(lab: Lab) -> None:
     headers = {"authorization": f"Bearer {lab.token('ada', 'launch')}"}
-    for path in ("/", "/api/token", "/api/series?run=1", "/api/log?source=runner", "/metrics/", "/api/v1", "/_stcore/health"):
+    for path in (
+        "/",
+        "/api/token",
+        "/api/series?run=1",
+        "/api/log?source=runner",
+        "/metrics/",
+        "/api/v1",
+        "/_stcore/health",
+    ):
         assert ONE.get(path, headers=headers).status_code == 401, path
     for said in ("", "Bearer", "Bearer ", "Basic YWRhOng=", "Bearer plab_" + "x" * 5_000, "plab_x", "Bearer pläb"):
         assert ONE.get("/api/v1/me", headers={"authorization": said.encode()}).status_code == 401, said
@@ -92,7 +117,12 @@ def test_a_lab_without_accounts_asks_for_nothing(open_lab: Lab) -> None:
 def test_a_page_of_another_site_is_refused_also_where_no_token_is_asked_for(open_lab: Lab, script: Script) -> None:
     body = {"experiment": "hogwild", "owner": "Eve"}
     assert script.post("/runs", body, headers={"origin": "http://evil.example"}).status_code == 403
-    assert script.post("/runs", content=b'{"experiment": "hogwild", "owner": "Eve"}', headers={"content-type": "text/plain"}).status_code == 422
+    assert (
+        script.post(
+            "/runs", content=b'{"experiment": "hogwild", "owner": "Eve"}', headers={"content-type": "text/plain"}
+        ).status_code
+        == 422
+    )
     assert script.client.get("/metrics", headers={"sec-fetch-site": "cross-site"}).status_code == 403
     with Reader.open(open_lab.home) as reader:
         assert reader.count(owner="Eve") == 0

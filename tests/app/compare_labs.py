@@ -31,31 +31,57 @@ def add(
     environment: dict[str, Any] | None = None,
     **settings: Any,
 ) -> int:
-    """Add a run whose loss falls from about `level`, recorded at each `every`-th step of each rank, 5 tests by the first; return its id."""
+    """Add a run whose loss falls from about `level`, recorded at each `every`-th step of each rank, 5 tests by the
+    first; return its id.
+    """
     config = experiment(name).configure("quick", settings)
-    run_id = store.add_run(name, config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick")
+    run_id = store.add_run(
+        name, config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick"
+    )
     store.claim(run_id, worker(), [])
-    store.begin(run_id, worker(), environment or {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab"})
-    store.add_ranks(run_id, [RankRow(rank, role, 6000 + rank, "cpu", "running", steps, now(), None, 480.0, 97.0) for rank, role in enumerate(config.roles)])
+    store.begin(
+        run_id,
+        worker(),
+        environment or {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab"},
+    )
+    store.add_ranks(
+        run_id,
+        [
+            RankRow(rank, role, 6000 + rank, "cpu", "running", steps, now(), None, 480.0, 97.0)
+            for rank, role in enumerate(config.roles)
+        ],
+    )
     store.mark_running(run_id, 1.25)
     noise = np.random.default_rng(run_id).normal(0, 0.1 * level, (ranks, steps))
     for rank in range(ranks):
-        store.write(run_id, [RankBatch(rank, _points(noise[rank].tolist(), level, steps, every, nan_at, tests=rank == 0))])
+        store.write(
+            run_id, [RankBatch(rank, _points(noise[rank].tolist(), level, steps, every, nan_at, tests=rank == 0))]
+        )
     if ended:
         store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=10.0 * level)
     return run_id
 
 
-def _points(noise: Sequence[float], level: float, steps: int, every: int, nan_at: int | None, *, tests: bool) -> list[Point]:
+def _points(
+    noise: Sequence[float], level: float, steps: int, every: int, nan_at: int | None, *, tests: bool
+) -> list[Point]:
     losses = [level * math.exp(-3 * step / steps) + noise[step] for step in range(steps)]
-    points = [Point(LOSS, step, math.nan if step == nan_at else losses[step], step / 20, step / 50) for step in range(0, steps, every)]
+    points = [
+        Point(LOSS, step, math.nan if step == nan_at else losses[step], step / 20, step / 50)
+        for step in range(0, steps, every)
+    ]
     tested = range(steps // 5, steps + 1, steps // 5) if tests and steps >= 5 else ()
-    return points + [Point(ACCURACY, step, 100 * (1 - math.exp(-4 * step / steps)) - level, step / 20, step / 50) for step in tested]
+    return points + [
+        Point(ACCURACY, step, 100 * (1 - math.exp(-4 * step / steps)) - level, step / 20, step / 50) for step in tested
+    ]
 
 
 def fill(home: Home) -> list[int]:
     """Add 2 trainers with three seeds and 4 trainers with two, by two people, and a reference; return their ids."""
     with Store.open(home) as store:
         ids = [add(store, trainers=2, seed=seed, level=1 + seed / 10) for seed in range(3)]
-        ids += [add(store, trainers=4, seed=seed, level=0.8 + seed / 10, owner="Grace <b>H</b>", ranks=2) for seed in range(2)]
+        ids += [
+            add(store, trainers=4, seed=seed, level=0.8 + seed / 10, owner="Grace <b>H</b>", ranks=2)
+            for seed in range(2)
+        ]
         return [*ids, add(store, "reference", level=1.4)]

@@ -16,7 +16,14 @@ def catch(monkeypatch: pytest.MonkeyPatch) -> Offered:
     found: Offered = {}
     add = MediaFileManager.add_deferred
 
-    def caught(self: MediaFileManager, data_callable: Any, mimetype: str | None, coordinates: str, file_name: str | None = None, **more: Any) -> str:
+    def caught(
+        self: MediaFileManager,
+        data_callable: Any,
+        mimetype: str | None,
+        coordinates: str,
+        file_name: str | None = None,
+        **more: Any,
+    ) -> str:
         found[str(file_name)] = data_callable
         return add(self, data_callable, mimetype, coordinates, file_name, **more)
 

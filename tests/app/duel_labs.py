@@ -1,4 +1,6 @@
-"""Duels as a lab's store would hold them: their runs driven to their ends with tests made up by strategy, learning rate and seed."""
+"""Duels as a lab's store would hold them: their runs driven to their ends with tests made up by strategy, learning rate
+and seed.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,7 +32,12 @@ Reaches = Callable[[str, float, int, float], float]
 def duel_of(*names: str, kind: str = "passes", amount: float = 10, **changes: Any) -> Duel:
     """Return a small duel of ready strategies."""
     budget = Budget(kind, amount)  # type: ignore[arg-type]
-    return Duel(tuple(READY[name] for name in names), budget, SHARED, **{"rates": (0.01, 0.03, 0.1), "tuning_seeds": 1, **changes})
+    return Duel(
+        tuple(READY[name] for name in names),
+        budget,
+        SHARED,
+        **{"rates": (0.01, 0.03, 0.1), "tuning_seeds": 1, **changes},
+    )
 
 
 def launched(home: Home, *names: str, **changes: Any) -> int:
@@ -39,9 +46,18 @@ def launched(home: Home, *names: str, **changes: Any) -> int:
 
 
 def usual(name: str, rate: float, seed: int, share: float) -> float:
-    """Return an accuracy after a share of the budget: rising, lower away from the best rate, a little else with each seed."""
+    """Return an accuracy after a share of the budget: rising, lower away from the best rate, a little else with each
+    seed.
+    """
     away = 3.0 * abs([0.01, 0.03, 0.1].index(rate) - [0.01, 0.03, 0.1].index(BEST_RATE[name]))
-    return round(HEIGHT[name] - away - 40 * 0.05 ** min(share, 1.5) + (seed // 100 % 7) / 10 + (seed // 100 % 3) * len(name) / 100, 3)
+    return round(
+        HEIGHT[name]
+        - away
+        - 40 * 0.05 ** min(share, 1.5)
+        + (seed // 100 % 7) / 10
+        + (seed // 100 % 3) * len(name) / 100,
+        3,
+    )
 
 
 def gathered(home: Home, duel_id: int) -> Evidence:
@@ -50,8 +66,17 @@ def gathered(home: Home, duel_id: int) -> Evidence:
         return gather(reader, duel_id)
 
 
-def drive(home: Home, duel_id: int, stage: Stage, reaches: Reaches = usual, ends: Mapping[int, Status] | None = None, beyond: float = 1.2) -> Evidence:
-    """Take the queued runs of a stage to their ends, with tests up to `beyond` the budget; `ends` gives other ends by run id. Return what there is then."""
+def drive(
+    home: Home,
+    duel_id: int,
+    stage: Stage,
+    reaches: Reaches = usual,
+    ends: Mapping[int, Status] | None = None,
+    beyond: float = 1.2,
+) -> Evidence:
+    """Take the queued runs of a stage to their ends, with tests up to `beyond` the budget; `ends` gives other ends by
+    run id. Return what there is then.
+    """
     found = gathered(home, duel_id)
     for each in found.of(stage):
         if each.run and each.run.status == "queued":
@@ -59,7 +84,9 @@ def drive(home: Home, duel_id: int, stage: Stage, reaches: Reaches = usual, ends
     return gathered(home, duel_id)
 
 
-def end(home: Home, found: Evidence, each: Tried, reaches: Reaches = usual, status: Status = "finished", beyond: float = 1.2) -> None:
+def end(
+    home: Home, found: Evidence, each: Tried, reaches: Reaches = usual, status: Status = "finished", beyond: float = 1.2
+) -> None:
     """Take one queued run to an end; one that does not finish breaks off halfway."""
     assert each.run
     duel, one = found.duel, found.duel.strategies[each.strategy]
@@ -72,8 +99,18 @@ def end(home: Home, found: Evidence, each: Tried, reaches: Reaches = usual, stat
         share = passes / (pace.passes_of(duel.budget.kind, duel.budget.amount) or duel.budget.amount)
         if share > last + 1e-9:
             break
-        points.append(Point("test/accuracy", step, reaches(one.name, each.rate, each.seed, share), passes * 0.4 + len(one.name) / 50, passes))
-        losses.append(Point("train/loss", step, 1.0 / number, passes * (0.4 if duel.budget.kind != "seconds" else 1.0), passes))
+        points.append(
+            Point(
+                "test/accuracy",
+                step,
+                reaches(one.name, each.rate, each.seed, share),
+                passes * 0.4 + len(one.name) / 50,
+                passes,
+            )
+        )
+        losses.append(
+            Point("train/loss", step, 1.0 / number, passes * (0.4 if duel.budget.kind != "seconds" else 1.0), passes)
+        )
     with Store.open(home) as store:
         store.claim(each.run.id, worker(), [])
         store.begin(each.run.id, worker(), dict(HERE))

@@ -1,4 +1,6 @@
-"""Sweeps of published figures as a lab's store would hold them: their runs ended as asked, with times and accuracies made up."""
+"""Sweeps of published figures as a lab's store would hold them: their runs ended as asked, with times and accuracies
+made up.
+"""
 
 import socket
 from collections.abc import Callable, Mapping
@@ -24,7 +26,12 @@ def figure_sweep(home: Home, name: str, size: Size = "reduced") -> tuple[int, li
 
 
 def end(
-    home: Home, run: RunRow, time_s: float, status: Status = "finished", about: Mapping[str, Any] = HERE, points: Mapping[float, float] | None = None
+    home: Home,
+    run: RunRow,
+    time_s: float,
+    status: Status = "finished",
+    about: Mapping[str, Any] = HERE,
+    points: Mapping[float, float] | None = None,
 ) -> None:
     """Take a queued run to its end; `points` are test accuracies by passes over the data."""
     with Store.open(home) as store:
@@ -32,13 +39,18 @@ def end(
         store.begin(run.id, worker(), dict(about))
         store.add_ranks(run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
         store.mark_running(run.id, 1.0)
-        tests = [Point("test/accuracy", place, value, float(place), passes) for place, (passes, value) in enumerate((points or {}).items(), 1)]
+        tests = [
+            Point("test/accuracy", place, value, float(place), passes)
+            for place, (passes, value) in enumerate((points or {}).items(), 1)
+        ]
         store.write(run.id, [RankBatch(0, tests, {"compute": time_s})], progress=(10, 10, "samples"))
         store.end(run.id, status, f"It {status}.", execution_time_s=time_s)
 
 
 def pipeline(home: Home, time_s: Callable[[int], float], size: Size = "reduced") -> tuple[int, list[RunRow]]:
-    """Queue and end the pipeline's sweep as it was run, each run in a time by its splits; a seed adds a hundredth of a second."""
+    """Queue and end the pipeline's sweep as it was run, each run in a time by its splits; a seed adds a hundredth of a
+    second.
+    """
     sweep_id, runs = figure_sweep(home, "pipeline_as_run", size)
     for run in runs:
         end(home, run, time_s(run.config["splits"]) + run.config["seed"] / 100)

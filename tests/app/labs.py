@@ -32,7 +32,14 @@ def fill(home: Home) -> dict[Status, int]:
 def add(store: Store, owner: str) -> int:
     """Queue one quick run."""
     config = experiment("hogwild").configure("quick")
-    return store.add_run("hogwild", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick", name="")
+    return store.add_run(
+        "hogwild",
+        config.model_dump(mode="json"),
+        owner=owner,
+        demand=demand(config, machine()),
+        preset="quick",
+        name="",
+    )
 
 
 def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
@@ -41,7 +48,13 @@ def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
     if status == "starting":
         return
     store.begin(run_id, worker(), {"python": "3.11", "packages": {"torch": "2.15"}, "gpus": [], "git_commit": "abc"})
-    store.add_ranks(run_id, [RankRow(rank, role, 4000 + rank, "cpu", "running", 99, now(), None, 480.0, 97.0) for rank, role in enumerate(ROLES)])
+    store.add_ranks(
+        run_id,
+        [
+            RankRow(rank, role, 4000 + rank, "cpu", "running", 99, now(), None, 480.0, 97.0)
+            for rank, role in enumerate(ROLES)
+        ],
+    )
     store.mark_running(run_id, 1.25)
     record(store, run_id, steps=100)
     (home.run_folder(run_id) / "logs").mkdir(parents=True)
@@ -53,7 +66,13 @@ def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
         store.request_cancel(run_id, by="Ada")
         store.end(run_id, "cancelled", "Cancelled by Ada.")
     elif status != "running":
-        store.end(run_id, status, f"It {status}.", error="Traceback: boom" if status == "failed" else "", execution_time_s=12.5)
+        store.end(
+            run_id,
+            status,
+            f"It {status}.",
+            error="Traceback: boom" if status == "failed" else "",
+            execution_time_s=12.5,
+        )
 
 
 def record(store: Store, run_id: int, *, steps: int, first: int = 1) -> None:
@@ -61,11 +80,31 @@ def record(store: Store, run_id: int, *, steps: int, first: int = 1) -> None:
     batches = []
     for rank in range(len(ROLES)):
         points = [
-            Point("train/loss", step, math.nan if step == 50 else 2.3 * math.exp(-step / 60) + 0.2 * math.sin(step * (rank + 1)), step / 50, step / 45)
+            Point(
+                "train/loss",
+                step,
+                math.nan if step == 50 else 2.3 * math.exp(-step / 60) + 0.2 * math.sin(step * (rank + 1)),
+                step / 50,
+                step / 45,
+            )
             for step in range(first, first + steps)
         ]
-        tests = [Point("test/accuracy", first + steps // 2, 90.0, 1.0, 1.0), Point("test/accuracy", first + steps - 1, 95.5, 2.0, 2.0)] if rank == 0 else []
-        batches.append(RankBatch(rank, [*points, *tests], {"compute": 8.0 + rank, "wait": 0.5, "evaluate": 0.4}, last_step=first + steps - 1))
+        tests = (
+            [
+                Point("test/accuracy", first + steps // 2, 90.0, 1.0, 1.0),
+                Point("test/accuracy", first + steps - 1, 95.5, 2.0, 2.0),
+            ]
+            if rank == 0
+            else []
+        )
+        batches.append(
+            RankBatch(
+                rank,
+                [*points, *tests],
+                {"compute": 8.0 + rank, "wait": 0.5, "evaluate": 0.4},
+                last_step=first + steps - 1,
+            )
+        )
     at = now()
     samples = [MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 4000.0)]
     store.write(run_id, batches, progress=(steps * 64, 200 * 64, "samples"), samples=samples)
@@ -82,15 +121,28 @@ def pipeline_run(
     trace: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> int:
-    """Add a pipeline's run of 20 batches, some of them recorded span by span, as `trace` says (tests.analysis.traces.made); return its id."""
+    """Add a pipeline's run of 20 batches, some of them recorded span by span, as `trace` says
+    (tests.analysis.traces.made); return its id.
+    """
     changes = {"stages": len(shares), "splits": splits, "mode": mode, "batch_size": max(32, splits)}
     config = experiment("pipeline").configure(changes=changes | settings)
     run_id = store.add_run("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
     store.claim(run_id, worker(), [])
     store.begin(run_id, worker(), {"python": "3.11", "host": "lab"})
-    store.add_ranks(run_id, [RankRow(rank, role, 5000 + rank, "cpu", "running", 19, now(), None, 480.0, 97.0) for rank, role in enumerate(config.roles)])
+    store.add_ranks(
+        run_id,
+        [
+            RankRow(rank, role, 5000 + rank, "cpu", "running", 19, now(), None, 480.0, 97.0)
+            for rank, role in enumerate(config.roles)
+        ],
+    )
     store.mark_running(run_id, 1.25)
-    store.add_event(run_id, "cut", "worker", f"The net was cut by measured time: cut={','.join(str(stage) for stage in range(1, len(shares)))}.")
+    store.add_event(
+        run_id,
+        "cut",
+        "worker",
+        f"The net was cut by measured time: cut={','.join(str(stage) for stage in range(1, len(shares)))}.",
+    )
     order: Schedule = "1f1b" if mode == "1f1b" else "gpipe"
     for batch in recorded:
         spans = made(order, shares, splits, batch=batch, **(trace or {}))
@@ -98,8 +150,15 @@ def pipeline_run(
         write_spans(store, run_id, [span for span in spans if not kept or span.name in kept])
     for stage, role in enumerate(config.roles[-len(shares) :]):
         points = [Point("perf/bubble_share", batch, 30 + 5 * math.sin(batch + stage), batch / 2) for batch in range(20)]
-        points += [Point("perf/activations_held", 19, 96.5 / (stage + 1), 10.0), Point("perf/peak_memory", 19, 900.0 + 50 * stage, 10.0)]
-        store.write(run_id, [RankBatch(config.roles.index(role), points, {"compute": 8.0, "wait": 2.0})], progress=(640, 640, "images"))
+        points += [
+            Point("perf/activations_held", 19, 96.5 / (stage + 1), 10.0),
+            Point("perf/peak_memory", 19, 900.0 + 50 * stage, 10.0),
+        ]
+        store.write(
+            run_id,
+            [RankBatch(config.roles.index(role), points, {"compute": 8.0, "wait": 2.0})],
+            progress=(640, 640, "images"),
+        )
     if ended:
         store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=12.5)
     return run_id
@@ -107,4 +166,10 @@ def pipeline_run(
 
 def write_spans(store: Store, run_id: int, spans: Sequence[Span]) -> None:
     """Write spans as the worker does, a batch a stage."""
-    store.write(run_id, [RankBatch(stage, spans=[span for span in spans if span.stage == stage]) for stage in sorted({span.stage for span in spans})])
+    store.write(
+        run_id,
+        [
+            RankBatch(stage, spans=[span for span in spans if span.stage == stage])
+            for stage in sorted({span.stage for span in spans})
+        ],
+    )

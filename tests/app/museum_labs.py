@@ -18,13 +18,24 @@ def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
     """Queue a run of the museum and return its id."""
     config = experiment("fault_museum").configure(changes={"exhibit": exhibit})
     with Store.open(home) as store:
-        return store.add_run("fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()))
+        return store.add_run(
+            "fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine())
+        )
 
 
 def visited(
-    home: Home, exhibit: str, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, owner: str = "Ada", older: bool = False
+    home: Home,
+    exhibit: str,
+    shown: Sequence[str],
+    *,
+    wrong: float = 3.0,
+    caught: bool = True,
+    ended: bool = True,
+    owner: str = "Ada",
+    older: bool = False,
 ) -> int:
-    """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the numbers of each are 7 the right way and `wrong` the wrong one.
+    """Add a run of `exhibit` (a name, or all) that has shown some exhibits; the numbers of each are 7 the right way and
+    `wrong` the wrong one.
 
     An `older` run has numbers that these exhibits do not measure any more.
     """
@@ -33,20 +44,41 @@ def visited(
     return run_id
 
 
-def visit(home: Home, run_id: int, shown: Sequence[str], *, wrong: float = 3.0, caught: bool = True, ended: bool = True, older: bool = False) -> None:
+def visit(
+    home: Home,
+    run_id: int,
+    shown: Sequence[str],
+    *,
+    wrong: float = 3.0,
+    caught: bool = True,
+    ended: bool = True,
+    older: bool = False,
+) -> None:
     """Have a queued run show exhibits, as `visited` says."""
     with Store.open(home) as store:
         store.claim(run_id, worker(), [])
         store.begin(run_id, worker(), {"python": "3.11"})
-        store.add_ranks(run_id, [RankRow(rank, way, None, "cpu", "running", 9, now(), None) for rank, way in enumerate(WAYS)])
+        store.add_ranks(
+            run_id, [RankRow(rank, way, None, "cpu", "running", 9, now(), None) for rank, way in enumerate(WAYS)]
+        )
         store.mark_running(run_id, 1.0)
         for name in shown:
             found = sign(name)
             for rank, value in enumerate((7.0, wrong)):
-                numbers = [Point(f"{found.metric}.gone" if older else found.metric_of(number), 1, value, 1.0) for number in found.numbers]
-                store.write(run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])])
+                numbers = [
+                    Point(f"{found.metric}.gone" if older else found.metric_of(number), 1, value, 1.0)
+                    for number in found.numbers
+                ]
+                store.write(
+                    run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])]
+                )
             store.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
-            store.add_event(run_id, BROKEN if caught else UNSEEN, "worker", told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."))
+            store.add_event(
+                run_id,
+                BROKEN if caught else UNSEEN,
+                "worker",
+                told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."),
+            )
             if caught:
                 store.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
         if ended:

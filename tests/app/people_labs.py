@@ -1,4 +1,6 @@
-"""A lab with accounts: a viewer, two members and an admin, each with a run, and one of each other kind of thing that has an owner."""
+"""A lab with accounts: a viewer, two members and an admin, each with a run, and one of each other kind of thing that
+has an owner.
+"""
 
 from dataclasses import dataclass
 
@@ -38,15 +40,30 @@ def people(home: Home, *, passwords: bool = False) -> None:
 
 
 def fill(home: Home, *, passwords: bool = False) -> Lab:
-    """Add the people, and for each member a run that is on, one that waits, one that failed, a sweep that waits and a saved view."""
+    """Add the people, and for each member a run that is on, one that waits, one that failed, a sweep that waits and a
+    saved view.
+    """
     people(home, passwords=passwords)
     members = ("mo", "mia")
     with Store.open(home) as store:
-        running, failed = ({name: _driven(store, home, name, status) for name in members} for status in ("running", "failed"))
-    queued = {name: launch(home, "hogwild", experiment("hogwild").configure("quick"), owner=name, preset="quick") for name in members}
-    sweeps = {name: launch_sweep(home, "hogwild", experiment("hogwild").preset("quick").settings, {"trainers": [1, 2]}, 1, owner=name) for name in members}
+        running, failed = (
+            {name: _driven(store, home, name, status) for name in members} for status in ("running", "failed")
+        )
+    queued = {
+        name: launch(home, "hogwild", experiment("hogwild").configure("quick"), owner=name, preset="quick")
+        for name in members
+    }
+    sweeps = {
+        name: launch_sweep(
+            home, "hogwild", experiment("hogwild").preset("quick").settings, {"trainers": [1, 2]}, 1, owner=name
+        )
+        for name in members
+    }
     with Store.open(home) as store:
-        views = {name: store.save_view(f"Losses of {name}", "compare", f"runs={running[name]}", owner=name) for name in members}
+        views = {
+            name: store.save_view(f"Losses of {name}", "compare", f"runs={running[name]}", owner=name)
+            for name in members
+        }
     return Lab(running, queued, failed, sweeps, views)
 
 

@@ -1,4 +1,6 @@
-"""Imported for what it does: at each run of a page AppTest looks for components in all installed packages, and parses the page; here it does so once."""
+"""Imported for what it does: at each run of a page AppTest looks for components in all installed packages, and parses
+the page; here it does so once.
+"""
 
 from functools import cache
 

@@ -1,4 +1,6 @@
-"""A small lab with something on every page, written through the real store; times follow a law of scaling, so that its pages have something to say."""
+"""A small lab with something on every page, written through the real store; times follow a law of scaling, so that its
+pages have something to say.
+"""
 
 import math
 from collections.abc import Mapping
@@ -20,11 +22,23 @@ from engine.sweep import launch_sweep
 from tests.app import labs
 from tests.stand_in import worker
 
-ABOUT = {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab1", "cpu": "Xeon", "cores": 8, "gpus": [], "git_commit": "abc1234"}
+ABOUT = {
+    "python": "3.11",
+    "packages": {"torch": "2.15", "numpy": "2.4"},
+    "host": "lab1",
+    "cpu": "Xeon",
+    "cores": 8,
+    "gpus": [],
+    "git_commit": "abc1234",
+}
 CONTENTION, COHERENCE, ALONE_PER_S = 0.05, 0.012, 2_400.0
-"""The law behind the times: what n trainers get done a second is n / (1 + contention (n - 1) + coherence n (n - 1)) times what one does."""
+"""The law behind the times: what n trainers get done a second is n / (1 + contention (n - 1) + coherence n (n - 1))
+times what one does.
+"""
 STEPS = 48
-LONG = "Is it the learning rate or the number of trainers that makes Hogwild! jump, and does a lock help? (third attempt)"
+LONG = (
+    "Is it the learning rate or the number of trainers that makes Hogwild! jump, and does a lock help? (third attempt)"
+)
 
 
 @dataclass(frozen=True)
@@ -40,13 +54,22 @@ class Lab:
 
 
 def fill(home: Home) -> Lab:
-    """Add a sweep over trainers with three seeds, a published figure, a run with staleness, a pipeline, and one that failed; all have ended."""
+    """Add a sweep over trainers with three seeds, a published figure, a run with staleness, a pipeline, and one that
+    failed; all have ended.
+    """
     quick = experiment("hogwild").preset("quick").settings
     title = "Does Hogwild! pay on our machine?"
-    sweep = launch_sweep(home, "hogwild", quick, {"trainers": [1, 2, 4, 8]}, 3, owner="Ada", preset="quick", title=title)
+    sweep = launch_sweep(
+        home, "hogwild", quick, {"trainers": [1, 2, 4, 8]}, 3, owner="Ada", preset="quick", title=title
+    )
     for run in _runs(home, sweep):
         count, work = run.config["trainers"], run.config["trainers"] * 5_000
-        finish(home, run, work=work, time_s=work / (ALONE_PER_S * count / (1 + CONTENTION * (count - 1) + COHERENCE * count * (count - 1))))
+        finish(
+            home,
+            run,
+            work=work,
+            time_s=work / (ALONE_PER_S * count / (1 + CONTENTION * (count - 1) + COHERENCE * count * (count - 1))),
+        )
     for run in _runs(home, launch_figure(home, "sync_sgd", "reduced", owner="Grace")):
         tests = {float(passes): value + run.config["seed"] / 50 for passes, value in ((1, 96.4), (2, 97.3), (3, 97.8))}
         finish(home, run, work=180_000, time_s=21.0 + run.config["seed"], tests=tests)
@@ -65,29 +88,68 @@ def fill(home: Home) -> Lab:
 
 
 def without_a_runner(home: Home) -> None:
-    """Let the store say that this process is its runner: then the console starts none, and what is queued or on stays as it is."""
+    """Let the store say that this process is its runner: then the console starts none, and what is queued or on stays
+    as it is.
+    """
     with Store.open(home) as store:
         store.register_runner(me(), cores=8, gpus=0)
 
 
-def finish(home: Home, run: RunRow, *, work: int, time_s: float, tests: Mapping[float, float] | None = None, staleness: bool = False) -> None:
-    """Take a queued run to its end: `work` samples in `time_s`, curves of every rank that trains, phases, and tests of the accuracy by passes."""
+def finish(
+    home: Home,
+    run: RunRow,
+    *,
+    work: int,
+    time_s: float,
+    tests: Mapping[float, float] | None = None,
+    staleness: bool = False,
+) -> None:
+    """Take a queued run to its end: `work` samples in `time_s`, curves of every rank that trains, phases, and tests of
+    the accuracy by passes.
+    """
     roles = experiment(run.experiment).configure(changes=run.config).roles
     trainers = [rank for rank, role in enumerate(roles) if role.startswith("trainer")]
     noise = np.random.default_rng(run.id).normal(0, 0.06, (len(roles), STEPS))
     if tests is None:
-        tests = {share * 3.0: 97.2 * (1 - math.exp(-(6 - len(trainers) / 3) * share)) + float(noise[0, at]) for at, share in enumerate((0.25, 0.5, 0.75, 1.0))}
+        tests = {
+            share * 3.0: 97.2 * (1 - math.exp(-(6 - len(trainers) / 3) * share)) + float(noise[0, at])
+            for at, share in enumerate((0.25, 0.5, 0.75, 1.0))
+        }
     with Store.open(home) as store:
         store.claim(run.id, worker(), [])
         store.begin(run.id, worker(), dict(ABOUT))
-        store.add_ranks(run.id, [RankRow(rank, role, 4000 + rank, "cpu", "running", STEPS, now(), None, 480.0, 97.0) for rank, role in enumerate(roles)])
+        store.add_ranks(
+            run.id,
+            [
+                RankRow(rank, role, 4000 + rank, "cpu", "running", STEPS, now(), None, 480.0, 97.0)
+                for rank, role in enumerate(roles)
+            ],
+        )
         store.mark_running(run.id, 1.25)
-        batches = [_of_rank(rank, rank in trainers, noise[rank].tolist(), len(trainers), time_s, staleness) for rank in range(len(roles))]
-        tested = [Point("test/accuracy", int(passes * 16), value, passes / max(tests) * time_s, passes) for passes, value in tests.items()]
+        batches = [
+            _of_rank(rank, rank in trainers, noise[rank].tolist(), len(trainers), time_s, staleness)
+            for rank in range(len(roles))
+        ]
+        tested = [
+            Point("test/accuracy", int(passes * 16), value, passes / max(tests) * time_s, passes)
+            for passes, value in tests.items()
+        ]
         first = batches[trainers[0]]
-        batches[trainers[0]] = RankBatch(first.rank, [*first.points, *tested], first.phases, histograms=first.histograms, last_step=STEPS)
-        store.write(run.id, batches, progress=(work, work, "samples"), run_points=[Point("perf/samples_per_second", STEPS, work / time_s, time_s)])
-        store.end(run.id, "finished", "All ranks ended their work.", execution_time_s=round(time_s * (1 + float(noise[0, 0]) / 6), 3))
+        batches[trainers[0]] = RankBatch(
+            first.rank, [*first.points, *tested], first.phases, histograms=first.histograms, last_step=STEPS
+        )
+        store.write(
+            run.id,
+            batches,
+            progress=(work, work, "samples"),
+            run_points=[Point("perf/samples_per_second", STEPS, work / time_s, time_s)],
+        )
+        store.end(
+            run.id,
+            "finished",
+            "All ranks ended their work.",
+            execution_time_s=round(time_s * (1 + float(noise[0, 0]) / 6), 3),
+        )
 
 
 def _of_rank(rank: int, trains: bool, noise: list[float], trainers: int, time_s: float, staleness: bool) -> RankBatch:
@@ -95,12 +157,24 @@ def _of_rank(rank: int, trains: bool, noise: list[float], trainers: int, time_s:
     if not trains:
         return RankBatch(rank, [], {"serve": time_s * 0.4, "wait": time_s * 0.55}, last_step=STEPS)
     waits = 0.04 * (trainers - 1)
-    phases = {"compute": time_s * (0.8 - waits), "update": time_s * 0.12, "wait": time_s * waits, "evaluate": time_s * 0.03, "other": time_s * 0.05}
+    phases = {
+        "compute": time_s * (0.8 - waits),
+        "update": time_s * 0.12,
+        "wait": time_s * waits,
+        "evaluate": time_s * 0.03,
+        "other": time_s * 0.05,
+    }
     at = [(step, step / STEPS * time_s, step / STEPS * 3) for step in range(STEPS)]
-    points = [Point("train/loss", step, 2.2 * math.exp(-step / (9 + 2 * trainers)) + 0.12 + abs(noise[step]), seconds, passes) for step, seconds, passes in at]
+    points = [
+        Point("train/loss", step, 2.2 * math.exp(-step / (9 + 2 * trainers)) + 0.12 + abs(noise[step]), seconds, passes)
+        for step, seconds, passes in at
+    ]
     if not staleness:
         return RankBatch(rank, points, phases, last_step=STEPS)
-    points += [Point("perf/staleness", step, float((step * (rank + 3)) % (trainers + 1)), seconds, passes) for step, seconds, passes in at]
+    points += [
+        Point("perf/staleness", step, float((step * (rank + 3)) % (trainers + 1)), seconds, passes)
+        for step, seconds, passes in at
+    ]
     counts = {("staleness", age): max(1, 60 - 14 * abs(age - trainers + 1)) for age in range(2 * trainers)}
     return RankBatch(rank, points, phases, histograms=counts, last_step=STEPS)
 

@@ -1,4 +1,6 @@
-"""The pictures of the Compare page: looks that stay, raw lines behind smoothed ones, bands with gaps, bars, axes of numbers and words."""
+"""The pictures of the Compare page: looks that stay, raw lines behind smoothed ones, bands with gaps, bars, axes of
+numbers and words.
+"""
 
 import json
 from base64 import b64decode
@@ -31,7 +33,11 @@ def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look
     assert (crowded[1].colour, crowded[9].colour, crowded[17].colour) == (1, 2, 3)
     assert looks([17, 1, 9]) == crowded
     found = looks(range(5, 95, 3))
-    assert len({(one.colour, one.dash) for one in found.values()}) == len({(one.colour, one.symbol) for one in found.values()}) == 30
+    assert (
+        len({(one.colour, one.dash) for one in found.values()})
+        == len({(one.colour, one.symbol) for one in found.values()})
+        == 30
+    )
     assert len({one.colour for one in list(found.values())[:8]}) == 8
     found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
     picture = compare_curves.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
@@ -50,9 +56,14 @@ def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants
         (trace,) = go.Figure(compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
         assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
     for values in (np.cumsum(np.abs(curve(4, 200).y)), np.full(200, 0.1), -np.arange(200.0)):
-        (trace,) = go.Figure(compare_curves.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure).data
+        (trace,) = go.Figure(
+            compare_curves.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure
+        ).data
         assert trace.y == pytest.approx(values) and trace.opacity is None
-    assert [compare_curves.weight(name, 0.9) for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")] == [0.9, 0.9, 0, 0]
+    assert [
+        compare_curves.weight(name, 0.9)
+        for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")
+    ] == [0.9, 0.9, 0, 0]
     found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
     assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
     assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
@@ -60,13 +71,20 @@ def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants
 
 def group(members: int) -> GroupLine:
     values = aligned([member(np.arange(5.0), np.arange(5.0) + place) for place in range(members)])
-    return GroupLine("trainers 2", [10 + place for place in range(members)], values, line(values.values, "mean", "range"))
+    return GroupLine(
+        "trainers 2", [10 + place for place in range(members)], values, line(values.values, "mean", "range")
+    )
 
 
 def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() -> None:
     picture = compare_curves.of_groups([group(3)], [look(1)])
     band, members, centre = go.Figure(picture.figure).data
-    assert (band.fill, members.opacity, centre.name, picture.colours) == ("toself", compare_curves.MEMBER, "trainers 2 (n=3)", [1, 1, 1])
+    assert (band.fill, members.opacity, centre.name, picture.colours) == (
+        "toself",
+        compare_curves.MEMBER,
+        "trainers 2 (n=3)",
+        [1, 1, 1],
+    )
     assert centre.y.tolist() == [1, 2, 3, 4, 5]
     assert centre.customdata[0].tolist() == [3, 0, 2]
     assert set(members.customdata.tolist()) == {10, 11, 12}
@@ -77,7 +95,9 @@ def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() ->
     assert np.array_equal(along, [0, 1, 1, 0, NAN, 3, 4, 4, 3], equal_nan=True)
     assert np.array_equal(upwards, [0, 1, 11, 10, NAN, 3, 4, 14, 13], equal_nan=True)
     assert outline(x, np.full(6, NAN), high)[0].size == 0
-    plain, cut = (compare_curves.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True))
+    plain, cut = (
+        compare_curves.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True)
+    )
     assert (min(plain), min(cut)) == (0, 1)
     assert sum(plain != cut) == 1
     (centre,) = go.Figure(compare_curves.of_groups([group(1)], [look(1)]).figure).data
@@ -103,7 +123,9 @@ def _numbers(trace: Mapping[str, Any]) -> dict[str, Any]:
     def read(value: Any) -> Any:
         if not (isinstance(value, Mapping) and "bdata" in value):
             return value
-        found = np.frombuffer(b64decode(value["bdata"]), value["dtype"]).reshape([int(size) for size in value.get("shape", "-1").split(",")])
+        found = np.frombuffer(b64decode(value["bdata"]), value["dtype"]).reshape(
+            [int(size) for size in value.get("shape", "-1").split(",")]
+        )
         return [str(each) for each in found.astype(float).ravel()], found.shape
 
     return {name: read(value) for name, value in trace.items()}
@@ -117,7 +139,14 @@ def test_whole_numbers_are_sent_as_a_browser_can_hold_them(values: list[int], ki
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"), [([1.0, 2.0], "int32"), ([1.5, 2.0], "float32"), ([1.0, NAN], "float32"), ([1.0, 3e9], "float64"), ([1e40, 1.5], "float64")]
+    ("values", "kind"),
+    [
+        ([1.0, 2.0], "int32"),
+        ([1.5, 2.0], "float32"),
+        ([1.0, NAN], "float32"),
+        ([1.0, 3e9], "float64"),
+        ([1e40, 1.5], "float64"),
+    ],
 )
 def test_numbers_travel_in_as_few_bytes_as_hold_them(values: list[float], kind: str) -> None:
     found = compact(np.array(values))
@@ -130,13 +159,18 @@ def bar(values: dict[int, float], name: str = "a <b>") -> compare_numbers.Bar:
 
 
 def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_number() -> None:
-    figure, colours, height = compare_numbers.bars([bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range")
+    figure, colours, height = compare_numbers.bars(
+        [bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range"
+    )
     one, marks, other = figure.data
     assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
     assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
     assert one.y == ("a &lt;b&gt;",)
     assert (len(colours), height > 100) == (3, True)
-    dots = [compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share) for run_id, share in ((1, 0.0), (2, 1.0), (3, None))]
+    dots = [
+        compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share)
+        for run_id, share in ((1, 0.0), (2, 1.0), (3, None))
+    ]
     figure, shades = compare_numbers.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
     assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
     assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
@@ -154,7 +188,9 @@ def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_num
         (list(range(9)), [place / 8 for place in range(9)], ["0", "8"]),
     ],
 )
-def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(values: list[Any], heights: list[float | None], ticks: list[str]) -> None:
+def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(
+    values: list[Any], heights: list[float | None], ticks: list[str]
+) -> None:
     found, written = compare_numbers.scale(values)
     assert found == heights
     assert sorted(text for _, text in written) == ticks
@@ -168,7 +204,9 @@ def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(values: 
         ("x.last", (0.0, 3.0, 0.0), (-0.732, 2.732)),
     ],
 )
-def test_a_band_ends_where_no_value_is_possible(number: str, values: Sequence[float], ends: tuple[float, float]) -> None:
+def test_a_band_ends_where_no_value_is_possible(
+    number: str, values: Sequence[float], ends: tuple[float, float]
+) -> None:
     figure, _, _ = compare_numbers.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
     (centre,), error = figure.data[0].x, figure.data[0].error_x
     assert (centre - error.arrayminus[0], centre + error.array[0]) == pytest.approx(ends, abs=1e-3)

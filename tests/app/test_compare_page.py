@@ -46,7 +46,9 @@ def test_runs_without_a_single_number_are_said(home: Home, store: Store) -> None
 
 def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Store) -> None:
     run_id = compare_labs.add(store, "parameter_server", steps=3)
-    assert "No run shown has training loss against updates. Choose another axis or metric." in words(opened_at(runs=str(run_id), x="updates", metrics=LOSS))
+    assert "No run shown has training loss against updates. Choose another axis or metric." in words(
+        opened_at(runs=str(run_id), x="updates", metrics=LOSS)
+    )
 
 
 def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_shown(home: Home, ids: list[int]) -> None:
@@ -67,7 +69,9 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>batch_size</td>" in html(test) and "<td>packages.torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
-    assert "No band is drawn for trainers none: one run each. A band needs two" in words(opened_at(runs="1-6", group="trainers"))
+    assert "No band is drawn for trainers none: one run each. A band needs two" in words(
+        opened_at(runs="1-6", group="trainers")
+    )
     assert "No band is drawn, since each group has one run." in words(opened_at(runs="1,4", group="trainers"))
     assert "No band" not in words(opened_at(runs="1-5", group="trainers"))
     assert "No band" not in words(opened_at(runs="1,4", group="trainers", band="none"))
@@ -91,7 +95,15 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
     test.multiselect(key=f"{AT}metrics").set_value([LOSS]).run()
     test.toggle(key=f"{AT}log.y").set_value(True).run()
     found = dict(test.query_params)
-    assert found == {"runs": "1-3,5", "group": "trainers", "stat": "median", "x": "time", "metrics": LOSS, "log": "y", "v": "1"}
+    assert found == {
+        "runs": "1-3,5",
+        "group": "trainers",
+        "stat": "median",
+        "x": "time",
+        "metrics": LOSS,
+        "log": "y",
+        "v": "1",
+    }
     again = opened_at(**found)
     assert words(again) == words(test)
     assert dict(again.query_params) == found
@@ -110,7 +122,9 @@ def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Stor
     assert "33 runs were asked for" in words(opened_at(runs="1-3", filter='experiment == "hogwild"'))
 
 
-def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_named(home: Home, ids: list[int]) -> None:
+def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_named(
+    home: Home, ids: list[int]
+) -> None:
     assert "runs of hogwild, reference, whose ranks count steps of different work" in words(opened_at(runs="1,6"))
     assert "steps of different work" not in words(opened_at(runs="1,6", x="passes"))
     assert "steps of different work" not in words(opened_at(runs="1,2"))
@@ -123,11 +137,18 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
     with Store.open(home) as store:
         run_id = compare_labs.add(store, nan_at=3)
     for group in ("", "trainers"):
-        assert "1 value is not finite (NaN or infinite): gaps, counted in no mean." in words(opened_at(runs=f"1,{run_id}", group=group, metrics=LOSS))
+        assert "1 value is not finite (NaN or infinite): gaps, counted in no mean." in words(
+            opened_at(runs=f"1,{run_id}", group=group, metrics=LOSS)
+        )
     assert "not finite" not in words(opened_at(runs="1,2"))
     test = opened_at(runs="1-3", metrics=f"no/such,{LOSS}", group="mode", x="perf/nothing", v="9")
     shown = words(test)
-    for sentence in ("the metric 'no/such'", "the field 'mode'", "the axis 'perf/nothing'", "This link is of version '9'"):
+    for sentence in (
+        "the metric 'no/such'",
+        "the field 'mode'",
+        "the axis 'perf/nothing'",
+        "This link is of version '9'",
+    ):
         assert sentence in shown
     assert test.query_params == {"runs": "1-3", "metrics": LOSS, "v": "1"}
     assert "left out" in words(test.run())
@@ -143,7 +164,10 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
     assert "Runs 2,77-79 are not in this lab" in words(test.run())
 
 
-@pytest.mark.parametrize(("query", "rows"), [({"metrics": ACCURACY}, 25), ({"metrics": ACCURACY, "group": "trainers"}, 10), ({"tab": "bars"}, 5)])
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [({"metrics": ACCURACY}, 25), ({"metrics": ACCURACY, "group": "trainers"}, 10), ({"tab": "bars"}, 5)],
+)
 def test_a_charts_table_opens_with_what_it_shows(home: Home, ids: list[int], query: dict[str, str], rows: int) -> None:
     test = opened_at(runs="1-5", **query)
     assert not test.dataframe
@@ -167,7 +191,9 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     assert "Speed" not in html(other)
 
 
-def test_saving_asks_for_the_persons_name_first_and_then_saves(home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch, reader: Reader) -> None:
+def test_saving_asks_for_the_persons_name_first_and_then_saves(
+    home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch, reader: Reader
+) -> None:
     test = opened_at(runs="1")
     asked = []
     monkeypatch.setattr("app.dialogs.open_soon", lambda ask, *words: asked.append(words))
@@ -192,7 +218,9 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     assert asked == [False, True]
     with Store.open(home) as store, Reader.open(home) as reader:
         for run_id in ids[:2]:
-            store.rename(run_id, f"Does Hogwild! pay on the machine of our whole lab?: trainers 2, seed {run_id}", by="Ada")
+            store.rename(
+                run_id, f"Does Hogwild! pay on the machine of our whole lab?: trainers 2, seed {run_id}", by="Ada"
+            )
         found = names(reader.some(ids[:2]))
     assert [name.endswith(f"trainers 2, seed {run_id}") for run_id, name in found.items()] == [True, True]
     assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}
@@ -221,7 +249,10 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert read_view(query_of(View())) == (View(), [])
     assert address(View()) == "/compare"
     assert address(View(runs=(3, 5))) == "/compare?runs=3,5&v=1"
-    assert address(View(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",))) == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=1"
+    assert (
+        address(View(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",)))
+        == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=1"
+    )
     assert read_view({"runs": "3,5"}) == (View(runs=(3, 5)), [])
     view, said = read_view({"band": "boot"})
     assert (view.band, said) == ("ci", [])
@@ -229,7 +260,15 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert len(read_ids("1-999999999999")[0]) == MOST_IDS
     assert ids_text([9, 1, 2, 3, 5, 6, 9]) == "1-3,5,6,9"
     assert ids_text([]) == ""
-    test = opened("compare", {"filter": "<script>alert(1)</script> [x](javascript:1)", "lens<b>": "![](http://x)", "group": "__class__", "x": "../../etc"})
+    test = opened(
+        "compare",
+        {
+            "filter": "<script>alert(1)</script> [x](javascript:1)",
+            "lens<b>": "![](http://x)",
+            "group": "__class__",
+            "x": "../../etc",
+        },
+    )
     assert not test.exception
     assert not test.error
 
@@ -238,17 +277,33 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
 def test_a_link_of_another_version_shows_what_is_understood_and_says_so(version: str) -> None:
     view, said = read_view({"runs": "3", "v": version, "lens": "4"})
     assert view == View(runs=(3,))
-    assert said[0].startswith(f"This link is of version '{version}' of the Compare page, and this console reads version {VERSION}")
+    assert said[0].startswith(
+        f"This link is of version '{version}' of the Compare page, and this console reads version {VERSION}"
+    )
     assert said[1] == "The link's 'lens' means nothing to this version of the page, and was left out."
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("tab", "curve"), ("stat", "mode"), ("band", ""), ("smooth", "nan"), ("smooth", "1"), ("smooth", "much"), ("log", "z"), ("same", "yes")]
+    ("name", "text"),
+    [
+        ("tab", "curve"),
+        ("stat", "mode"),
+        ("band", ""),
+        ("smooth", "nan"),
+        ("smooth", "1"),
+        ("smooth", "much"),
+        ("log", "z"),
+        ("same", "yes"),
+    ],
 )
 def test_a_value_that_is_none_is_named_and_left_out(name: str, text: str) -> None:
     view, (sentence,) = read_view({name: text})
     assert view == View()
-    assert sentence.startswith(f"The link's {name} must be ") and f"'{text}'" in sentence and sentence.endswith("it was left out.")
+    assert (
+        sentence.startswith(f"The link's {name} must be ")
+        and f"'{text}'" in sentence
+        and sentence.endswith("it was left out.")
+    )
 
 
 @pytest.mark.parametrize(

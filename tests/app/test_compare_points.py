@@ -1,4 +1,6 @@
-"""The points behind compared curves: groups from all raw points whatever else is shown, single runs thinned, every axis."""
+"""The points behind compared curves: groups from all raw points whatever else is shown, single runs thinned, every
+axis.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -29,7 +31,11 @@ def ids(home: Home) -> list[int]:
     compare_points.forget()
     with Store.open(home) as store:
         found = [compare_labs.add(store, trainers=2, seed=seed, steps=STEPS, level=1 + seed / 5) for seed in range(3)]
-        return [*found, *(compare_labs.add(store, trainers=4, seed=seed, ranks=2) for seed in range(2)), compare_labs.add(store, "reference", steps=200)]
+        return [
+            *found,
+            *(compare_labs.add(store, trainers=4, seed=seed, ranks=2) for seed in range(2)),
+            compare_labs.add(store, "reference", steps=200),
+        ]
 
 
 @pytest.fixture
@@ -61,13 +67,21 @@ def test_a_groups_band_and_a_stretch_of_it_are_scipys_on_the_raw_points(reader: 
     assert fine.line.centre == pytest.approx(points.mean(axis=0))
     assert fine.line.high - fine.line.centre == pytest.approx(stats.sem(points, axis=0))
     joint = joined(whole, fine)
-    assert joint.values.x.size == joint.line.centre.size == joint.line.count.size == joint.values.values.shape[1] > MOST_CELLS
+    assert (
+        joint.values.x.size
+        == joint.line.centre.size
+        == joint.line.count.size
+        == joint.values.values.shape[1]
+        > MOST_CELLS
+    )
     assert (np.diff(joint.values.x) > 0).all()
     assert joined(whole, None) is whole
 
 
 @pytest.mark.parametrize(("statistic", "spread"), [("mean", "sd"), ("median", "range"), ("iqm", "boot")])
-def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: list[int], statistic: Statistic, spread: Spread) -> None:
+def test_a_group_does_not_change_with_what_else_is_shown(
+    reader: Reader, ids: list[int], statistic: Statistic, spread: Spread
+) -> None:
     def two_trainers(shown: list[int]) -> list[list[float]]:
         compare_points.forget()
         groups = groups_of(reader.some(shown), ["trainers"])
@@ -82,7 +96,9 @@ def test_a_group_does_not_change_with_what_else_is_shown(reader: Reader, ids: li
     assert two_trainers([ids[5], *ids[:4]]) == alone
 
 
-def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(home: Home, reader: Reader, ids: list[int], store: Store) -> None:
+def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(
+    home: Home, reader: Reader, ids: list[int], store: Store
+) -> None:
     on = compare_labs.add(store, trainers=2, ended=False, steps=50)
     runs = reader.some([on])
     before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
@@ -97,7 +113,10 @@ def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(home: Home, read
     store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
     (after,) = curves(reader, reader.some([on]), LOSS, "step")
     assert (len(before.y), len(after.y), after.y[-1], after.total) == (50, 51, 7.5, 51)
-    alone, among = curves(reader, reader.some([ids[0]]), LOSS, "step")[0], curves(reader, reader.some(ids), LOSS, "step")[0]
+    alone, among = (
+        curves(reader, reader.some([ids[0]]), LOSS, "step")[0],
+        curves(reader, reader.some(ids), LOSS, "step")[0],
+    )
     assert len(alone.x) > len(among.x) and alone.run_id == among.run_id == ids[0]
 
 
@@ -130,7 +149,9 @@ def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Read
     assert curve.y.tolist() == whole[tests.steps[0] :].tolist()
 
 
-@pytest.mark.parametrize(("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)])
+@pytest.mark.parametrize(
+    ("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)]
+)
 def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], axis: str, last: float) -> None:
     runs = reader.some([ids[3]])
     for curve in curves(reader, runs, LOSS, axis):
@@ -139,7 +160,9 @@ def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], ax
     assert group_line(reader, runs, LOSS, axis, "mean", "none")[0].x[-1] == pytest.approx(last)
 
 
-def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_group(home: Home, reader: Reader, ids: list[int], store: Store) -> None:
+def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_group(
+    home: Home, reader: Reader, ids: list[int], store: Store
+) -> None:
     run_id = compare_labs.add(store, trainers=2, nan_at=7)
     (curve,) = curves(reader, reader.some([run_id]), LOSS, "step")
     assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
@@ -152,9 +175,14 @@ def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_grou
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
 
 
-def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Home, reader: Reader, store: Store) -> None:
+def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(
+    home: Home, reader: Reader, store: Store
+) -> None:
     run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
-    whole, resumed = ([Point("perf/exchanged", 9, value, time_s) for time_s, value in points] for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3))))
+    whole, resumed = (
+        [Point("perf/exchanged", 9, value, time_s) for time_s, value in points]
+        for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3)))
+    )
     store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
     runs = reader.some([run_id])
     curve, *_ = curves(reader, runs, LOSS, "bytes")
@@ -164,7 +192,9 @@ def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(home: Ho
 
 
 @pytest.mark.parametrize("axis", ["step", "time", "passes", "updates"])
-def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(reader: Reader, ids: list[int], axis: str) -> None:
+def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(
+    reader: Reader, ids: list[int], axis: str
+) -> None:
     runs = reader.some(ids[:1])
     (whole,) = curves(reader, runs, LOSS, axis)
     low, high = 0.5 * whole.x[-1], 0.55 * whole.x[-1]
@@ -181,20 +211,37 @@ def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(reader: 
 LENGTH = 2_400
 
 
-def write(store: Store, rank: int, run_id: int, time_of: Callable[[int], float], value_of: Callable[[int], float], passes: float | None = 500.0) -> None:
-    points = [Point(LOSS, step, value_of(step), time_of(step), step / passes if passes else None) for step in range(LENGTH)]
+def write(
+    store: Store,
+    rank: int,
+    run_id: int,
+    time_of: Callable[[int], float],
+    value_of: Callable[[int], float],
+    passes: float | None = 500.0,
+) -> None:
+    points = [
+        Point(LOSS, step, value_of(step), time_of(step), step / passes if passes else None) for step in range(LENGTH)
+    ]
     store.write(run_id, [RankBatch(rank, points)])
 
 
 @pytest.fixture
 def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A run of two ranks with a pause and a stretch that is not finite, one of one rank that begins later, one that recorded nothing."""
+    """A run of two ranks with a pause and a stretch that is not finite, one of one rank that begins later, one that
+    recorded nothing.
+    """
     compare_points.forget()
     monkeypatch.setattr(compare_cells, "LONG", 1_000)
     with Store.open(home) as store:
         first, second, bare = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
         for rank in (0, 1):
-            write(store, rank, first, lambda step: step / 4 + 30 * (step > 1_200), lambda step: math.nan if 400 <= step < 420 else math.sin(step / 20))
+            write(
+                store,
+                rank,
+                first,
+                lambda step: step / 4 + 30 * (step > 1_200),
+                lambda step: math.nan if 400 <= step < 420 else math.sin(step / 20),
+            )
         write(store, 0, second, lambda step: 3 + step / 5, lambda step: math.cos(step / 15) + step / 1e4)
     return [first, second, bare]
 
@@ -230,7 +277,9 @@ def test_a_logarithmic_axis_has_the_same_cells(home: Home, odd_ids: list[int], w
     assert added.values == pytest.approx(plain.values, rel=1e-9, nan_ok=True)
 
 
-def test_points_that_were_read_lately_are_not_asked_for_again(home: Home, odd_ids: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_that_were_read_lately_are_not_asked_for_again(
+    home: Home, odd_ids: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Reader.open(home) as reader:
         runs = reader.some(odd_ids[:2])
         compare_points.group(reader, runs, LOSS, "step", within=(100.0, 200.0))  # a zoom reads the points
@@ -238,7 +287,9 @@ def test_points_that_were_read_lately_are_not_asked_for_again(home: Home, odd_id
         assert compare_points.group(reader, runs, LOSS, "step").values.shape == (2, MOST_CELLS)
 
 
-def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_points(home: Home, odd_ids: list[int]) -> None:
+def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_points(
+    home: Home, odd_ids: list[int]
+) -> None:
     with Store.open(home) as store:
         back, few, nowhere = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
         write(store, 0, back, lambda step: abs(step - 1_200) / 20, float)

@@ -74,9 +74,20 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
 @contextmanager
 def _served() -> Iterator[int]:
     methods = ["GET", "POST"]
-    routes = [Route("/length", _length, methods=methods), Route("/early", _early, methods=methods), Route("/long", _long), WebSocketRoute("/echo", _echo)]
+    routes = [
+        Route("/length", _length, methods=methods),
+        Route("/early", _early, methods=methods),
+        Route("/long", _long),
+        WebSocketRoute("/echo", _echo),
+    ]
     server = uvicorn.Server(
-        uvicorn.Config(Starlette(routes=routes, lifespan=_bounded), port=0, log_level="error", timeout_graceful_shutdown=1, ws="websockets-sansio")
+        uvicorn.Config(
+            Starlette(routes=routes, lifespan=_bounded),
+            port=0,
+            log_level="error",
+            timeout_graceful_shutdown=1,
+            ws="websockets-sansio",
+        )
     )
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -137,7 +148,9 @@ def post(path: str, length: int) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-def test_headers_that_come_too_slowly_end_the_connection_whichever_request_they_are_of(serve: Callable[..., int]) -> None:
+def test_headers_that_come_too_slowly_end_the_connection_whichever_request_they_are_of(
+    serve: Callable[..., int],
+) -> None:
     port = serve()
     with opened(port) as client:
         drip(client, b"GET /length HTTP/1.1\r\nX-Long: " + b"a" * 10_000)
@@ -153,7 +166,9 @@ def test_headers_that_come_too_slowly_end_the_connection_whichever_request_they_
         assert rest(client) == b""
 
 
-def test_slow_bodies_are_ended_before_and_after_their_answer_and_waiting_for_leave_is_not_slow(serve: Callable[..., int]) -> None:
+def test_slow_bodies_are_ended_before_and_after_their_answer_and_waiting_for_leave_is_not_slow(
+    serve: Callable[..., int],
+) -> None:
     port = serve()
     with opened(port) as client:
         client.sendall(post("/length", 10_000))
@@ -186,7 +201,9 @@ def test_long_answers_and_quiet_sockets_are_not_bounded(serve: Callable[..., int
         assert page.recv(timeout=PATIENCE_S) == "still here"
 
 
-def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_makes_room(serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_makes_room(
+    serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "HEADERS_S", 10 * PATIENCE_S)
     port = serve(most=4)
     with ExitStack() as stack:

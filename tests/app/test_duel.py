@@ -22,7 +22,12 @@ from tests.app.test_pages import opened, said
 
 
 def words(test: AppTest) -> str:
-    shown = " ".join(str(element.proto.body) for kind in ("html", "badge") for element in test.get(kind) if hasattr(element.proto, "body"))
+    shown = " ".join(
+        str(element.proto.body)
+        for kind in ("html", "badge")
+        for element in test.get(kind)
+        if hasattr(element.proto, "body")
+    )
     return unescape(f"{said(test)} {shown}".replace("\\", ""))
 
 
@@ -42,11 +47,18 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     test.text_input(key="duel.rates").set_value("0.02, 0.1")
     test.text_area(key="duel.own").set_value("Locked=hogwild: lock=true")
     test.text_input(key="duel.name").set_value("Who is first?").run()
-    assert "Hogwild! at 8, being tested every 2; Locked at 8" in words(test) and "A budget of 8 passes meets all at a test." in words(test)
+    assert "Hogwild! at 8, being tested every 2; Locked at 8" in words(
+        test
+    ) and "A budget of 8 passes meets all at a test." in words(test)
     test.button(key="duel.launch").click().run()
     assert not test.exception
     found = labs.gathered(home, 1)
-    assert (found.stored.owner, found.stored.name, found.duel.budget.amount, found.duel.rates) == ("Ada", "Who is first?", 9.0, (0.02, 0.1))
+    assert (found.stored.owner, found.stored.name, found.duel.budget.amount, found.duel.rates) == (
+        "Ada",
+        "Who is first?",
+        9.0,
+        (0.02, 0.1),
+    )
     assert [one.name for one in found.duel.strategies] == ["Hogwild!", "Parameter server", "Locked"]
     assert len(found.of("tuning")) == 12
     assert "Who is first?" in words(opened("duel"))
@@ -56,7 +68,9 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
     test = opened("duel")
     test.text_input(key="duel.rates").set_value("0.1, fast")
     test.run()
-    assert "Learning rates are numbers apart by commas, such as 0.01, 0.03, got '0.1, fast'." in test.error[0].value.replace("\\", "")
+    assert "Learning rates are numbers apart by commas, such as 0.01, 0.03, got '0.1, fast'." in test.error[
+        0
+    ].value.replace("\\", "")
     assert test.button(key="duel.launch").disabled
     test.text_input(key="duel.rates").set_value("0.1")
     test.multiselect(key="duel.strategies").set_value(["hogwild"]).run()
@@ -69,7 +83,10 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
 def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) -> None:
     duel_id = labs.launched(home)
     shown = words(page(duel_id))
-    assert "tuning, 6 runs left" in shown and "There is no verdict before a judged run of each strategy has ended." in shown
+    assert (
+        "tuning, 6 runs left" in shown
+        and "There is no verdict before a judged run of each strategy has ended." in shown
+    )
     assert shown.count('class="pl-cell pl-queued"') == 6
     assert any(button.key == "duel-cancel" for button in page(duel_id).button)
     labs.launched(home)
@@ -79,7 +96,10 @@ def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) 
 def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> None:
     labs.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
     shown = words(page(1))
-    assert "Hogwild! is ahead of Parameter server by 2.94 points (2.85 to 3.02) and Synchronous SGD, weights by 0.372 points" in shown
+    assert (
+        "Hogwild! is ahead of Parameter server by 2.94 points (2.85 to 3.02) and Synchronous SGD, weights by "
+        "0.372 points"
+    ) in shown
     assert "Hogwild! won with the largest learning rate of the grid (0.1): a better one may lie beyond." in shown
     assert "10 runs were tested past 8 passes too; that is cut off and counts nowhere." in shown
     assert shown.count(", taken</strong>") == 3, "the learning rate of each"
@@ -91,7 +111,9 @@ def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> N
     assert not other.exception
 
 
-def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_goes_on(home: Home, reader: Reader) -> None:
+def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_goes_on(
+    home: Home, reader: Reader
+) -> None:
     duel_id = labs.launched(home)
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
     labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
@@ -115,13 +137,18 @@ def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -
     with Store.open(home) as store, store.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
     shown = words(page(1))
-    assert "1 of 6 judged runs of Hogwild! said nothing (lost, cancelled or deleted); their pairs are left out." in shown
+    assert (
+        "1 of 6 judged runs of Hogwild! said nothing (lost, cancelled or deleted); their pairs are left out." in shown
+    )
     assert "deleted" in shown
 
 
 @pytest.mark.parametrize("kind", ["passes", "updates", "seconds", "bytes"])
 def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
-    names, amount = (("async_sgd", "sync_gradients"), {"passes": 8.0, "updates": 300.0, "seconds": 8.0, "bytes": 64e6}[kind])
+    names, amount = (
+        ("async_sgd", "sync_gradients"),
+        {"passes": 8.0, "updates": 300.0, "seconds": 8.0, "bytes": 64e6}[kind],
+    )
     reach = lambda name, rate, seed, share: 90 + min(share, 1.5) + seed % 700 / 1000  # noqa: E731
     found = labs.whole(home, *names, kind=kind, amount=amount, reaches=reach)
     picture = duel_pictures.curves(found, duel_pictures.lines(found, kind), kind)
@@ -129,11 +156,15 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     xs = [float(x) for trace in picture.figure["data"] for x in trace["x"] if x == x]
     assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure["data"])
     told = outcome(found)
-    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), "a mean is of all seeds or of none"
+    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), (
+        "a mean is of all seeds or of none"
+    )
     assert len(duel_tables.values_to_save(told).rows) == 2 * (3 + 5) and len(duel_tables.pairs_to_save(told).rows) == 1
 
 
-def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_that_launches_it_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_that_launches_it_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reports: list[bytes] = []
     monkeypatch.setattr("app.view_downloads.download", lambda *_, report, **__: reports.append(report()))
     found = labs.whole(home, "hogwild", "parameter_server", amount=8)
@@ -148,7 +179,13 @@ def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_
 
 
 def test_strategies_are_written_as_the_command_reads_them() -> None:
-    for text in ("hogwild", "hogwild_locked", "hogwild:trainers=2", "Two trainers=hogwild:trainers=2; lock=true", "async_scaled"):
+    for text in (
+        "hogwild",
+        "hogwild_locked",
+        "hogwild:trainers=2",
+        "Two trainers=hogwild:trainers=2; lock=true",
+        "async_scaled",
+    ):
         one = read_strategy(text)
         duel = replace(labs.duel_of("hogwild"), strategies=(one,))
         (again,) = shlex.split(duel_again(duel, ""))[5:6]

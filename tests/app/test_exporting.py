@@ -39,7 +39,11 @@ def labels(test: AppTest, kind: str = "download_button") -> list[str]:
 
 
 def test_a_run_that_ended_and_the_results_offer_what_they_hold_as_files(home: Home, lab: dict[Status, int]) -> None:
-    assert labels(opened("run", {"run": str(lab["finished"])})) == ["Report (HTML)", *["CSV", "JSON", "Parquet"] * 2, "Bundle"]
+    assert labels(opened("run", {"run": str(lab["finished"])})) == [
+        "Report (HTML)",
+        *["CSV", "JSON", "Parquet"] * 2,
+        "Bundle",
+    ]
     assert "Bundle" not in labels(opened("run", {"run": str(lab["running"])}))
     test = opened("results")
     assert labels(test) == ["Report (HTML)", "CSV", "JSON", "Parquet", "Bundle of 4 runs"]
@@ -60,7 +64,9 @@ def test_every_section_of_an_imported_run_opens(home: Home, imported: tuple[int,
         assert test.title[0].value.startswith(f"Run {run_id}")
 
 
-def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error(home: Home, tmp_path: Path, store: Store) -> None:
+def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error(
+    home: Home, tmp_path: Path, store: Store
+) -> None:
     (run_id,) = import_path(store, mlruns(tmp_path, status="4"), by="Lin").ids
     test = opened("run", {"run": str(run_id)})
     assert not test.exception
@@ -71,7 +77,9 @@ def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error
 
 
 @pytest.mark.processes
-def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(home: Home, tmp_path: Path, reader: Reader) -> None:
+def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(
+    home: Home, tmp_path: Path, reader: Reader
+) -> None:
     arrived = _take_in("../../events.out.tfevents.1", io.BytesIO(events.write(tmp_path / "a.tfevents").read_bytes()))
     assert arrived and (origin := reader.origin(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
     test = AppTest.from_function(_import_nonsense, default_timeout=PATIENCE_S).run()
@@ -97,7 +105,12 @@ def test_the_import_dialog_opens_in_any_lab(home: Home, lab: dict[Status, int]) 
 
 
 def test_a_frame_becomes_a_table_of_plain_values() -> None:
-    values: dict[str, Any] = {"run": [1, 2], "loss": [0.5, float("nan")], "tags": [["a"], []], "at": pd.to_datetime(["2026-01-01", None], utc=True)}
+    values: dict[str, Any] = {
+        "run": [1, 2],
+        "loss": [0.5, float("nan")],
+        "tags": [["a"], []],
+        "at": pd.to_datetime(["2026-01-01", None], utc=True),
+    }
     table = of_frame(pd.DataFrame(values))
     assert table.columns == ("run", "loss", "tags", "at")
     assert [type(cell).__name__ for cell in table.rows[0]] == ["int", "float", "list", "datetime"]
@@ -115,7 +128,9 @@ def strange(home: Home, tmp_path: Path) -> tuple[int, ...]:
     def change(held: dict[str, bytes]) -> None:
         columns = json.loads(held["parallab.json"])["tables"]["runs"]["columns"]
         rows = [json.loads(line) for line in held["runs.jsonl"].splitlines()]
-        for row, config in zip(rows, ({}, {"splits": -5, "stages": 10**9, "mode": "zigzag", "gone": {"x": [1]}}), strict=True):
+        for row, config in zip(
+            rows, ({}, {"splits": -5, "stages": 10**9, "mode": "zigzag", "gone": {"x": [1]}}), strict=True
+        ):
             row[columns.index("config")] = json.dumps(config)
             row[columns.index("environment")] = '{"packages": 3, "gpus": {"a": null}, "host": ["h"]}'
         held["runs.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)

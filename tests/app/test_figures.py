@@ -19,21 +19,35 @@ from tests.app.test_pages import opened, said
 
 
 def test_a_ranks_bar_is_as_long_as_its_time_and_a_phase_keeps_its_colour() -> None:
-    figure = go.Figure(figures.phases({0: {"compute": 3.0, "wait": 1.0}, 1: {"compute": 2.0}}, {0: "trainer1", 1: "trainer2"}))
-    lengths = {role: sum(trace.x[list(trace.y).index(role)] for trace in figure.data) for role in ("trainer1", "trainer2")}
+    figure = go.Figure(
+        figures.phases({0: {"compute": 3.0, "wait": 1.0}, 1: {"compute": 2.0}}, {0: "trainer1", 1: "trainer2"})
+    )
+    lengths = {
+        role: sum(trace.x[list(trace.y).index(role)] for trace in figure.data) for role in ("trainer1", "trainer2")
+    }
     assert lengths == {"trainer1": 4.0, "trainer2": 2.0}
-    alone, together = figures.phases_shown({0: {"wait": 1.0}}), figures.phases_shown({0: {"wait": 1.0, "compute": 1.0, "mystery": 1.0}})
+    alone, together = (
+        figures.phases_shown({0: {"wait": 1.0}}),
+        figures.phases_shown({0: {"wait": 1.0, "compute": 1.0, "mystery": 1.0}}),
+    )
     assert figures.phase_colours(alone)[0] == figures.phase_colours(together)[together.index("wait")]
     assert together == ["compute", "wait", "mystery"]
     assert len(figures.PATTERNS) >= len(PHASES)
 
 
 def test_samples_of_the_machine_are_drawn_by_source_and_a_long_record_is_thinned() -> None:
-    samples = [MachineSample(f"2026-01-01T00:00:0{second}.000Z", source, "cpu_percent", 50.0 + second) for source in ("host", "gpu0") for second in (1, 2)]
+    samples = [
+        MachineSample(f"2026-01-01T00:00:0{second}.000Z", source, "cpu_percent", 50.0 + second)
+        for source in ("host", "gpu0")
+        for second in (1, 2)
+    ]
     figure = go.Figure(figures.machine(samples, "2026-01-01T00:00:00.000Z", "cpu_percent"))
     assert [(trace.name, list(trace.x)) for trace in figure.data] == [("gpu0", [1.0, 2.0]), ("host", [1.0, 2.0])]
     assert len({trace.line.dash for trace in figure.data}) == 2
-    samples = [MachineSample(f"2026-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z", "host", "cpu_percent", 1.0) for n in range(5_000)]
+    samples = [
+        MachineSample(f"2026-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z", "host", "cpu_percent", 1.0)
+        for n in range(5_000)
+    ]
     assert len(figures.machine(samples, None, "cpu_percent")["data"][0]["x"]) <= figures.MOST_SAMPLES
 
 
@@ -52,8 +66,13 @@ def test_mean_and_p99_are_those_of_the_numbers_themselves(count: int) -> None:
 
 def test_histograms_tell_all_ranks_and_lose_no_count() -> None:
     said = words(STALENESS, {"trainer1": {0: 50, 2: 49}, "trainer2": {2: 100, 9: 1}})
-    assert said == "Over 200 pushes by 2 ranks: mean 1.535 updates, p99 2 updates (99 of 100 are at most that), highest 9 updates."
-    assert words(histogram("queue_length"), {"ps": {3: 1}}) == "Over 1 values: mean 3, p99 3 (99 of 100 are at most that), highest 3."
+    assert said == (
+        "Over 200 pushes by 2 ranks: mean 1.535 updates, p99 2 updates (99 of 100 are at most that), highest 9 updates."
+    )
+    assert (
+        words(histogram("queue_length"), {"ps": {3: 1}})
+        == "Over 1 values: mean 3, p99 3 (99 of 100 are at most that), highest 3."
+    )
     (trace,) = heat_map(STALENESS, Heat("perf/staleness", 0.5, 2.0, {(0, 2): 7, (2, 3): 9}, 16)).data
     assert [list(row) for row in trace.z] == [[7, None, None], [None, None, 9]]
     assert (list(trace.x), list(trace.y)) == ([0.25, 0.75, 1.25], [4.5, 6.5])
@@ -62,14 +81,20 @@ def test_histograms_tell_all_ranks_and_lose_no_count() -> None:
     (trace,) = strips(STALENESS, {"trainer1": counts}).data
     assert len(trace.x) <= MOST_BARS
     assert sum(trace.y) == sum(counts.values())
-    assert (trace.x[1], trace.customdata[1], trace.y[1]) == (23.5, "16 to 31", sum(counts[value] for value in range(16, 32)))
+    assert (trace.x[1], trace.customdata[1], trace.y[1]) == (
+        23.5,
+        "16 to 31",
+        sum(counts[value] for value in range(16, 32)),
+    )
     assert grouped({-1: 2, 0: 3}, 4) == {-4: 2, 0: 3}
 
 
 @pytest.mark.parametrize("ranks", [1, 4, 16])
 def test_each_rank_has_a_strip_of_its_own_that_nothing_overlaps(ranks: int) -> None:
     figure = strips(STALENESS, {f"trainer{n}": {n: 5, n + 2: 10} for n in range(1, ranks + 1)})
-    assert [(trace.name, list(trace.x), list(trace.y)) for trace in figure.data] == [(f"trainer{n}", [n, n + 2], [5, 10]) for n in range(1, ranks + 1)]
+    assert [(trace.name, list(trace.x), list(trace.y)) for trace in figure.data] == [
+        (f"trainer{n}", [n, n + 2], [5, 10]) for n in range(1, ranks + 1)
+    ]
     axes = [figure.layout[trace.yaxis.replace("y", "yaxis")] for trace in figure.data]
     edges = [edge for axis in reversed(axes) for edge in axis.domain]
     assert edges == sorted(edges)
@@ -84,7 +109,10 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     run_id = lab["running"]
     assert "Histograms" not in opened("run", {"run": str(run_id)}).button_group(key="section").options
     points = [Point("perf/staleness", step, float(step % 3), step / 10) for step in range(1, 31)]
-    store.write(run_id, [RankBatch(0, points, histograms={("staleness", value): 10 for value in range(3)} | {("queue_length", 4): 2})])
+    store.write(
+        run_id,
+        [RankBatch(0, points, histograms={("staleness", value): 10 for value in range(3)} | {("queue_length", 4): 2})],
+    )
     test = opened("run", {"run": str(run_id), "section": "Histograms"})
     assert not test.exception
     assert test.button_group(key="section").value == "Histograms"

@@ -29,7 +29,12 @@ def test_the_defaults_of_every_experiment_break_no_rule_and_travel_in_a_link(nam
     assert config is not None
     assert problems == {}
     found = experiment(name)
-    values = found.configure("published").model_dump() | {"seed": 7, "threads_per_rank": 2, "learning_rate": 0.125, "device": "cpu"}
+    values = found.configure("published").model_dump() | {
+        "seed": 7,
+        "threads_per_rank": 2,
+        "learning_rate": 0.125,
+        "device": "cpu",
+    }
     query = parse_qs(urlsplit(as_path("/", launch_query(found, "published", values))).query)
     wish = read_link(query["experiment"][0], query["preset"][0], query["set"])
     assert wish.sentences == ()
@@ -102,7 +107,9 @@ def test_nonsense_in_a_link_is_a_sentence(name: str | None, preset: str | None, 
 def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home, store: Store) -> None:
     config = experiment("hogwild").configure("quick", {"epochs": 7})
     for name in ("hogwild", "gone"):
-        store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
+        store.add_run(
+            name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
+        )
     rows = [element.proto.body for element in opened("runs").get("html") if 'class="pl-row"' in element.proto.body]
     assert ["Clone" in row for row in rows] == [False, True]
     assert 'href="/launch?experiment=hogwild&amp;preset=quick&amp;set=epochs:7"' in rows[1]
@@ -128,13 +135,23 @@ def test_a_duration_reads_as_people_say_it(seconds: float | None, text: str) -> 
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(("past", "text"), [(0, "just now"), (5, "5 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")])
+@pytest.mark.parametrize(
+    ("past", "text"), [(0, "just now"), (5, "5 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")]
+)
 def test_a_moment_is_said_by_its_distance(past: float, text: str) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert ago((at - timedelta(seconds=past)).isoformat(timespec="milliseconds").replace("+00:00", "Z"), at) == text
 
 
-MARKED_UP = ["![x](http://evil.example/x.png)", "[a](javascript:b)", "# big", "**b** `c` <img src=x>", ":red[x] $x$", "- b", "| a | b |"]
+MARKED_UP = [
+    "![x](http://evil.example/x.png)",
+    "[a](javascript:b)",
+    "# big",
+    "**b** `c` <img src=x>",
+    ":red[x] $x$",
+    "- b",
+    "| a | b |",
+]
 
 
 @pytest.mark.parametrize("text", MARKED_UP)
@@ -146,12 +163,17 @@ def test_no_sign_of_a_persons_text_is_left_to_markdown(text: str) -> None:
 
 def test_tables_hold_no_markup_and_diagrams_go_round_the_nodes_between() -> None:
     assert "<script>" not in table(["<script>"], [], caption="<script>") + facts([("<script>", "1")])
-    drawing = ElementTree.fromstring(diagram([Flow("master", "stage1", "x"), Flow("stage1", "stage2", "y"), Flow("stage2", "master", "<loss>")]))
+    drawing = ElementTree.fromstring(
+        diagram([Flow("master", "stage1", "x"), Flow("stage1", "stage2", "y"), Flow("stage2", "master", "<loss>")])
+    )
     assert [title.text for title in drawing.iter(f"{SVG}title")] == ["<loss>"]
     assert len(list(drawing.iter(f"{SVG}rect"))) == 3
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "–"), (97.78, "97.78"), (0.03249, "0.03249"), (5036.4, "5,036"), (1_234_567, "1,234,567")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (97.78, "97.78"), (0.03249, "0.03249"), (5036.4, "5,036"), (1_234_567, "1,234,567")],
+)
 def test_a_number_has_a_few_figures(value: float | None, text: str) -> None:
     assert number(value) == text
 

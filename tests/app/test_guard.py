@@ -27,7 +27,16 @@ def client(home: Home) -> Client:
     return Client()
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1:9", "http://127.0.0.1:8502", "null", "http://127.0.0.1:8501.evil.example"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "https://127.0.0.1:9",
+        "http://127.0.0.1:8502",
+        "null",
+        "http://127.0.0.1:8501.evil.example",
+    ],
+)
 def test_a_foreign_origin_is_refused_on_our_routes(client: Client, origin: str) -> None:
     assert client.get("/api/token", headers={"origin": origin}).status_code == 403
     answer = client.post("/api/name", json={"name": "Ada"}, headers={"origin": origin})
@@ -40,12 +49,16 @@ def test_a_request_from_another_site_without_origin_is_refused(client: Client, s
     assert client.get("/api/token", headers={"sec-fetch-site": site}).status_code == 403
 
 
-@pytest.mark.parametrize("headers", [{}, {"origin": BASE}, {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"origin": BASE}, {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}]
+)
 def test_our_own_pages_and_plain_clients_are_answered(client: Client, headers: dict[str, str]) -> None:
     assert client.get("/api/token", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example", "", "localhost@evil", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8501", "127.0.0.1.evil.example", "", "localhost@evil", "[::2]"]
+)
 def test_an_unknown_host_is_refused(client: Client, host: str) -> None:
     assert client.get("/healthz", headers={"host": host}).status_code == 400
 
@@ -67,7 +80,9 @@ def test_every_answer_carries_the_safe_headers(client: Client) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_every_cookie_is_kept_from_unencrypted_connections_where_people_come_over_https(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cookie_is_kept_from_unencrypted_connections_where_people_come_over_https(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = PlainTextResponse("")
     answer.set_cookie("_streamlit_xsrf", "a")
     answer.set_cookie("parallab_session", "b", secure=True)
@@ -85,7 +100,11 @@ def test_every_cookie_is_kept_from_unencrypted_connections_where_people_come_ove
     assert [cookie.count("; secure") for cookie in cookies()] == [1, 1]
 
 
-FOREIGN = [{"origin": "http://evil.example"}, {"origin": "http://[bad"}, {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}]
+FOREIGN = [
+    {"origin": "http://evil.example"},
+    {"origin": "http://[bad"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+]
 
 
 @pytest.mark.parametrize("headers", [*FOREIGN, {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}])
@@ -98,7 +117,9 @@ def test_a_foreign_page_gets_nothing_but_links(client: Client, headers: dict[str
     assert client.post("/signin", headers=link).status_code == 403
 
 
-def test_a_signed_name_is_read_back_and_a_proof_is_no_cookie(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signed_name_is_read_back_and_a_proof_is_no_cookie(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert identity.read(home, identity.sign(home, "Ada Lovelace")) == "Ada Lovelace"
     assert identity.read(home, identity.sign(Home(tmp_path / "other"), "Ada")) is None
     first = identity.sign(home, "Ada")
@@ -119,7 +140,13 @@ def test_a_cookie_without_our_signature_names_nobody(home: Home, cookie: str | N
     assert identity.read(home, cookie) is None
 
 
-BAD = [("", "at least one"), ("   ", "at least one"), (None, "at least one"), ("x" * 41, "at most 40"), ("a\x00b", "control")]
+BAD = [
+    ("", "at least one"),
+    ("   ", "at least one"),
+    (None, "at least one"),
+    ("x" * 41, "at most 40"),
+    ("a\x00b", "control"),
+]
 
 
 @pytest.mark.parametrize(("text", "word"), BAD)
@@ -153,7 +180,13 @@ def damage(home: Home) -> None:
 def test_an_empty_home_is_well_and_sentences_lose_its_paths(home: Home, tmp_path: Path) -> None:
     status, told = health()
     assert (status, told.pop("disk_free_bytes", 0) > 0) == (200, True)  # type: ignore[operator]
-    assert told == {"console": "parallab", "version": __version__, "store": "ok", "schema": newest(), "runner": "absent"}
+    assert told == {
+        "console": "parallab",
+        "version": __version__,
+        "store": "ok",
+        "schema": newest(),
+        "runner": "absent",
+    }
     home = Home(tmp_path / "lab")
     assert home.unnamed(f"No run has the id 9 in {home.database}. The list command shows which there are.") == (
         "No run has the id 9. The list command shows which there are."

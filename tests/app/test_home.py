@@ -43,7 +43,11 @@ def test_a_busy_store_keeps_nobody_from_reading_and_launching_is_one_click_away(
     assert not test.exception
     assert test.title[0].value == "Launch"
     test = opened("home", {"experiment": "hogwild", "preset": "quick", "set": ["trainers:3", "epochs:7"]})
-    assert (test.title[0].value, test.number_input(key="form.hogwild.trainers").value, test.number_input(key="form.hogwild.epochs").value) == ("Launch", 3, 7)
+    assert (
+        test.title[0].value,
+        test.number_input(key="form.hogwild.trainers").value,
+        test.number_input(key="form.hogwild.epochs").value,
+    ) == ("Launch", 3, 7)
     with Store.open(home) as store, store.change():
         test = as_person("Ada")
     assert not test.exception and not test.error
@@ -61,14 +65,31 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
     assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
 
 
-def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(home: Home, lab: Lab, still: None, store: Store) -> None:
+def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(
+    home: Home, lab: Lab, still: None, store: Store
+) -> None:
     shown = html(opened("home"))
-    at = now()  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
-    store.add_machine_samples([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
+    at = (
+        now()
+    )  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
+    store.add_machine_samples(
+        [MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)]
+    )
     found = slots(home)
-    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {"running", "starting", "stopping"}
-    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-news"]} == {"finished", "failed", "lost", "cancelled"}
-    assert "4 runs have ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
+    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {
+        "running",
+        "starting",
+        "stopping",
+    }
+    assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-news"]} == {
+        "finished",
+        "failed",
+        "lost",
+        "cancelled",
+    }
+    assert (
+        "4 runs have ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
+    )
     assert "1 run waits" in found["home-now"] and "1 run waits" in found["home-machine"]
     assert "93 %" in found["home-machine"] and "2.0 of" in found["home-machine"]
     assert f'/run?run={lab["finished"]}"' in found["home-best"] and "95.5" in found["home-best"]
@@ -115,14 +136,24 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     assert f'/run?run={ids[5]}"' in shown, "the reference has a row of its own"
     link = shown.partition('href="/results?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
     assert link == "&status=finished&sort=-test%2Faccuracy.last"
-    table = opened("results", {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}).dataframe[0].value
+    table = (
+        opened(
+            "results", {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}
+        )
+        .dataframe[0]
+        .value
+    )
     assert table["run"][0] == f"/run?run={best.id}"
 
 
-def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
+    home: Home, still: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judged: list[str] = []
     real = home_published.best_judgement
-    monkeypatch.setattr(home_published, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure))
+    monkeypatch.setattr(
+        home_published, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
+    )
     assert slots(home)["home-published"].count("not launched yet") == 7 and not judged
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     assert f"under way, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
@@ -138,8 +169,13 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(h
     assert len(judged) == before
 
 
-def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(home: Home, lab: Lab, reader: Reader, store: Store) -> None:
-    ids = [store.save_view(name, "compare", "runs=1&v=1", owner=owner) for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))]
+def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(
+    home: Home, lab: Lab, reader: Reader, store: Store
+) -> None:
+    ids = [
+        store.save_view(name, "compare", "runs=1&v=1", owner=owner)
+        for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))
+    ]
     test = as_person("Ada")
     for view_id in ids:
         test.session_state[f"view.change.{view_id}"] = True
@@ -147,7 +183,9 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     shown = html(test)
     assert shown.index("beta") < shown.index("gamma") < shown.index("alpha")
     assert '<a href="/compare?runs=1&amp;v=1">beta</a>' in shown
-    assert {button.key for button in test.button if button.label == "Rename"} == {f"view.rename.{view_id}" for view_id in ids[1:]}
+    assert {button.key for button in test.button if button.label == "Rename"} == {
+        f"view.rename.{view_id}" for view_id in ids[1:]
+    }
     test.text_input(key=f"view.name.{ids[1]}").set_value("gamma").run()
     test.button(key=f"view.rename.{ids[1]}").click().run()
     assert "You have a view of that page named 'gamma' already" in said(test).replace("\\", "")
@@ -158,7 +196,9 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     assert [view.name for view in reader.views()] == ["alpha", "delta"]
 
 
-def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
+    home: Home, still: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(home_standing, "EVERY_S", 1e-9)
     found = storage(home)
     monkeypatch.setattr("app.home_machine.storage", lambda _: found)  # other programs write to the disk meanwhile
@@ -168,7 +208,10 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
     client = Client()
     first = client.get("/api/home", params={"since": LONG_AGO}).json()
     assert (first["slots"], first["token"]) == (slots(home), standing(home, LONG_AGO).token)
-    assert client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json() == {"version": first["version"], "unchanged": True}
+    assert client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json() == {
+        "version": first["version"],
+        "unchanged": True,
+    }
     with Store.open(home) as store:
         labs.drive(store, home, waits, "failed")
     news = client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json()
@@ -186,7 +229,9 @@ def test_a_since_that_is_no_time_is_refused_with_a_sentence(home: Home, since: s
     assert answer.status_code == 400 and "since must be a time" in answer.json()["error"]
 
 
-def test_the_route_is_answered_once_for_all_who_have_it_open(home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_route_is_answered_once_for_all_who_have_it_open(
+    home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(home_standing, "EVERY_S", float("inf"))
     made: list[int] = []
     real = home_standing._lab
@@ -203,7 +248,13 @@ def test_the_route_is_answered_once_for_all_who_have_it_open(home: Home, lab: La
         made.append(1)
         return len(made)
 
-    assert [kept.get("a", 1, make), kept.get("a", 1, make), kept.get("a", 2, make), kept.get("b", 1, make), kept.get("a", 2, make)] == [1, 1, 2, 3, 2]
+    assert [
+        kept.get("a", 1, make),
+        kept.get("a", 1, make),
+        kept.get("a", 2, make),
+        kept.get("b", 1, make),
+        kept.get("a", 2, make),
+    ] == [1, 1, 2, 3, 2]
     kept.get("c", 1, make)
     assert kept.get("a", 2, make) == 5, "a was the oldest of three"
     with pytest.raises(ZeroDivisionError):

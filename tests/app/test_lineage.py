@@ -1,4 +1,6 @@
-"""Resuming from a run's page: the button where a run left a checkpoint, under the person's name, and the links both ways."""
+"""Resuming from a run's page: the button where a run left a checkpoint, under the person's name, and the links both
+ways.
+"""
 
 import re
 
@@ -22,7 +24,9 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
     """Add a run that ended, with a checkpoint where asked; return its id."""
     config = experiment(name).configure("quick")
     with Store.open(home) as store:
-        run_id = store.add_run(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick")
+        run_id = store.add_run(
+            name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
+        )
         store.claim(run_id, me(), [])
         store.begin(run_id, me(), {})
         store.end(run_id, status, "It ended.")
@@ -54,7 +58,9 @@ def can_resume(test: AppTest) -> bool | None:
         ("cancelled", "hogwild", True, None),
     ],
 )
-def test_resume_is_offered_where_a_run_can_go_on(home: Home, status: Status, name: str, saved: bool, can: bool | None) -> None:
+def test_resume_is_offered_where_a_run_can_go_on(
+    home: Home, status: Status, name: str, saved: bool, can: bool | None
+) -> None:
     test = opened("run", {"run": str(ended(home, status, name=name, saved=saved))})
     assert not test.exception
     assert can_resume(test) is can
@@ -63,29 +69,48 @@ def test_resume_is_offered_where_a_run_can_go_on(home: Home, status: Status, nam
 @pytest.mark.parametrize(
     ("name", "saved", "told"),
     [
-        ("reference", True, "Resume goes on from step 1,200. Retry begins it anew with the same settings. Clone lets you change them first."),
+        (
+            "reference",
+            True,
+            (
+                "Resume goes on from step 1,200. Retry begins it anew with the same settings. Clone lets you "
+                "change them first."
+            ),
+        ),
         ("hogwild", True, "Retry begins it anew with the same settings. Clone lets you change them first."),
     ],
 )
-def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(home: Home, name: str, saved: bool, told: str) -> None:
+def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(
+    home: Home, name: str, saved: bool, told: str
+) -> None:
     run_id = ended(home, "failed", name=name, saved=saved)
     captions = [str(caption.value).replace("\\", "") for caption in opened("run", {"run": str(run_id)}).caption]
     assert told in captions
     retry(home, run_id, owner="Bea")
-    assert not [caption for caption in opened("run", {"run": str(run_id)}).caption if "Retry begins" in str(caption.value)]
+    assert not [
+        caption for caption in opened("run", {"run": str(run_id)}).caption if "Retry begins" in str(caption.value)
+    ]
 
 
 def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:
     config = experiment("hogwild").configure("quick")
     with Store.open(home) as store:
         terms = Terms(max_run_time_s=90.0)
-        run_id = store.add_run("hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms)
+        run_id = store.add_run(
+            "hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms
+        )
         store.claim(run_id, me(), [])
         store.begin(run_id, me(), {})
         store.stop_at_limit(run_id)
         store.end(run_id, "cancelled", "Ended at its time limit.")
-    (said,) = (str(caption.value) for caption in opened("run", {"run": str(run_id)}).caption if "Retry begins" in str(caption.value))
-    assert said.replace("\\", "").endswith("Its time limit of 1 min 30 s goes with it; launch a clone to give it another.")
+    (said,) = (
+        str(caption.value)
+        for caption in opened("run", {"run": str(run_id)}).caption
+        if "Retry begins" in str(caption.value)
+    )
+    assert said.replace("\\", "").endswith(
+        "Its time limit of 1 min 30 s goes with it; launch a clone to give it another."
+    )
 
 
 def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home, reader: Reader) -> None:
@@ -95,7 +120,13 @@ def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home,
     test.button(key=f"resume-{run_id}").click().run()
     assert not test.exception
     child = reader.run(run_id + 1)
-    assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (run_id, "Bea", "queued", "reference", "quick")
+    assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (
+        run_id,
+        "Bea",
+        "queued",
+        "reference",
+        "quick",
+    )
     assert links(opened("run", {"run": str(run_id)})) == {f"resumed as run {child.id}": f"/run?run={child.id}"}
     assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id}": f"/run?run={run_id}"}
     with Store.open(home) as store:

@@ -29,8 +29,16 @@ MACHINE = Machine(8, (Gpu(0, "H200", 143_360), Gpu(1, "H200 <b>", 143_360)), "cp
 def samples(minutes: float = 0.0, end: datetime | None = None) -> list[MachineSample]:
     at = ((end or now()) - timedelta(minutes=minutes)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     host = [("cpu_percent", 83.0), ("memory_mb", 4096.0), ("memory_percent", 6.6)]
-    gpus = [("gpu0", "gpu_percent", 97.0), ("gpu0", "memory_mb", 2048.0), ("gpu1", "gpu_percent", 0.0), ("gpu1", "memory_mb", 4096.0)]
-    return [*(MachineSample(at, "host", name, value) for name, value in host), *(MachineSample(at, *gpu) for gpu in gpus)]
+    gpus = [
+        ("gpu0", "gpu_percent", 97.0),
+        ("gpu0", "memory_mb", 2048.0),
+        ("gpu1", "gpu_percent", 0.0),
+        ("gpu1", "memory_mb", 4096.0),
+    ]
+    return [
+        *(MachineSample(at, "host", name, value) for name, value in host),
+        *(MachineSample(at, *gpu) for gpu in gpus),
+    ]
 
 
 @pytest.fixture
@@ -49,7 +57,10 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
     for words in (
         "<td>8 CPU cores</td><td>3 of 8 held</td>",
         '<a href="/run?run=1">run 1</a> of Ada &lt;i&gt;, 3 cores</td><td>CPU 83 %, memory 4.0 of 62.0 GB</td>',
-        '<td>GPU 0, H200</td><td>held</td><td><a href="/run?run=1">run 1</a> of Ada &lt;i&gt;</td><td>97 %, memory 2.0 of 140.0 GB</td>',
+        (
+            '<td>GPU 0, H200</td><td>held</td><td><a href="/run?run=1">run 1</a> of Ada &lt;i&gt;</td><td>97 %, '
+            "memory 2.0 of 140.0 GB</td>"
+        ),
         "<td>GPU 1, H200 &lt;b&gt;</td><td>no run holds it, but something else uses it</td><td>–</td>",
     ):
         assert words in shown
@@ -57,12 +68,16 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
-    store.add_sweep("pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True)
+    store.add_sweep(
+        "pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True
+    )
     store.claim(1, me(), [])
     assert "1 core, nothing may run beside it" in html(opened("machine"))
 
 
-def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_file(home: Home, lab: dict[Status, int], reader: Reader, store: Store) -> None:
+def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_file(
+    home: Home, lab: dict[Status, int], reader: Reader, store: Store
+) -> None:
     store.register_runner(me(), cores=2, gpus=0)
     shown = html(opened("machine"))
     assert f"<small>Process</small><span>{me().pid}</span>" in shown
@@ -80,7 +95,13 @@ def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_f
         answer = Client().get("/api/log", params={"source": source})
         assert (answer.status_code, "secret" in answer.text) == (404, False)
         assert "Known: runner, spare" in answer.json()["error"]
-    assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == ["0 KB", "2 KB", "0.2 MB", "5.0 MB", "3.0 GB"]
+    assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == [
+        "0 KB",
+        "2 KB",
+        "0.2 MB",
+        "5.0 MB",
+        "3.0 GB",
+    ]
     assert reader.machine_samples() == []
 
 
@@ -89,7 +110,9 @@ def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked()
     found = [sample for minutes in (40.0, 39.9, 10.0, 9.9) for sample in samples(minutes, end)]
     assert kinds(found) == ["cpu_percent", "host memory_mb", "gpu_percent", "gpu memory_mb"]
     picture = hour(found, "gpu memory_mb", end)
-    assert [(trace.name, len(trace.x), [value for value in trace.y if value is not None]) for trace in picture.data] == [
+    assert [
+        (trace.name, len(trace.x), [value for value in trace.y if value is not None]) for trace in picture.data
+    ] == [
         ("gpu0", 5, [2.0] * 4),
         ("gpu1", 5, [4.0] * 4),
     ]
@@ -99,7 +122,9 @@ def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked()
     assert hour(found, "cpu_percent", end, 100.0).layout.yaxis.range == (0, 100)
 
 
-def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_silent(home: Home, still: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_silent(
+    home: Home, still: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def token() -> int:
         found: int = Client().get("/api/token?machine=1").json()["token"]
         return found
@@ -122,10 +147,14 @@ HOUR_AGO = time.time() - 3600
 
 @pytest.fixture
 def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Popen[bytes]"]:
-    """Give the home a lost run whose worker is still there, a live one with a worker too, and a folder without a run."""
+    """Give the home a lost run whose worker is still there, a live one with a worker too, and a folder
+    without a run.
+    """
     for name, seconds in {"GRACE_S": 0.0, "TERMINATE_S": PATIENCE_S, "KILL_S": PATIENCE_S}.items():
         monkeypatch.setattr(f"engine.upkeep.leftovers.{name}", seconds)
-    monkeypatch.setattr("engine.upkeep.leftovers.left_segments", lambda *_: iter(()))  # other tests have theirs in the same shared memory
+    monkeypatch.setattr(
+        "engine.upkeep.leftovers.left_segments", lambda *_: iter(())
+    )  # other tests have theirs in the same shared memory
     processes = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     with Store.open(home) as store:
         for process in processes:
@@ -144,7 +173,9 @@ def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Po
 
 
 def asked() -> AppTest:
-    """Open the dialog with what is left over now, above the section: a click in it reruns the whole script here, not only the dialog as in a browser."""
+    """Open the dialog with what is left over now, above the section: a click in it reruns the whole script here, not
+    only the dialog as in a browser.
+    """
 
     def script() -> None:
         import streamlit as st
@@ -174,7 +205,9 @@ def clean_now(test: AppTest) -> AppTest:
 
 
 @pytest.mark.processes
-def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(home: Home, lost: "subprocess.Popen[bytes]", reader: Reader) -> None:
+def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(
+    home: Home, lost: "subprocess.Popen[bytes]", reader: Reader
+) -> None:
     shown = html(opened("machine"))
     assert f">{lost.pid}</div>" in shown
     assert 'Started for <a href="/run?run=1">run 1</a>, which has ended: sleep 600' in shown

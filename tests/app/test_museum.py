@@ -1,4 +1,6 @@
-"""The page Museum: what each exhibit is before any run, the newest run of each after it, and the buttons that launch."""
+"""The page Museum: what each exhibit is before any run, the newest run of each after it, and the buttons
+that launch.
+"""
 
 from html import unescape
 
@@ -30,7 +32,13 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
     assert test.title[0].value == "Fault museum", "the page stays"
     assert test.button(key="museum.run.all").disabled
     run = reader.run(1)
-    assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == ("fault_museum", "Ada", "all", "all", 2)
+    assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == (
+        "fault_museum",
+        "Ada",
+        "all",
+        "all",
+        2,
+    )
 
 
 @pytest.mark.parametrize("system", systems())
@@ -40,7 +48,9 @@ def test_a_system_shows_its_exhibits_in_words_and_code_before_any_run(home: Home
     own = [found for found in SIGNS if found.system == system]
     assert [heading.value for heading in test.header] == [found.title for found in own]
     assert len(test.code) == len(own)
-    assert all(found.wrong.replace("`", "") in html_of(test).replace("<code>", "").replace("</code>", "") for found in own)
+    assert all(
+        found.wrong.replace("`", "") in html_of(test).replace("<code>", "").replace("</code>", "") for found in own
+    )
     assert said(test).count("not run yet") == len(own)
 
 
@@ -95,7 +105,9 @@ def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: H
     assert test.button(key="museum.run.mixed_returns").disabled
 
 
-def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_is_a_sentence(home: Home, reader: Reader) -> None:
+def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_is_a_sentence(
+    home: Home, reader: Reader
+) -> None:
     test = opened("museum", {"exhibit": "same_seeds"})
     test.session_state["person"] = "Ada"
     test.button(key="museum.run.same_seeds").click().run()

@@ -1,4 +1,6 @@
-"""The Notifications page: a channel is added, tried, changed, paused and deleted there, and its address is seen nowhere."""
+"""The Notifications page: a channel is added, tried, changed, paused and deleted there, and its address is seen
+nowhere.
+"""
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -91,7 +93,9 @@ def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Sto
 
 
 @pytest.mark.parametrize("role", ["viewer", "member"])
-def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(home: Home, cookies: dict[str, str], role: str) -> None:
+def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(
+    home: Home, cookies: dict[str, str], role: str
+) -> None:
     file = home.path / "mail.toml"
     file.write_text('host = "localhost"\nsecurity = "none"\nsender = "parallab@lab.org"\n')
     file.chmod(0o600)
@@ -107,4 +111,6 @@ def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(ho
     test = test.button_group(key="notify.kind").set_value("email").run()
     assert "E-mail goes to ada@lab.org" in said(test).replace("\\", "")
     press(test, "notify.add")
-    assert [(each.owner, each.kind, each.shown) for each in channels(home)] == [("Ada", "email", "the address of the account")]
+    assert [(each.owner, each.kind, each.shown) for each in channels(home)] == [
+        ("Ada", "email", "the address of the account")
+    ]

@@ -46,15 +46,24 @@ def live(home: Home) -> None:
         labs.drive(store, home, labs.add(store, "Ada"), "running")
 
 
-@pytest.mark.parametrize("address", ["token", "token?run=1", "series?run=1", "standing?run=1&section=", "home?since=2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "address", ["token", "token?run=1", "series?run=1", "standing?run=1&section=", "home?since=2026-01-01T00:00:00Z"]
+)
 @pytest.mark.usefixtures("live")
 def test_what_is_asked_often_is_answered_before_all_that_stands_behind(address: str) -> None:
     answer = asked("GET", f"/api/{address}")
-    assert (answer.status_code, answer.headers["content-type"], answer.headers["cache-control"]) == (200, "application/json", "no-store")
+    assert (answer.status_code, answer.headers["content-type"], answer.headers["cache-control"]) == (
+        200,
+        "application/json",
+        "no-store",
+    )
     assert SLOWER not in answer.headers
 
 
-@pytest.mark.parametrize(("method", "address"), [("POST", "/api/token"), ("GET", "/api/token/"), ("GET", "/api/tokens"), ("GET", "/api/log"), ("GET", "/")])
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [("POST", "/api/token"), ("GET", "/api/token/"), ("GET", "/api/tokens"), ("GET", "/api/log"), ("GET", "/")],
+)
 def test_all_else_goes_on(home: Home, method: str, address: str) -> None:
     assert asked(method, address).text == FURTHER
 

@@ -36,7 +36,17 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
 
 def said(test: AppTest) -> str:
     """Return all plain words on the page."""
-    kinds = (test.title, test.header, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.text)
+    kinds = (
+        test.title,
+        test.header,
+        test.subheader,
+        test.markdown,
+        test.caption,
+        test.warning,
+        test.error,
+        test.info,
+        test.text,
+    )
     return " ".join(str(element.value) for kind in kinds for element in kind)
 
 
@@ -49,7 +59,9 @@ def test_every_page_opens_on_an_empty_home(home: Home, page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_opens_on_a_full_lab_and_says_when_its_store_is_too_new(home: Home, lab: dict[Status, int], page: str) -> None:
+def test_every_page_opens_on_a_full_lab_and_says_when_its_store_is_too_new(
+    home: Home, lab: dict[Status, int], page: str
+) -> None:
     test = opened(page)
     assert not test.exception
     assert not test.error
@@ -97,7 +109,12 @@ def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_
     assert "Episode" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
-NO_RUN = [("99", "No run has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("9" * 30, "ends in its number")]
+NO_RUN = [
+    ("99", "No run has the id 99"),
+    ("abc", "ends in its number"),
+    ("-1", "ends in its number"),
+    ("9" * 30, "ends in its number"),
+]
 
 
 @pytest.mark.parametrize(("wanted", "word"), NO_RUN)
@@ -115,7 +132,9 @@ def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: s
 
 
 @pytest.mark.parametrize(("page", "path"), [("run", "/runs"), ("sweep", "/sweep"), ("duel", "/duel")])
-def test_a_broken_link_has_its_pages_title_and_leads_to_what_is_there(home: Home, lab: dict[Status, int], page: str, path: str) -> None:
+def test_a_broken_link_has_its_pages_title_and_leads_to_what_is_there(
+    home: Home, lab: dict[Status, int], page: str, path: str
+) -> None:
     test = opened(page, {page: "99"})
     assert [title.value for title in test.title] == [page.capitalize()]
     assert f'<a href="{path}">All {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
@@ -126,10 +145,20 @@ def test_an_empty_lab_is_offered_a_quick_run_and_a_link_fills_the_form(home: Hom
     assert any(button.label == "Run quick Hogwild!" for button in test.button)
     least = experiment("hogwild").preset("quick").expects["test/accuracy"]
     assert f"at least {least:g}" in said(test).replace("\\", "")
-    test = opened("launch", {"experiment": "hogwild", "preset": "tuned", "set": ["trainers:3", "learning_rate:0.25", "lock:true", "variant:engine"]})
+    test = opened(
+        "launch",
+        {
+            "experiment": "hogwild",
+            "preset": "tuned",
+            "set": ["trainers:3", "learning_rate:0.25", "lock:true", "variant:engine"],
+        },
+    )
     assert test.number_input(key="form.hogwild.trainers").value == 3
     assert test.number_input(key="form.hogwild.learning_rate").value == 0.25
-    assert test.number_input(key="form.hogwild.epochs").value == experiment("hogwild").configure("tuned").model_dump()["epochs"]
+    assert (
+        test.number_input(key="form.hogwild.epochs").value
+        == experiment("hogwild").configure("tuned").model_dump()["epochs"]
+    )
     assert test.toggle(key="form.hogwild.lock").value is True
     test = opened("launch", {"experiment": "hogwild", "preset": "quik", "set": ["trainers:many", "epochs:3", "evil"]})
     assert not test.exception
@@ -167,7 +196,13 @@ def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home, 
     test.number_input(key="form.hogwild.seed").set_value(5).run()
     test.button(key="launch").click().run()
     run = reader.run(1)
-    assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == ("Ada", "queued", None, 5, "digits")
+    assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == (
+        "Ada",
+        "queued",
+        None,
+        5,
+        "digits",
+    )
 
 
 def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Reader) -> None:
@@ -181,10 +216,15 @@ def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Read
     assert reader.run(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
 
 
-def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(home: Home, lab: dict[Status, int], reader: Reader) -> None:
+def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
+    home: Home, lab: dict[Status, int], reader: Reader
+) -> None:
     test = opened("run", {"run": str(lab["running"])})
     test.button(key=f"cancel-{lab['running']}").click().run()
-    assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == ["Cancel the run", "Let it go on"]
+    assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == [
+        "Cancel the run",
+        "Let it go on",
+    ]
     assert reader.run(lab["running"]).status == "running"
     test = opened("run", {"run": str(lab["stopping"])})
     test.button(key=f"cancel-{lab['stopping']}").click().run()
@@ -234,7 +274,12 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
 
 def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> None:
     labs.add(store, "![x](http://evil.example/x.png)<img src=x>")
-    for page, query in (("runs", {}), ("run", {"run": "1"}), ("run", {"run": "1", "section": "Events"}), ("results", {})):
+    for page, query in (
+        ("runs", {}),
+        ("run", {"run": "1"}),
+        ("run", {"run": "1", "section": "Events"}),
+        ("results", {}),
+    ):
         test = opened(page, query)
         assert not test.exception
         html = " ".join(str(element.proto.body) for element in test.get("html"))
@@ -252,5 +297,7 @@ for page in {[str(path) for path in PAGES.values()]!r}:
     AppTest.from_file({str(ROOT / "app" / "main.py")!r}, default_timeout={PATIENCE_S}).switch_page(page).run()
 print(sorted(set(sys.modules) & {{"torch", "torchvision"}}))
 """
-    answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert answer.stdout.strip() == "[]", answer.stderr

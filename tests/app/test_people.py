@@ -50,7 +50,9 @@ def add(test: AppTest, **fields: str) -> AppTest:
     return test.run()
 
 
-def test_only_an_admin_is_shown_the_people_and_the_log(accounts: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_admin_is_shown_the_people_and_the_log(
+    accounts: Home, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sign_in(accounts, monkeypatch, "mo")
     for view in ("Accounts", "Audit log"):
         test = opened("people", {"view": view})
@@ -76,7 +78,9 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
     assert shown.count("never seen") == 3
 
 
-def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sign_in(accounts, monkeypatch, "ada")
     test = add(opened("people"), name="  New   Person ", email="new@lab.org")
     assert "New Person has an account as member." in words(test)
@@ -195,7 +199,9 @@ def post(secret: str, present: str, new: str, again: str | None = None, **header
     return Client().post("/password", data=body, headers={"cookie": f"{COOKIE}={secret}", "origin": BASE} | headers)
 
 
-def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_out_other_browsers(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_out_other_browsers(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sign_in(accounts, monkeypatch, "mo")
     test = opened("account")
     assert not test.exception
@@ -234,7 +240,9 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     assert opened("account").button(key="account.others").disabled
 
 
-def test_a_viewer_is_offered_tokens_for_reading_alone_and_a_bad_one_is_a_sentence(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_viewer_is_offered_tokens_for_reading_alone_and_a_bad_one_is_a_sentence(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sign_in(accounts, monkeypatch, "vera")
     test = opened("account")
     assert len(test.selectbox(key="account.token.scope").options) == 1
@@ -252,7 +260,9 @@ def test_a_lab_without_accounts_says_how_they_begin(home: Home) -> None:
     assert not test.get("bidi_component")
 
 
-def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from_our_own_page_alone(home: Home, mo: str, reader: Reader) -> None:
+def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from_our_own_page_alone(
+    home: Home, mo: str, reader: Reader
+) -> None:
     cookie = {"cookie": f"{COOKIE}={mo}"}
     shown = Client().get("/password", headers=cookie)
     assert "Present password" in shown.text and "For mo." in shown.text
@@ -300,8 +310,17 @@ def test_guesses_at_the_present_password_are_counted(home: Home, mo: str, monkey
     ("agent", "words"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
-        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
-        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 Mobile/15E148 Safari/604.1", "Safari on iPhone"),
+        (
+            "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36 Edg/140.0",
+            "Edge on Windows",
+        ),
+        (
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Version/18.0 "
+                "Mobile/15E148 Safari/604.1"
+            ),
+            "Safari on iPhone",
+        ),
         ("curl/8.5.0", "curl"),
         ("<script>", "script"),
         ("", "unknown"),

@@ -1,4 +1,6 @@
-"""The pipeline section of a run's page, from runs in a real store: there only where spans are, right numbers, whatever came in so far."""
+"""The pipeline section of a run's page, from runs in a real store: there only where spans are, right numbers, whatever
+came in so far.
+"""
 
 from collections.abc import Iterator
 
@@ -54,10 +56,19 @@ def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
     run_id = labs.pipeline_run(store, shares=(0.4, 0.6), splits=2, recorded=())
     labs.write_spans(store, run_id, hand_made())
     shown = words(section(run_id))
-    for number in ("<strong>41 %</strong>", "<strong>33 %</strong>", "<strong>38 %</strong>", "<strong>5.6 %</strong>", "<strong>1.18</strong>"):
+    for number in (
+        "<strong>41 %</strong>",
+        "<strong>33 %</strong>",
+        "<strong>38 %</strong>",
+        "<strong>5.6 %</strong>",
+        "<strong>1.18</strong>",
+    ):
         assert number in shown
     assert "at most 1.25 × one at a time" in shown
-    assert "Of the 41.0 % that stages idle, 28.1 % are the schedule's, 5.1 % come of unequal work, 7.9 % of transfers and delays" in shown
+    assert (
+        "Of the 41.0 % that stages idle, 28.1 % are the schedule's, 5.1 % come of unequal work, 7.9 % of "
+        "transfers and delays"
+    ) in shown
     assert "would take 82 instead of 89 ms" in shown
     for cell in ("40 %", "42 ms (47 %)", "6 ms (6.7 %)", "41 ms (46 %)", "96.5 MB", "48.2 MB", "950 MB"):
         assert cell in shown
@@ -110,7 +121,8 @@ def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store:
 
 
 @pytest.mark.parametrize(
-    ("mode", "shares", "splits"), [("gpipe", (0.3, 0.7), 3), ("1f1b", (0.25,) * 4, 8), ("rpc", (0.5, 0.5), 2), ("torch_pipelining", (0.5, 0.5), 1)]
+    ("mode", "shares", "splits"),
+    [("gpipe", (0.3, 0.7), 3), ("1f1b", (0.25,) * 4, 8), ("rpc", (0.5, 0.5), 2), ("torch_pipelining", (0.5, 0.5), 1)],
 )
 def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
     run_id = labs.pipeline_run(store, shares=shares, splits=splits, mode=mode)
@@ -136,12 +148,16 @@ def test_a_cut_is_read_from_its_event(detail: str, cuts: tuple[int, ...]) -> Non
     assert pipeline.cuts_of(detail) == cuts
 
 
-def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_one(store: Store, home: Home, reader: Reader) -> None:
+def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_one(
+    store: Store, home: Home, reader: Reader
+) -> None:
     run_id = labs.pipeline_run(store, shares=(0.25,) * 4, splits=120)
     assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
     assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
     assert "4 stages, 120 micro-batches" in charts(section(run_id))[0]
-    run_id, other = (labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3)))
+    run_id, other = (
+        labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3))
+    )
     test = section(run_id, batch="8")
     assert "Gantt chart of batch 11:" in charts(test)[0]
     test.selectbox(key="batch").set_value("2").run()
@@ -172,7 +188,9 @@ def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_th
     traces = {trace.name: trace for trace in gantt(batch).data}
     for name, known in KNOWN.items():
         trace = traces[name]
-        assert {(row, int(text)): times for row, text, times in zip(trace.y, trace.text, drawn(trace), strict=True)} == known
+        assert {
+            (row, int(text)): times for row, text, times in zip(trace.y, trace.text, drawn(trace), strict=True)
+        } == known
     update, sent = traces["update"], traces["send (below)"]
     assert dict(zip(update.y, drawn(update), strict=True)) == {1: (76, 3), 0: (87, 2)}
     assert list(zip(sent.y, drawn(sent), strict=True)) == [(0, (10, 2)), (0, (22, 2)), (1, (59, 1)), (1, (75, 1))]
@@ -208,7 +226,9 @@ def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: Batc
     assert kinds(free) == ["forward", "backward", "update"]
     figure = gantt(free, batch.window_s)
     assert figure.layout.xaxis.range == gantt(batch).layout.xaxis.range
-    assert max(start + length for trace in figure.data for start, length in zip(trace.base, trace.x, strict=True)) == pytest.approx(82)
+    assert max(
+        start + length for trace in figure.data for start, length in zip(trace.base, trace.x, strict=True)
+    ) == pytest.approx(82)
     assert gantt_colours(free) == [KINDS[name].colour for name in kinds(free)]
 
 
@@ -216,7 +236,11 @@ def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: Batc
 def test_every_span_of_any_size_is_drawn_once(stages: int, splits: int) -> None:
     spans = made("1f1b", (1 / stages,) * stages, splits, batch=3)
     figure = gantt(batches(spans, stages, splits)[0])
-    assert sum(len(trace.x) for trace in figure.data) == len(spans) == stages * splits * 2 + 4 * (stages - 1) * splits + stages
+    assert (
+        sum(len(trace.x) for trace in figure.data)
+        == len(spans)
+        == stages * splits * 2 + 4 * (stages - 1) * splits + stages
+    )
     numbers = {text.strip("\u2007") for trace in figure.data[:2] for text in trace.text}
     assert numbers == {str(number) for number in range(splits)}
     assert len({len(text) for text in figure.data[0].text}) == 1

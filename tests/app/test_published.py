@@ -1,4 +1,6 @@
-"""Published figures in the console: every one with its verdict, what is missing, and a launch that says what it costs."""
+"""Published figures in the console: every one with its verdict, what is missing, and a launch that says
+what it costs.
+"""
 
 from html import unescape
 
@@ -16,7 +18,12 @@ from tests.app.test_pages import opened, said
 
 
 def words(test: AppTest) -> str:
-    shown = " ".join(str(element.proto.body) for kind in ("html", "badge") for element in test.get(kind) if hasattr(element.proto, "body"))
+    shown = " ".join(
+        str(element.proto.body)
+        for kind in ("html", "badge")
+        for element in test.get(kind)
+        if hasattr(element.proto, "body")
+    )
     return unescape(f"{said(test)} {shown}".replace("\\", ""))
 
 
@@ -68,11 +75,14 @@ def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) ->
     _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     for run in runs:
         failed = run.config["splits"] == 30 and run.config["seed"] < 3
-        figure_labs.end(home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if failed else "finished")
+        figure_labs.end(
+            home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if failed else "finished"
+        )
     shown = words(page("pipeline_as_run"))
     assert (
-        "3 of 20 runs did not finish (failed): splits 30, seed 0; splits 30, seed 1; splits 30, seed 2. Try them again by Retry on the sweep's page." in shown
-    )
+        "3 of 20 runs did not finish (failed): splits 30, seed 0; splits 30, seed 1; splits 30, seed 2. Try "
+        "them again by Retry on the sweep's page."
+    ) in shown
     assert "too few seeds" in shown
     assert "3 of 6 pairs are open: 2 seeds here, and 3 are needed" in shown
 
@@ -85,7 +95,9 @@ def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
     assert "2 of 20 runs are gone: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
     assert "trend only" in shown, "four seeds are enough"
     with Store.open(home) as store, store.change() as connection:
-        connection.execute("UPDATE runs SET config = json_set(config, '$.learning_rate', 0.5) WHERE id = ?", [runs[3].id])
+        connection.execute(
+            "UPDATE runs SET config = json_set(config, '$.learning_rate', 0.5) WHERE id = ?", [runs[3].id]
+        )
     shown = words(page("pipeline_as_run"))
     assert "not comparable" in shown
     assert f"learning_rate is 0.5 in run {runs[3].id}, and 0.05 in the figure." in shown
@@ -95,7 +107,9 @@ def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home,
     _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     for run in runs:
         figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]})
-    assert f"Its times are of unlike machines: {figure_labs.HERE['host']} (2 cores of Xeon)" in words(page("pipeline_as_run"))
+    assert f"Its times are of unlike machines: {figure_labs.HERE['host']} (2 cores of Xeon)" in words(
+        page("pipeline_as_run")
+    )
     _, runs = figure_labs.figure_sweep(home, "hogwild", "full")
     for run, accuracy in zip(runs, (99.02, 99.0, 98.96, 98.98, 99.01), strict=True):
         points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
@@ -136,7 +150,10 @@ def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Rea
     lines = {trace.name: trace for trace in drawn.data if trace.name}
     assert list(lines) == ["measured here", "published, at its true splits"]
     assert list(lines["measured here"].y) == pytest.approx([2.52, 4.02, 7.02, 13.02]), "start-up of 1 s counts"
-    assert dict(zip(lines["published, at its true splits"].x, lines["published, at its true splits"].y, strict=True)) == found.published[0].points
+    assert (
+        dict(zip(lines["published, at its true splits"].x, lines["published, at its true splits"].y, strict=True))
+        == found.published[0].points
+    )
     assert len(colours) == len(drawn.data)
     test = page("pipeline_as_run")
     test.toggle(key="execution-pipeline_as_run").set_value(True).run()
@@ -158,15 +175,24 @@ def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(ho
     assert "The 4 published values" in shown
     assert "A small ResNet on images of 64 pixels" in shown
     assert f"/sweep?sweep={sweep_id}" in shown
-    assert "About" in shown and "Told from like runs of this machine" in shown, "the next launch is told from these runs"
+    assert "About" in shown and "Told from like runs of this machine" in shown, (
+        "the next launch is told from these runs"
+    )
 
 
-def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(home: Home, reader: Reader) -> None:
+def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(
+    home: Home, reader: Reader
+) -> None:
     sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
     extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
     runs = reader.sweep_runs(sweep_id)
     for run in runs:
-        figure_labs.end(home, run, 3.0, points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0})
+        figure_labs.end(
+            home,
+            run,
+            3.0,
+            points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0},
+        )
     found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
     readings = {(reading.x, reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]}
     assert readings == {(4.0, seed, 96.0) for seed in range(6)} | {(8.0, seed, 98.0 + seed / 10) for seed in range(6)}

@@ -39,7 +39,9 @@ def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dic
     assert any(expander.label == "Queue: 1 run waits" for expander in listed.expander)
 
 
-def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.queue.outlook.MOST", 0)
     with Store.open(home) as store:
         held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
@@ -67,7 +69,9 @@ def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home:
     assert "<i>Bea" not in table
 
 
-def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(home: Home, reader: Reader, store: Store) -> None:
+def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
+    home: Home, reader: Reader, store: Store
+) -> None:
     first, second = labs.add(store, "Ada"), labs.add(store, "Ada")
     test = opened("run", {"run": str(second)})
     test.session_state["person"] = "Ada"
@@ -89,7 +93,9 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(home
     assert (reader.run(run_id).status, reader.run(run_id).held_by) == ("starting", None)
 
 
-def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(home: Home, reader: Reader) -> None:
+def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(
+    home: Home, reader: Reader
+) -> None:
     test = form().run()
     assert "not known: no like run has finished here" in html(test)
     assert "at once" in html(test)
@@ -139,7 +145,9 @@ def launch(test: AppTest) -> bool:
 def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab: dict[Status, int], ada: None) -> None:
     set_limits(home, Limits(max_queued_per_person=4, max_cores_per_person=64, max_run_time_s=3600))
     test = opened("launch")
-    assert "You hold 1 of 4 queued runs" in said(test) and "A run may be on for 1 h at most" in said(test) and launch(test)
+    assert (
+        "You hold 1 of 4 queued runs" in said(test) and "A run may be on for 1 h at most" in said(test) and launch(test)
+    )
     set_limits(home, Limits(max_queued_per_person=1))
     test.run()
     assert not launch(test)
@@ -193,7 +201,9 @@ def can_launch(test: AppTest) -> bool:
     return not next(button for button in test.button if button.key == "launch").disabled
 
 
-def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_with_the_cure(member: None, home: Home) -> None:
+def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_with_the_cure(
+    member: None, home: Home
+) -> None:
     test = opened("launch", ASKED)
     assert transport(test, "parameter_server") == "shared_memory" and can_launch(test)
     test = opened("launch", {**ASKED, "set": "transport:rpc"})

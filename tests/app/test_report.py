@@ -32,16 +32,29 @@ from tests.inputs import drawn
 
 def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home: Home) -> None:
     figure = go.Figure().add_scatter(x=[1, 2], y=[0.5, float("nan")], name="trainer1")
-    page = report("Losses", [Chart("Loss", figure), Grid("Numbers", Table(("a",), [[float("inf")], [0.1 + 0.2]]))]).decode()
+    page = report(
+        "Losses", [Chart("Loss", figure), Grid("Numbers", Table(("a",), [[float("inf")], [0.1 + 0.2]]))]
+    ).decode()
     chart, grid = data_of(page)
-    assert chart["figure"]["data"][0] | {"type": "scatter"} == {"name": "trainer1", "x": [1, 2], "y": [0.5, None], "type": "scatter"}  # type: ignore[index]
+    assert chart["figure"]["data"][0] | {"type": "scatter"} == {
+        "name": "trainer1",
+        "x": [1, 2],
+        "y": [0.5, None],
+        "type": "scatter",
+    }  # type: ignore[index]
     assert grid["rows"] == [["a"], ["Infinity"], [0.1 + 0.2]]
     assert "default-src 'none'" in page and "plotly.js v" in page
     assert not re.findall(r'(?:src|href)="', page.partition("plotly.js v")[0])
     known = experiment("hogwild")
     config = known.configure("quick", {"trainers": 3})
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.add_run("hogwild", config.model_dump(mode="json"), owner="Ada", demand=labs.demand(config, labs.machine()), preset="quick")
+        store.add_run(
+            "hogwild",
+            config.model_dump(mode="json"),
+            owner="Ada",
+            demand=labs.demand(config, labs.machine()),
+            preset="quick",
+        )
         assert repeating(reader.run(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
 
 
@@ -58,7 +71,13 @@ PARTS: list[Callable[[str], Part]] = [
 ]
 
 
-@drawn(20, text=some.text() | some.sampled_from(["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{title}", "<!--<script>", "\ud800"]))
+@drawn(
+    20,
+    text=some.text()
+    | some.sampled_from(
+        ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{title}", "<!--<script>", "\ud800"]
+    ),
+)
 def test_no_text_becomes_markup(text: str) -> None:
     plain = report("t", [part("x") for part in PARTS]).decode()
     found = report(text, [part(text) for part in PARTS], by=text).decode()
@@ -67,7 +86,9 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert len(data_of(found)) == 3
 
 
-def test_every_status_has_a_report_that_holds_the_numbers_of_the_store(home: Home, lab: dict[Status, int], reader: Reader) -> None:
+def test_every_status_has_a_report_that_holds_the_numbers_of_the_store(
+    home: Home, lab: dict[Status, int], reader: Reader
+) -> None:
     page = run_report(lab["finished"], "Ada").decode()
     charts = {str(each["name"]): each for each in data_of(page)}
     accuracy = next(series for series in reader.series(lab["finished"], ["test/accuracy"]) if series.ids)
@@ -95,16 +116,42 @@ def page(name: str, **query: str) -> AppTest:
 def shown(test: AppTest, *captions: str) -> set[str]:
     """Return the numbers in the tables of a page, as they are written there; links to runs are left out."""
     bodies = [str(element.proto.body) for element in test.get("html")]
-    tables = [table for body in bodies for table in re.findall(r"<table.*?</table>", body) if any(f'aria-label="{caption}' in table for caption in captions)]
+    tables = [
+        table
+        for body in bodies
+        for table in re.findall(r"<table.*?</table>", body)
+        if any(f'aria-label="{caption}' in table for caption in captions)
+    ]
     assert len(tables) == len(captions)
-    return {found for table in tables for cell in re.findall(r"<td>(.*?)</td>", table) for found in NUMBER.findall(unescape(re.sub("<[^>]*>", " ", cell)))}
+    return {
+        found
+        for table in tables
+        for cell in re.findall(r"<td>(.*?)</td>", table)
+        for found in NUMBER.findall(unescape(re.sub("<[^>]*>", " ", cell)))
+    }
 
 
 def written(report: bytes) -> set[str]:
     """Return every number of a report's tables as a page could write it."""
-    held = [value for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, int | float)]
-    texts = [found for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, str) for found in NUMBER.findall(value)]
-    return {*texts, *(text for value in held for text in (*(number(value, digits) for digits in (2, 3, 4, 5)), *(f"{value:{way}}" for way in WAYS)))}
+    held = [
+        value for rows in grids(report).values() for row in rows[1:] for value in row if isinstance(value, int | float)
+    ]
+    texts = [
+        found
+        for rows in grids(report).values()
+        for row in rows[1:]
+        for value in row
+        if isinstance(value, str)
+        for found in NUMBER.findall(value)
+    ]
+    return {
+        *texts,
+        *(
+            text
+            for value in held
+            for text in (*(number(value, digits) for digits in (2, 3, 4, 5)), *(f"{value:{way}}" for way in WAYS))
+        ),
+    }
 
 
 WAYS = ("g", ".3g", ".2g", ".0f", ".0%", ".1%")
@@ -119,7 +166,10 @@ def report_of(offered: Offered) -> bytes:
 def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Offered, view: str) -> None:
     hogwild(home, {"trainers": [1, 2, 4, 8]})
     test = page("scaling", runs="1-12", view=view)
-    numbers = shown(test, *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Where the time went",)))
+    numbers = shown(
+        test,
+        *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Where the time went",)),
+    )
     report = report_of(offered)
     assert len(numbers) > 10 and not numbers - written(report)
     text = unescape(report.decode())
@@ -128,24 +178,34 @@ def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Off
     assert all(sentence.value.replace("\\", "") in text for sentence in test.markdown if "trainers" in sentence.value)
     table = "by-size" if view == "Scaling" else "where-the-time-went"
     rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
-    assert rows == [["" if cell is None else str(cell) for cell in row] for row in grids(report)[table.replace("-", " ").capitalize()]]
+    assert rows == [
+        ["" if cell is None else str(cell) for cell in row]
+        for row in grids(report)[table.replace("-", " ").capitalize()]
+    ]
 
 
 def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(home: Home, offered: Offered) -> None:
-    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>")
+    _, runs = sweep_labs.pipeline(
+        home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>"
+    )
     for run in runs:
         sweep_labs.drive(home, run, "failed" if run.id == 12 else "finished")
     numbers = shown(page("sweep", sweep="1"), "Execution time of the sweep")
     report = report_of(offered)
     assert len(numbers) > 10 and not numbers - written(report)
     text = unescape(report.decode())
-    assert "python -m engine sweep pipeline --preset quick --over splits=1,2,4 --over mode=gpipe,1f1b --seeds 2 --name 'Splits; <b>modes</b>'" in text
+    assert (
+        "python -m engine sweep pipeline --preset quick --over splits=1,2,4 --over mode=gpipe,1f1b --seeds 2 "
+        "--name 'Splits; <b>modes</b>'"
+    ) in text
     assert "Ideal: the work with 1 split" in text and "11 finished, 1 failed" in text
     last = json.loads(offered["sweep-1-the-runs.json"]())[-1]
     assert [last[name] for name in ("run", "status", "splits", "mode", "seed")] == [12, "failed", 4, "1f1b", 1]
 
 
-def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(home: Home, offered: Offered) -> None:
+def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(
+    home: Home, offered: Offered
+) -> None:
     figure_labs.pipeline(home, lambda splits: splits / 10)
     test = page("figures", figure="pipeline_as_run")
     numbers = shown(test, "Start-up and execution", "Rules of")
@@ -158,10 +218,18 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
     assert "python -m engine figures pipeline_as_run --launch reduced" in text
     assert "/figures?figure=pipeline_as_run&sweep=1" in text
     (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
-    assert [trace.get("name") for trace in chart["figure"]["data"] if trace.get("showlegend", True)] == ["measured here", "published, at its true splits"]
+    assert [trace.get("name") for trace in chart["figure"]["data"] if trace.get("showlegend", True)] == [
+        "measured here",
+        "published, at its true splits",
+    ]
 
 
-TABS = {"bars": "Values of the runs", "scatter": "Values of the runs", "parallel": "Values of the runs", "differences": "Config of the runs"}
+TABS = {
+    "bars": "Values of the runs",
+    "scatter": "Values of the runs",
+    "parallel": "Values of the runs",
+    "differences": "Config of the runs",
+}
 
 
 @pytest.mark.parametrize("tab", ["curves", *TABS])
@@ -172,19 +240,28 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
     text = unescape(report.decode())
     assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&v=1" in text
     rows = grids(report)
-    assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows["Settings that differ"][0]
+    assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows[
+        "Settings that differ"
+    ][0]
     charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
     assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
     if tab == "curves":
         losses = [series for series in reader.series(4, ["train/loss"]) if series.ids]
         table = list(csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode())))
-        of_run = [[float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)] for series in losses]
+        of_run = [
+            [float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)]
+            for series in losses
+        ]
         assert of_run == [series.values for series in losses]
         assert "These are runs of hogwild, reference" in text
     else:
         assert len(rows[TABS[tab]]) > 1
     if tab == "differences":
-        numbers = shown(test, "Config of the runs", "Environment of the runs") if rows.get("Environment of the runs") else shown(test, "Config of the runs")
+        numbers = (
+            shown(test, "Config of the runs", "Environment of the runs")
+            if rows.get("Environment of the runs")
+            else shown(test, "Config of the runs")
+        )
         assert not numbers - written(report)
 
 
@@ -197,7 +274,9 @@ def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, o
     assert len(report) < PLOTLY.stat().st_size + 500_000
 
 
-def test_nothing_is_made_before_it_is_asked_for_and_a_bundle_is_taken_in_elsewhere(home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_made_before_it_is_asked_for_and_a_bundle_is_taken_in_elsewhere(
+    home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compare_labs.fill(home)
     made: list[str] = []
     monkeypatch.setattr("app.noting.of_frame", lambda frame: made.append("table"))

@@ -1,4 +1,6 @@
-"""The Results page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the address."""
+"""The Results page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the
+address.
+"""
 
 import re
 import statistics
@@ -37,16 +39,32 @@ ACCURACIES = {2: (97.0, 98.0, 99.0), 4: (90.0, 94.0)}
 def seeds(home: Home) -> list[int]:
     """Five finished runs of two configs and one that failed; return their ids, oldest first."""
     with Store.open(home) as store:
-        made = [finished(store, trainers, seed, value) for trainers, values in ACCURACIES.items() for seed, value in enumerate(values)]
+        made = [
+            finished(store, trainers, seed, value)
+            for trainers, values in ACCURACIES.items()
+            for seed, value in enumerate(values)
+        ]
         return [*made, finished(store, 4, 2, 10.0, "failed")]
 
 
-def finished(store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild") -> int:
-    run_id = store.add_run(experiment, {"trainers": trainers, "seed": seed}, owner="Ada" if seed else "Bea", demand=Demand(2, 0, 2, 1), preset="quick")
+def finished(
+    store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild"
+) -> int:
+    run_id = store.add_run(
+        experiment,
+        {"trainers": trainers, "seed": seed},
+        owner="Ada" if seed else "Bea",
+        demand=Demand(2, 0, 2, 1),
+        preset="quick",
+    )
     store.claim(run_id, me(), [])
     store.begin(run_id, me(), {})
     store.mark_running(run_id, 0.5)
-    store.write(run_id, [], run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)])
+    store.write(
+        run_id,
+        [],
+        run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)],
+    )
     store.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
     return run_id
 
@@ -61,7 +79,9 @@ def page(**query: Any) -> AppTest:
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
 def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
     test = page(baseline=written)
-    assert f"A baseline is the number of a run, such as 12, got '{written}'. Give one under View" in said(test).replace("\\", "")
+    assert f"A baseline is the number of a run, such as 12, got '{written}'. Give one under View" in said(test).replace(
+        "\\", ""
+    )
 
 
 def rows(test: AppTest) -> list[int]:
@@ -94,9 +114,16 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("trainer > 3", "Did you mean trainers"), ("owner = 3", "Equality is written =="), ("x" * 900 + "(" * 90, "never closed")]
+    ("text", "words"),
+    [
+        ("trainer > 3", "Did you mean trainers"),
+        ("owner = 3", "Equality is written =="),
+        ("x" * 900 + "(" * 90, "never closed"),
+    ],
 )
-def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(home: Home, seeds: list[int], text: str, words: str) -> None:
+def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(
+    home: Home, seeds: list[int], text: str, words: str
+) -> None:
     test = page(filter=text)
     assert words in said(test).replace("\\", "")
     assert not test.dataframe
@@ -111,16 +138,30 @@ def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: li
     frame = page(show=["trainers", *every], filter=f"id == {seeds[0]}").dataframe[0].value
     assert [name for name in frame.columns if name in every] == every, "each once, in the order chosen"
     row = frame.iloc[0]
-    words = {"id": seeds[0], "experiment": "hogwild", "owner": "Bea", "status": "finished", "note": "look at this", "tags": "thesis", "duration": 20.0}
+    words = {
+        "id": seeds[0],
+        "experiment": "hogwild",
+        "owner": "Bea",
+        "status": "finished",
+        "note": "look at this",
+        "tags": "thesis",
+        "duration": 20.0,
+    }
     assert {name: row[name] for name in words} == words
     assert (bool(row["starred"]), bool(row["archived"]), row["created"] <= row["ended"]) == (True, False, True)
-    grouped = page(group="true", show=["owner", "status", "starred", "ended", "test/accuracy.best"], filter="trainers == 2").dataframe[0].value
+    grouped = (
+        page(group="true", show=["owner", "status", "starred", "ended", "test/accuracy.best"], filter="trainers == 2")
+        .dataframe[0]
+        .value
+    )
     assert (grouped["owner"][0], grouped["status"][0], grouped["starred"][0]) == ("Bea, Ada", "finished", None)
     by_owner = page(show=["owner"], sort="owner").dataframe[0].value
     assert list(by_owner["owner"]) == sorted(by_owner["owner"])
 
 
-def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(home: Home, seeds: list[int], store: Store) -> None:
+def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(
+    home: Home, seeds: list[int], store: Store
+) -> None:
     frame = page(group="true", show=["test/accuracy.best", "trainers"]).dataframe[0].value
     by_trainers = {row["trainers"]: row for _, row in frame.iterrows()}
     for trainers, values in ACCURACIES.items():
@@ -131,7 +172,11 @@ def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(home
     assert [by_trainers[trainers]["differs"] for trainers in (2, 4)] == ["trainers 2", "trainers 4"]
     assert by_trainers[4]["runs"] == f"{seeds[3]}-{seeds[5]}"
     narrowed = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 and seed == 0").dataframe[0].value
-    assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (1, 90.0, True)
+    assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (
+        1,
+        90.0,
+        True,
+    )
     store.archive(seeds[:2], by="Ada")
     assert rows(page()) == seeds[:1:-1]
     assert rows(page(archived="true")) == seeds[::-1]
@@ -143,7 +188,11 @@ def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(home
 def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int], store: Store) -> None:
     store.pin(seeds[1], by="Ada")
     other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
-    frame = page(show=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2").dataframe[0].value.set_index("run")
+    frame = (
+        page(show=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2")
+        .dataframe[0]
+        .value.set_index("run")
+    )
     assert list(frame.index)[:2] == [f"/run?run={seeds[1]}", f"/run?run={other}"]
     assert frame["marks"].iloc[0] == "baseline"
     difference = frame["test/accuracy.best difference"]
@@ -152,7 +201,9 @@ def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: li
     assert pd.isna(difference[f"/run?run={other}"]), "sync_sgd has no baseline"
     chosen = page(show=["test/accuracy.best"], baseline=str(seeds[0])).dataframe[0].value.set_index("run")
     assert chosen["test/accuracy.best difference"][f"/run?run={other}"] == 50.0 - 97.0
-    assert "test/accuracy.best difference" not in page(show=["test/accuracy.best"], differences="false").dataframe[0].value
+    assert (
+        "test/accuracy.best difference" not in page(show=["test/accuracy.best"], differences="false").dataframe[0].value
+    )
     assert "No run has the id 99" in said(page(baseline="99"))
 
 
@@ -186,7 +237,10 @@ def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], re
     press(test, "Star")
     test.text_input(key="mark.tag").set_value("thesis")
     press(ticked(test, 0, 2), "Add it")
-    assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [seeds[5], seeds[3]]
+    assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [
+        seeds[5],
+        seeds[3],
+    ]
     press(ticked(test, 0, 2), "Archive")
     assert rows(test) == [seeds[4], *seeds[2::-1]]
     assert "ticked" not in said(test)
@@ -198,7 +252,9 @@ def compare_link(test: AppTest) -> dict[str, list[str]]:
 
 def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int], store: Store) -> None:
     both = compare_link(ticked(page(group="true"), 0, 1))
-    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["1"]}, "the run that failed is not in its row's mean"
+    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["1"]}, (
+        "the run that failed is not in its row's mean"
+    )
     one = compare_link(ticked(page(group="true"), 1))
     assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["1"]}
     assert "group" not in compare_link(ticked(page(), 0, 2))
@@ -207,12 +263,20 @@ def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int]
     assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["1"]}
 
 
-def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metric(home: Home, seeds: list[int], reader: Reader) -> None:
+def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metric(
+    home: Home, seeds: list[int], reader: Reader
+) -> None:
     names = Names.usual()
     assert read_column("test/accuracy.best", names).label == "Test accuracy, best (%)"
-    assert read_column("test/accuracy @ 500", names) == Column("test/accuracy@500", read_column("test/accuracy", names).field, 500)
+    assert read_column("test/accuracy @ 500", names) == Column(
+        "test/accuracy@500", read_column("test/accuracy", names).field, 500
+    )
     assert read_column("duration", names).label == "Execution (s)"
-    assert (read_column("tag", names).written, read_column("owner", names).label, read_column("owner", names).is_words) == ("tags", "Owner", True)
+    assert (
+        read_column("tag", names).written,
+        read_column("owner", names).label,
+        read_column("owner", names).is_words,
+    ) == ("tags", "Owner", True)
     for wrong in ("owner@5", "trainers@5", "test/accuracy@-1", "a b"):
         with pytest.raises(EngineError):
             read_column(wrong, names)
@@ -233,7 +297,9 @@ def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metr
     assert reader.run(seeds[0]).name == "first light"
 
 
-@pytest.mark.parametrize(("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)])
+@pytest.mark.parametrize(
+    ("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)]
+)
 def test_a_deviation_is_the_samples(values: list[float], deviation: float | None) -> None:
     assert board.deviation(values) == deviation
 
@@ -270,7 +336,13 @@ def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
         store.claim(run_id, worker(), ())
         store.begin(run_id, worker(), {})
         store.mark_running(run_id, 0.5)
-        batches = [[Point(metric, step, value, float(step)) for metric, values in points.items() for step, value in enumerate(values, 1)]] * 2
+        batches = [
+            [
+                Point(metric, step, value, float(step))
+                for metric, values in points.items()
+                for step, value in enumerate(values, 1)
+            ]
+        ] * 2
         store.write(run_id, [RankBatch(rank, batch) for rank, batch in enumerate(batches)])
         store.end(run_id, "finished", "It finished.", execution_time_s=200.0)
         return reader.entry(run_id)
@@ -284,7 +356,12 @@ def plain(html: str) -> str:
     ("name", "points", "said", "number"),
     [
         ("batched_reinforce", {REWARD: [20.0, 100.0, 500.0, 480.0]}, "episode reward 275 (mean over the run)", 275.0),
-        ("dppo", {REWARD: [20.0, 500.0], "test/episodic_return": [480.0, 500.0, 470.0]}, "evaluation reward 470 (last)", 470.0),
+        (
+            "dppo",
+            {REWARD: [20.0, 500.0], "test/episodic_return": [480.0, 500.0, 470.0]},
+            "evaluation reward 470 (last)",
+            470.0,
+        ),
         ("hogwild", {"test/accuracy": [90.0, 97.25, 95.0]}, "test accuracy 95 % (last)", 95.0),
     ],
 )
@@ -305,7 +382,11 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
     assert f"Result: {said}." in summary_text(summary(reader, run.id))
     notice = notice_of(reader, Due(1, "k", "run", run.id, None, None, MOMENT, 1, 1, "json", "ada", ""))
     assert dict(notice.facts)["Result"] == said
-    assert notice.data["run"]["result"] == {"metric": found.result.metric, "statistic": found.result.of, "value": number}
+    assert notice.data["run"]["result"] == {
+        "metric": found.result.metric,
+        "statistic": found.result.of,
+        "value": number,
+    }
 
 
 def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:

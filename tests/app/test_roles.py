@@ -1,4 +1,6 @@
-"""Pages offer a person what the rules allow and nothing else; what is given all the same is refused with a sentence, and a sign-out ends it all."""
+"""Pages offer a person what the rules allow and nothing else; what is given all the same is refused with a sentence,
+and a sign-out ends it all.
+"""
 
 from typing import Any
 
@@ -16,7 +18,13 @@ from tests.app.test_sweeps import html
 from tests.waiting import PATIENCE_S
 
 OWNERS = ("mo", "mia")
-QUEUE = {"Hold": "hold", "Move to the front": "prefer", "Move to the back": "yield", "Make its priority high": "prefer", "Make its priority low": "yield"}
+QUEUE = {
+    "Hold": "hold",
+    "Move to the front": "prefer",
+    "Move to the back": "yield",
+    "Make its priority high": "prefer",
+    "Make its priority low": "yield",
+}
 MARKS = {"Star": "star", "Pin as baseline": "pin", "Archive": "archive"}
 SWEEP = {"Pause": "pause sweep", "Extend": "extend sweep", "Cancel all": "cancel sweep"}
 FORMS = {"home": "Launch a run", "museum": "Run all exhibits", "results": "Import"}
@@ -60,7 +68,9 @@ def words(test: AppTest) -> str:
 
 
 @pytest.mark.parametrize("name", ["vera", "mo", "ada"])
-def test_every_page_offers_what_the_rules_allow(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_every_page_offers_what_the_rules_allow(
+    home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     sign_in(home, monkeypatch, name)
     here = Standing(name, PEOPLE[name])
 
@@ -68,7 +78,9 @@ def test_every_page_offers_what_the_rules_allow(home: Home, roles: Lab, monkeypa
         return {label: here.may(command, [owner]) for label, command in commands.items()}
 
     for owner in OWNERS:
-        waits, failed = (opened("run", {"run": str(ids[owner]), "section": "Notes"}) for ids in (roles.queued, roles.failed))
+        waits, failed = (
+            opened("run", {"run": str(ids[owner]), "section": "Notes"}) for ids in (roles.queued, roles.failed)
+        )
         assert within(waits, "Queue", QUEUE) == may(QUEUE, owner)
         assert within(failed, "Marks", MARKS) == may(MARKS, owner)
         assert offered(waits)["Cancel"] == here.may("cancel", [owner])
@@ -78,10 +90,16 @@ def test_every_page_offers_what_the_rules_allow(home: Home, roles: Lab, monkeypa
         sweep = offered(opened("sweep", {"sweep": str(roles.sweeps[owner])}))
         assert {label: sweep[label] for label in SWEEP} == may(SWEEP, owner)
     rows = opened("runs")
-    assert [not rows.button(key=f"cancel-{roles.running[owner]}").disabled for owner in OWNERS] == [here.may("cancel", [owner]) for owner in OWNERS]
+    assert [not rows.button(key=f"cancel-{roles.running[owner]}").disabled for owner in OWNERS] == [
+        here.may("cancel", [owner]) for owner in OWNERS
+    ]
     assert (">Clone</a>" in html(rows)) == here.may("launch")
-    assert [f"view.change.{roles.views[owner]}" in _changed(home, monkeypatch) for owner in OWNERS] == [here.may("rename view", [owner]) for owner in OWNERS]
-    assert {page: offered(opened(page))[label] for page, label in FORMS.items()} == dict.fromkeys(FORMS, here.may("launch"))
+    assert [f"view.change.{roles.views[owner]}" in _changed(home, monkeypatch) for owner in OWNERS] == [
+        here.may("rename view", [owner]) for owner in OWNERS
+    ]
+    assert {page: offered(opened(page))[label] for page, label in FORMS.items()} == dict.fromkeys(
+        FORMS, here.may("launch")
+    )
     assert boxes(opened("compare", {"runs": "1"}))["Save view"] == here.may("save view")
     launches(here)
 
@@ -93,7 +111,9 @@ def launches(here: Standing) -> None:
         assert any(button.key == key for button in form.button) == here.may("launch")
         assert ("The admin here is ada" in words(form)) != here.may("launch")
     priorities = [list(group.options) for group in launch.button_group if group.key == "launch.priority"]
-    assert priorities == ([] if not here.may("launch") else [["low", "normal", "high"]] if here.may("prefer") else [["low", "normal"]])
+    assert priorities == (
+        [] if not here.may("launch") else [["low", "normal", "high"]] if here.may("prefer") else [["low", "normal"]]
+    )
 
 
 def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -105,7 +125,9 @@ def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return found
 
 
-def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+def test_runs_of_several_people_are_marked_by_who_may_for_all(
+    home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
     def script(ids: list[int]) -> None:
         from app.marking import baseline_beside, mark_selected
         from engine.home import Home
@@ -123,7 +145,11 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(home: Home, roles:
     sign_in(home, monkeypatch, "mo")
     test, found = marks(mine, others)
     assert not any(found[label] for label in ("Star", "Tag", "Archive"))
-    assert test.button(key="mark.star").help.replace("\\", "").startswith("One of these 2 runs is mia's, and a member may star a run only")
+    assert (
+        test.button(key="mark.star")
+        .help.replace("\\", "")
+        .startswith("One of these 2 runs is mia's, and a member may star a run only")
+    )
     assert marks(mine)[1]["Pin as baseline"]
     store.pin(others, by="mia")
     assert not marks(mine)[1]["Pin as baseline"], "it would take the mark off mia's"

@@ -41,8 +41,12 @@ def series(client: Client, run_id: int, **query: Any) -> dict[str, Any]:
     return found
 
 
-def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(client: Client, lab: Lab, home: Home, store: Store) -> None:
-    before = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
+def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(
+    client: Client, lab: Lab, home: Home, store: Store
+) -> None:
+    before = {
+        status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()
+    }
     store.set_note(lab["finished"], "well done", by="Ada")
     after = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
     assert [status for status in lab if before[status] != after[status]] == ["finished"]
@@ -50,19 +54,31 @@ def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(client: 
     first = series(client, lab["running"])
     loss = [curve for curve in first["series"] if curve["metric"] == "train/loss"]
     assert [(curve["role"], len(curve["values"])) for curve in loss] == [("trainer1", 100), ("trainer2", 100)]
-    assert series(client, lab["running"], after=first["last_id"], version=first["version"]) == {"version": first["version"], "unchanged": True}
+    assert series(client, lab["running"], after=first["last_id"], version=first["version"]) == {
+        "version": first["version"],
+        "unchanged": True,
+    }
     labs.record(store, lab["running"], steps=5, first=101)
     news = series(client, lab["running"], after=first["last_id"], version=first["version"])
-    assert [curve["steps"] for curve in news["series"] if curve["metric"] == "train/loss"] == [[101, 102, 103, 104, 105]] * 2
+    assert [curve["steps"] for curve in news["series"] if curve["metric"] == "train/loss"] == [
+        [101, 102, 103, 104, 105]
+    ] * 2
     assert [curve["total"] for curve in news["series"] if curve["metric"] == "train/loss"] == [105, 105]
     assert news["active"]
 
 
-def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(client: Client, lab: Lab, home: Home, store: Store) -> None:
+def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(
+    client: Client, lab: Lab, home: Home, store: Store
+) -> None:
     answer = client.get("/api/series", params={"run": lab["finished"], "metrics": "train/loss"})
     curve = json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["series"][0]
     assert curve["values"][curve["steps"].index(50)] is None
-    assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {"queued", "starting", "running", "stopping"}
+    assert {status for status, run_id in lab.items() if series(client, run_id)["active"]} == {
+        "queued",
+        "starting",
+        "running",
+        "stopping",
+    }
     labs.record(store, lab["running"], steps=3_000, first=101)
     curve = series(client, lab["running"], metrics="train/loss")["series"][0]
     assert len(curve["values"]) <= FIRST_POINTS
@@ -82,14 +98,19 @@ def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(client
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
-    [({"axis": "epochs"}, "axis must be one of step, passes, time, got 'epochs'."), ({"from": "left"}, "from must be a number, got 'left'.")],
+    [
+        ({"axis": "epochs"}, "axis must be one of step, passes, time, got 'epochs'."),
+        ({"from": "left"}, "from must be a number, got 'left'."),
+    ],
 )
 def test_a_stretch_along_nothing_is_refused(client: Client, lab: Lab, query: dict[str, str], sentence: str) -> None:
     answer = client.get("/api/series", params={"run": lab["running"], **query})
     assert (answer.status_code, answer.json()["error"]) == (400, sentence)
 
 
-def test_a_log_is_read_on_by_its_offset_downloaded_whole_and_begins_with_a_whole_line(client: Client, lab: Lab, home: Home) -> None:
+def test_a_log_is_read_on_by_its_offset_downloaded_whole_and_begins_with_a_whole_line(
+    client: Client, lab: Lab, home: Home
+) -> None:
     query = {"run": lab["running"], "source": "worker"}
     first = client.get("/api/log", params=query).json()
     assert first["text"] == "first line\nsecond line\n"
@@ -127,7 +148,9 @@ def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, ho
         ("/api/log?run=99&source=worker", 404, "No run has the id 99"),
     ],
 )
-def test_nonsense_is_answered_by_a_sentence(client: Client, lab: Lab, home: Home, address: str, status: int, word: str) -> None:
+def test_nonsense_is_answered_by_a_sentence(
+    client: Client, lab: Lab, home: Home, address: str, status: int, word: str
+) -> None:
     answer = client.get(address)
     assert answer.status_code == status
     assert word in answer.json()["error"]
@@ -156,19 +179,23 @@ def test_a_name_that_is_none_is_refused(client: Client, body: bytes) -> None:
 
 def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home, store: Store) -> None:
     config = experiment("dppo").configure("quick")
-    run_id = store.add_run("dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name="")
+    run_id = store.add_run(
+        "dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name=""
+    )
     labs.drive(store, home, run_id, "running")
     for step, reward in enumerate((10.0, 20.0, 30.0)):
         store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
     answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
     assert {curve["metric"] for curve in answer["series"]} == {"train/loss"}
-    assert [(band["metric"], band["means"], band["running"], band["times"], band["total"]) for band in answer["bands"]] == [
-        ("charts/episodic_return", [10.0, 20.0, 30.0], [10.0, 15.0, 20.0], [0.0, 0.5, 1.0], 3)
-    ]
+    assert [
+        (band["metric"], band["means"], band["running"], band["times"], band["total"]) for band in answer["bands"]
+    ] == [("charts/episodic_return", [10.0, 20.0, 30.0], [10.0, 15.0, 20.0], [0.0, 0.5, 1.0], 3)]
     assert answer["goals"] == {"charts/episodic_return": 475.0, "test/episodic_return": 475.0}
 
 
-def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(client: Client, home: Home, store: Store) -> None:
+def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(
+    client: Client, home: Home, store: Store
+) -> None:
     ids = [compare_labs.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
     query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0"}
 
@@ -189,12 +216,17 @@ def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(clien
     grouped = traces(group="trainers", band="ci", **{"from": 6000, "to": 6300})
     assert set(range(6000, 6301)) <= set(points(grouped[-1]))
     answer = client.get("/api/compare", params={"runs": "99", "metric": "train/loss"})
-    assert (answer.status_code, answer.json()["error"]) == (404, "None of the runs of this comparison is in this lab (any more).")
+    assert (answer.status_code, answer.json()["error"]) == (
+        404,
+        "None of the runs of this comparison is in this lab (any more).",
+    )
     assert client.get("/api/compare", params={"runs": "99", "from": "x"}).status_code == 400
 
 
 @pytest.mark.parametrize("path", ["", "/lab"])
-def test_the_html_of_a_page_names_the_address_of_its_server_before_streamlits_script_runs(home: Home, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_the_html_of_a_page_names_the_address_of_its_server_before_streamlits_script_runs(
+    home: Home, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setenv("PARALLAB_BASE", path)
     answer = Client().get(f"{path}/run")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -238,12 +270,16 @@ def frame_of(home: Home, run_id: int, section: str = "Ranks") -> int:
 
 
 @pytest.mark.parametrize("section", TICKING)
-def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(home: Home, lab: Lab, section: str, still: None, store: Store) -> None:
+def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
+    home: Home, lab: Lab, section: str, still: None, store: Store
+) -> None:
     run_id = lab["running"]
     before = frame_of(home, run_id, section)
     labs.record(store, run_id, steps=20, first=101)
     store.update_ranks(run_id, [RankRow(0, "trainer1", 4000, "cpu", "running", 120, now(), None, 500.0, 50.0)])
-    store.write(run_id, [], progress=(9_600, 12_800, "samples"), samples=[MachineSample(now(), "host", "cpu_percent", 12.0)])
+    store.write(
+        run_id, [], progress=(9_600, 12_800, "samples"), samples=[MachineSample(now(), "host", "cpu_percent", 12.0)]
+    )
     assert frame_of(home, run_id, section) == before
     run_id = lab["failed"]  # nothing of it ticks, so both are of the same moment
     found = standing(home, run_id, section)
@@ -253,7 +289,9 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
     figures = {data["key"]: data for data in told if "figure" in data}
     slots = {name: content for name, content in found.slots.items() if name != "bar"}  # an ended run has no bar
     assert [name for name, content in slots.items() if f'<div data-slot="{name}">{content}</div>' not in shown] == []
-    assert {key: {name: data[name] for name in found.figures[key]} for key, data in figures.items()} == json.loads(json.dumps(found.figures))
+    assert {key: {name: data[name] for name in found.figures[key]} for key, data in figures.items()} == json.loads(
+        json.dumps(found.figures)
+    )
     assert [data["token"] for data in told if "token" in data] == [found.token]
 
 
@@ -277,19 +315,26 @@ def test_the_frame_changes_with_what_no_slot_holds(home: Home, lab: Lab, change:
 
 
 @pytest.mark.parametrize("section", DRAWN_BY_THE_SCRIPT)
-def test_a_section_that_the_script_draws_is_drawn_at_each_news(home: Home, lab: Lab, section: str, store: Store) -> None:
+def test_a_section_that_the_script_draws_is_drawn_at_each_news(
+    home: Home, lab: Lab, section: str, store: Store
+) -> None:
     before = frame_of(home, lab["running"], section)
     labs.record(store, lab["running"], steps=1, first=101)
     assert frame_of(home, lab["running"], section) != before
 
 
-def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_changed(home: Home, lab: Lab, store: Store) -> None:
+def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_changed(
+    home: Home, lab: Lab, store: Store
+) -> None:
     client, query = Client(), {"run": lab["running"], "section": "Ranks"}
     first = client.get("/api/standing", params=query).json()
     assert first["token"] == frame_of(home, lab["running"])
     assert "trainer2" in first["slots"]["ranks"]
     assert list(first["figures"]) == [f"phases-{lab['running']}"]
-    assert client.get("/api/standing", params=query | {"version": first["version"]}).json() == {"version": first["version"], "unchanged": True}
+    assert client.get("/api/standing", params=query | {"version": first["version"]}).json() == {
+        "version": first["version"],
+        "unchanged": True,
+    }
     store.write(lab["running"], [], progress=(9_600, 12_800, "samples"))
     news = client.get("/api/standing", params=query | {"version": first["version"]}).json()
     assert "75% done" in news["slots"]["cause"]

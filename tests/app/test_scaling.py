@@ -36,10 +36,19 @@ from tests.stand_in import worker
 HERE = {"host": "lab", "cpu": "Xeon", "cores": 4, "gpus": []}
 
 
-def hogwild(home: Home, grid: dict[str, list[Any]], seeds: int = 3, speed_up: Callable[[int], float] = lambda n: SCALABILITY.speed_up(n, 0.05, 0.03)) -> int:
-    """Queue and end a sweep of Hogwild! whose samples a second follow a law, one seed a little faster than the other."""
+def hogwild(
+    home: Home,
+    grid: dict[str, list[Any]],
+    seeds: int = 3,
+    speed_up: Callable[[int], float] = lambda n: SCALABILITY.speed_up(n, 0.05, 0.03),
+) -> int:
+    """Queue and end a sweep of Hogwild! whose samples a second follow a law, one seed a little faster than
+    the other.
+    """
     settings = {**experiment("hogwild").preset("quick").settings}
-    sweep_id = launch_sweep(home, "hogwild", {name: value for name, value in settings.items() if name not in grid}, grid, seeds, owner="Ada")
+    sweep_id = launch_sweep(
+        home, "hogwild", {name: value for name, value in settings.items() if name not in grid}, grid, seeds, owner="Ada"
+    )
     with Reader.open(home) as reader:
         runs = reader.sweep_runs(sweep_id)
     for run in runs:
@@ -54,11 +63,21 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
     with Store.open(home) as store:
         store.claim(run.id, worker(), [])
         store.begin(run.id, worker(), HERE | {"cores": 4})
-        store.add_ranks(run.id, [RankRow(rank, f"trainer{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(trainers)])
+        store.add_ranks(
+            run.id,
+            [RankRow(rank, f"trainer{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(trainers)],
+        )
         store.mark_running(run.id, 1.0)
         phases = {"compute": 10.0, "communicate": time_s - 10.0}
-        points = [Point("test/accuracy", 10 * place, 80.0 + 5 * place, place * time_s / 4, float(place)) for place in range(1, 4)]
-        store.write(run.id, [RankBatch(rank, points if rank == 0 else [], phases) for rank in range(trainers)], progress=(work, work, "samples"))
+        points = [
+            Point("test/accuracy", 10 * place, 80.0 + 5 * place, place * time_s / 4, float(place))
+            for place in range(1, 4)
+        ]
+        store.write(
+            run.id,
+            [RankBatch(rank, points if rank == 0 else [], phases) for rank in range(trainers)],
+            progress=(work, work, "samples"),
+        )
         store.end(run.id, "finished", "It finished.", execution_time_s=time_s)
 
 
@@ -85,7 +104,11 @@ def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainers", "words_of_it"), [([1, 2], "A law needs at least 3 sizes, and there are 2 of trainers."), ([2, 3, 4], "There is no reference point")]
+    ("trainers", "words_of_it"),
+    [
+        ([1, 2], "A law needs at least 3 sizes, and there are 2 of trainers."),
+        ([2, 3, 4], "There is no reference point"),
+    ],
 )
 def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words_of_it: str) -> None:
     shown = words(view(hogwild(home, {"trainers": trainers}), "Scaling"))
@@ -99,11 +122,16 @@ def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home:
     with Store.open(home) as store, store.change() as connection:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
     shown = words(view(sweep_id, "Scaling"))
-    assert "No law is fitted. The runs are of unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
+    assert (
+        "No law is fitted. The runs are of unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
+    )
     assert "No break-even is told." in words(view(sweep_id, "Where the time went"))
     shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
     assert "Every point is one run, so none has an interval." in shown
-    assert "Universal Scalability Law: 3 numbers from 3 runs leave nothing to tell their error by: it takes 4 runs. Add seeds or sizes." in shown
+    assert (
+        "Universal Scalability Law: 3 numbers from 3 runs leave nothing to tell their error by: it takes 4 "
+        "runs. Add seeds or sizes."
+    ) in shown
 
 
 def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_address(home: Home) -> None:
@@ -122,17 +150,28 @@ def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_addres
 
 
 def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_seconds(home: Home) -> None:
-    sweep_id = hogwild(home, {"trainers": [1, 2]}, speed_up=float)  # twice the work in the same time; the target is reached in half of it
+    sweep_id = hogwild(
+        home, {"trainers": [1, 2]}, speed_up=float
+    )  # twice the work in the same time; the target is reached in half of it
     with Reader.open(home) as reader, Store.open(home) as store:
         for run in reader.sweep_runs(sweep_id):
             end_s = run.execution_time_s or 0.0
             for rank in range(run.config["trainers"]):
-                store.write(run.id, [RankBatch(rank, [Point("train/loss", step, 1.0, step * end_s / 40) for step in range(1, 41)])])
+                store.write(
+                    run.id,
+                    [RankBatch(rank, [Point("train/loss", step, 1.0, step * end_s / 40) for step in range(1, 41)])],
+                )
     test = view(sweep_id, "Scaling")
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
     shown = words(test)
-    assert "<td>1</td><td>3 of 3</td><td>20 (all 3 equal)</td>" in shown and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
-    assert "With 2 trainers it takes 1 times as long to the target as with 1: 2 times as many updates, each taking 0.5 times as long." in shown
+    assert (
+        "<td>1</td><td>3 of 3</td><td>20 (all 3 equal)</td>" in shown
+        and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
+    )
+    assert (
+        "With 2 trainers it takes 1 times as long to the target as with 1: 2 times as many updates, each "
+        "taking 0.5 times as long."
+    ) in shown
     assert "**Updates needed**" in shown and "Seconds an update" in shown
 
 
@@ -151,7 +190,9 @@ def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader)
     assert list(figure.data[0].y) == [10.0] * 15
 
 
-def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(home: Home, reader: Reader) -> None:
+def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(
+    home: Home, reader: Reader
+) -> None:
     sweep_id, runs = sweep_labs.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
     for run in runs:
         sweep_labs.drive(home, run)
@@ -193,14 +234,18 @@ def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Ho
     shown = words(chosen("1..9"))
     assert "Up to 4 trainers" in shown or "Beyond" in shown
     assert [shown.count(f"<td>{count}</td><td>3</td>") for count in (1, 2, 4)] == [1, 1, 1], "three sizes of three runs"
-    assert "Up to 4 trainers each more saves more than it costs; the step from 2 to 4 saved 2.5 s" in words(chosen("1..9", view="Where the time went"))
+    assert "Up to 4 trainers each more saves more than it costs; the step from 2 to 4 saved 2.5 s" in words(
+        chosen("1..9", view="Where the time went")
+    )
 
 
 def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
     _, runs = sweep_labs.pipeline(home, {"splits": [1]})
     sweep_labs.drive(home, runs[0])
-    assert "No law is fitted. The runs are of 2 experiments (hogwild, pipeline). Choose runs of one." in words(chosen("1..4", lines=""))
+    assert "No law is fitted. The runs are of 2 experiments (hogwild, pipeline). Choose runs of one." in words(
+        chosen("1..4", lines="")
+    )
 
 
 def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
@@ -217,7 +262,8 @@ def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("a", "got 'a'"), ("9..3", "such as 3-9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")]
+    ("text", "sentence"),
+    [("a", "got 'a'"), ("9..3", "such as 3-9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")],
 )
 def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentence: str) -> None:
     assert sentence in words(chosen(text))
@@ -242,8 +288,12 @@ def test_intervals_are_told_by_their_ends_in_words_bars_and_files() -> None:
 
 
 def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "async_sgd", **grid: list[object]) -> int:
-    """Queue and end a sweep whose accuracy falls by 0.5 points per update of staleness, seeds a tenth of a point apart; return its id."""
-    settings = {key: value for key, value in experiment(name).preset("quick").settings.items() if key not in {"trainers", *grid}}
+    """Queue and end a sweep whose accuracy falls by 0.5 points per update of staleness, seeds a tenth of a point apart;
+    return its id.
+    """
+    settings = {
+        key: value for key, value in experiment(name).preset("quick").settings.items() if key not in {"trainers", *grid}
+    }
     sweep_id = launch_sweep(home, name, settings, {"trainers": trainers, **grid}, seeds, owner="Ada")
     with Reader.open(home) as reader:
         runs = reader.sweep_runs(sweep_id)
@@ -257,7 +307,13 @@ def _end(home: Home, run: RunRow) -> None:
     with Store.open(home) as store:
         store.claim(run.id, worker(), [])
         store.begin(run.id, worker(), {"host": "lab"})
-        store.add_ranks(run.id, [RankRow(rank, f"trainer{rank}" if rank else "ps", None, "cpu", "running", 9, now(), None) for rank in range(trainers + 1)])
+        store.add_ranks(
+            run.id,
+            [
+                RankRow(rank, f"trainer{rank}" if rank else "ps", None, "cpu", "running", 9, now(), None)
+                for rank in range(trainers + 1)
+            ],
+        )
         store.mark_running(run.id, 1.0)
         tests = RankBatch(0, [Point("test/accuracy", 100, 98.0 - 0.5 * (trainers - 1) + seed / 10, 9.0, 1.0)])
         pushes = {("staleness", trainers - 1): 60, ("staleness", trainers): 20, ("staleness", max(0, trainers - 2)): 20}
@@ -268,7 +324,11 @@ def _end(home: Home, run: RunRow) -> None:
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers gradients are 3.00 updates old on average (N - 1 = 3)." in shown
-    assert "Test accuracy falls by 0.5" in shown and "points per update of staleness (95 % interval 0.4" in shown and "9 runs)" in shown
+    assert (
+        "Test accuracy falls by 0.5" in shown
+        and "points per update of staleness (95 % interval 0.4" in shown
+        and "9 runs)" in shown
+    )
     assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
     assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
     assert "too, so what is seen may come of that" not in shown
@@ -286,15 +346,22 @@ def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) ->
     both = words(opened("sweep", {"sweep": str(asynchronous(home, [2, 4], momentum=[0.0, 0.5])), "view": "Staleness"}))
     assert "momentum 0.5: Test accuracy falls" in both, both[:900]
     assert "momentum 0: With 2 trainers" in both
-    bound = words(opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"}))
-    assert "What test accuracy pays for staleness is not told. A line takes at least 3 runs with a result, and there are 2." in bound
+    bound = words(
+        opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"})
+    )
+    assert (
+        "What test accuracy pays for staleness is not told. A line takes at least 3 runs with a result, and "
+        "there are 2."
+    ) in bound
     assert "All runs are of one size" not in bound
 
 
 def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None:
     asynchronous(home, [2], seeds=1)
     assert "Every size is one run" in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
-    assert "All runs are of one size, so there is nothing to hold it against." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "All runs are of one size, so there is nothing to hold it against." in words(
+        opened("scaling", {"runs": "1", "view": "Staleness"})
+    )
     with Store.open(home) as store, store.change() as connection:
         connection.execute("DELETE FROM histograms")
     assert "None of these runs recorded staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))

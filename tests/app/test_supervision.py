@@ -110,7 +110,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         thread.join()
 
 
-def test_a_free_port_is_no_complaint_and_a_taken_one_is_told_with_the_cure(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_free_port_is_no_complaint_and_a_taken_one_is_told_with_the_cure(
+    served: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert complaint(port) == ""
@@ -152,14 +154,23 @@ before = resident_mb()
 give_back()
 print(before - resident_mb())
 """
-only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="heaps of threads, and giving back what lies between, are glibc's")
+only_glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="heaps of threads, and giving back what lies between, are glibc's"
+)
 
 
 @pytest.mark.processes
 @only_glibc
 @pytest.mark.parametrize("way", ["shared", "usual"])
 def test_many_threads_share_few_heaps(way: str) -> None:
-    found = subprocess.run([sys.executable, "-c", HEAPS_OF_32_THREADS, way], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    found = subprocess.run(
+        [sys.executable, "-c", HEAPS_OF_32_THREADS, way],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
     heaps = found.stdout.count("<heap nr=")
     assert (heaps <= HEAPS) == (way == "shared"), "as usual there are more, or this would show nothing"
 
@@ -167,5 +178,7 @@ def test_many_threads_share_few_heaps(way: str) -> None:
 @pytest.mark.processes
 @only_glibc
 def test_what_lies_free_between_what_is_kept_is_given_back() -> None:
-    found = subprocess.run([sys.executable, "-c", HOLES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    found = subprocess.run(
+        [sys.executable, "-c", HOLES], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert float(found.stdout) > 60, "of 100 MB, 99 are free between the blocks that are kept"

@@ -1,4 +1,6 @@
-"""The page of a sweep and the list of all: every run in a matrix by status, links, the cancel of all; and the words that tests of sweeps share."""
+"""The page of a sweep and the list of all: every run in a matrix by status, links, the cancel of all; and the words
+that tests of sweeps share.
+"""
 
 import re
 from typing import Any
@@ -42,7 +44,9 @@ def form(experiment_name: str = "hogwild", **query: Any) -> AppTest:
 
 
 def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 8]}, 2, title="![x](http://evil.example/x.png)<img src=x>")
+    sweep_id, runs = sweep_labs.pipeline(
+        home, {"splits": [1, 2, 4, 8]}, 2, title="![x](http://evil.example/x.png)<img src=x>"
+    )
     for run, status in zip(runs, STATUSES, strict=False):
         sweep_labs.drive(home, run, status)
     test = opened("sweep", {"sweep": str(sweep_id)})
@@ -58,7 +62,10 @@ def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -
     assert len(set(SIGNS.values())) == len(SIGNS), "a status is told apart without colour"
 
 
-@pytest.mark.parametrize(("wanted", "word"), [("99", "No sweep has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("", "No sweep")])
+@pytest.mark.parametrize(
+    ("wanted", "word"),
+    [("99", "No sweep has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("", "No sweep")],
+)
 def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) -> None:
     test = opened("sweep", {"sweep": wanted})
     assert not test.exception
@@ -135,12 +142,18 @@ def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
     assert test.button(key="launch").label == "Launch"
     assert not [each for each in test.text_input if "Values" in each.label]
     test = form()
-    assert (test.selectbox(key="sweep.first.hogwild").value, test.text_input(key="sweep.values.hogwild.trainers").value) == ("trainers", "1, 2, 4, 8")
+    assert (
+        test.selectbox(key="sweep.first.hogwild").value,
+        test.text_input(key="sweep.values.hogwild.trainers").value,
+    ) == ("trainers", "1, 2, 4, 8")
     assert test.button(key="launch").label == "Launch 4 runs"
     test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
     test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
     assert test.button(key="launch").label == "Launch 24 runs"
-    assert "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds, in place of the form's own trainers and lock." in words(test)
+    assert (
+        "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds, in place of the form's own trainers and lock."
+        in words(test)
+    )
     assert "The largest of the runs:" in words(test)
 
 
@@ -161,7 +174,9 @@ def test_a_problem_stands_in_the_fold_and_bars_the_launch(home: Home, text: str,
     assert test.button(key="launch").disabled
 
 
-def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_launch(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_launch(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     test = form("pipeline")
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 65").run()
     assert "With splits 65: splits must be at most batch_size (64), got 65" in words(test)
@@ -235,14 +250,21 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     test.button(key="launch").click().run()
     assert not test.exception
     found = read(home)
-    assert (found.draw, found.exclusive, found.stop_after) == ({"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}}, True, 4)
+    assert (found.draw, found.exclusive, found.stop_after) == (
+        {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
+        True,
+        4,
+    )
     assert found.total == 6
 
 
 def held_for(home: Home, seconds: float) -> None:
     """Let all runs that have ended have held their slots for so long."""
     with Store.open(home) as store, store.change() as connection:
-        connection.execute("UPDATE runs SET claimed_at = strftime('%Y-%m-%dT%H:%M:%fZ', ended_at, ?) WHERE ended_at IS NOT NULL", [f"-{seconds} seconds"])
+        connection.execute(
+            "UPDATE runs SET claimed_at = strftime('%Y-%m-%dT%H:%M:%fZ', ended_at, ?) WHERE ended_at IS NOT NULL",
+            [f"-{seconds} seconds"],
+        )
 
 
 def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Home) -> None:
@@ -258,7 +280,10 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
     assert re.search(r"<small>They hold</small><span>[24] core-hours</span>", html(test))
     assert re.search(r"<small>Launched now, it ends</small><span>at about .*\(in [12] h\)</span>", html(test))
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
-    told = "2 of 3 cells have like runs; each of the others is taken to last 1 h, the median of the 2 runs that differ only in what varies."
+    told = (
+        "2 of 3 cells have like runs; each of the others is taken to last 1 h, the median of the 2 runs that "
+        "differ only in what varies."
+    )
     assert told in words(test)
 
 
@@ -270,7 +295,13 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
     held_for(home, 3600)
     st.cache_data.clear()
     told = words(page(sweep_id))
-    assert re.search(r"1 run is left, about [12] core-hours\. It should end at about .* \(in 1 h\)\. No cell has like runs; each is taken to last 1 h", told)
+    assert re.search(
+        (
+            r"1 run is left, about [12] core-hours\. It should end at about .* \(in 1 h\)\. No cell has like runs; "
+            r"each is taken to last 1 h"
+        ),
+        told,
+    )
     with Store.open(home) as store:
         store.hold_sweep(sweep_id, by="Ada")
     st.cache_data.clear()
@@ -309,7 +340,9 @@ def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:
 
 
 def dialog(name: str) -> AppTest:
-    """Open one of the dialogs of sweep 1 and keep it open: a click in it reruns the whole script here, not only the dialog as in a browser."""
+    """Open one of the dialogs of sweep 1 and keep it open: a click in it reruns the whole script here, not only the
+    dialog as in a browser.
+    """
 
     def script(name: str) -> None:
         from app import sweep_actions
@@ -348,11 +381,17 @@ def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Rea
         assert store.next_queued() is None
     shown = html(page(sweep_id))
     assert "1 failure" in shown
-    assert f"Run {second.id}: cancelled. Cancelled: 1 run of sweep {sweep_id} ended badly, and it stops after 1." in shown
+    assert (
+        f"Run {second.id}: cancelled. Cancelled: 1 run of sweep {sweep_id} ended badly, and it stops after 1." in shown
+    )
 
 
-@pytest.mark.parametrize("over", [{"learning_rate": "log:0.001..0.1"}, {"learning_rate": "log:0.001..0.1", "mode": "gpipe, 1f1b"}])
-def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(home: Home, over: dict[str, str], reader: Reader) -> None:
+@pytest.mark.parametrize(
+    "over", [{"learning_rate": "log:0.001..0.1"}, {"learning_rate": "log:0.001..0.1", "mode": "gpipe, 1f1b"}]
+)
+def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
+    home: Home, over: dict[str, str], reader: Reader
+) -> None:
     settings = experiment("pipeline").preset("quick").settings
     sweep_id = launch_sweep(home, "pipeline", settings, {}, 2, owner="Ada", preset="quick", draw=Draw(4, 0, over))
     for run in reader.sweep_runs(sweep_id):
@@ -373,7 +412,9 @@ def drawn(home: Home, sweep_id: int, name: str = EXECUTION) -> tuple[go.Figure, 
     with Reader.open(home) as reader:
         sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
         lines, lacking = references(sweep, runs, name, reader)
-        groups = rank_groups_of(sweep, runs, name, reader) if name.startswith("perf/peak") else groups_of(sweep, runs, name)
+        groups = (
+            rank_groups_of(sweep, runs, name, reader) if name.startswith("perf/peak") else groups_of(sweep, runs, name)
+        )
         return *chart(groups, name, sweep, "Splits", lines), lacking
 
 
@@ -410,7 +451,9 @@ def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -
     for mode, at_4 in (("gpipe", 0.7), ("1f1b", 0.65)):
         start = sweep_labs.ONE_SPLIT_S[mode] + 0.05
         assert list(lines[f"{mode}, ideal"].y) == pytest.approx([start, start * 3 / 4, start * 5 / 8])
-        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx([start, start * (2 * at_4 - 0.6), start * at_4])
+        assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx(
+            [start, start * (2 * at_4 - 0.6), start * at_4]
+        )
     assert len({lines[name].line.dash for name in ("gpipe", "gpipe, ideal", "gpipe, bound for these stages")}) == 3
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert "Ideal: the work with 1 split" in words(test)
@@ -423,7 +466,10 @@ def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
         sweep_labs.drive(home, run)
     figure, _, lacking = drawn(home, without)
     assert list(named(figure)) == ["measured"]
-    assert lacking == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
+    assert (
+        lacking
+        == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
+    )
     assert lacking in words(opened("sweep", {"sweep": str(without)}))
     half, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
     for run in runs:
@@ -470,7 +516,9 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
 
 def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader) -> None:
     settings = experiment("reference").preset("quick").settings
-    sweep_id = launch_sweep(home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada")
+    sweep_id = launch_sweep(
+        home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada"
+    )
     runs = reader.sweep_runs(sweep_id)
     for run in runs:
         drive_plainly(home, run.id)

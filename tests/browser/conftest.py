@@ -1,7 +1,8 @@
 """The system's Chromium, and real consoles for it; without a Chromium the tests are skipped, in CI they fail.
 
-What takes long to start is shared by the tests of this folder that a process runs one after the other: Chromium, a window's cache, and three consoles.
-A test adds runs of its own to what it shares, and ends them; ids come from the store.
+What takes long to start is shared by the tests of this folder that a process runs one after the other: Chromium, a
+window's cache, and three consoles. A test adds runs of its own to what it shares, and ends them; ids come from the
+store.
 """
 
 import os
@@ -30,11 +31,21 @@ SHOWN = """() => {
   return `Script: ${state}. Parts that poll: ${looking}, active: ${active}.\n${document.body.innerText.slice(0, 3000)}`;
 }"""
 """Returns the text of a page, and how many of its parts poll for updates."""
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 T = TypeVar("T")
 C = TypeVar("C", bound=Console)
 
-expect.set_options(timeout=PATIENCE_S * 1000)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
+expect.set_options(
+    timeout=PATIENCE_S * 1000
+)  # the usual 5 s are short where two consoles, two browsers and their runs share two cores
 
 
 class Kept:
@@ -62,7 +73,9 @@ KEPT = Kept()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """Close what is kept behind the last test of this folder that has use for it: no other can run an event loop, or a Playwright, beside this one's."""
+    """Close what is kept behind the last test of this folder that has use for it: no other can run an event loop, or a
+    Playwright, beside this one's.
+    """
     try:
         return (yield)
     finally:
@@ -71,7 +84,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the text of the page to the report of a failed test."""
     report = yield
     for page in [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Page)]:
@@ -153,11 +168,20 @@ def _playwright() -> Iterator[Playwright]:
 
 @contextmanager
 def _window(timed: bool) -> Iterator[BrowserContext]:
-    """Open a window of a Chromium of its own, which keeps what it has loaded and compiled; a test can put the clock of a `timed` one forward."""
-    settings: dict[str, Any] = {"viewport": {"width": 1300, "height": 1400}, "reduced_motion": "reduce", "args": FLAGS, "timeout": PATIENCE_S * 1000}
+    """Open a window of a Chromium of its own, which keeps what it has loaded and compiled; a test can put the clock of
+    a `timed` one forward.
+    """
+    settings: dict[str, Any] = {
+        "viewport": {"width": 1300, "height": 1400},
+        "reduced_motion": "reduce",
+        "args": FLAGS,
+        "timeout": PATIENCE_S * 1000,
+    }
     with TemporaryDirectory(prefix="parallab-browser-", ignore_cleanup_errors=True) as folder:
         chromiums = KEPT.get(_playwright).chromium
-        with chromiums.launch_persistent_context(folder, executable_path=chromium(), headless=True, **settings) as opened:
+        with chromiums.launch_persistent_context(
+            folder, executable_path=chromium(), headless=True, **settings
+        ) as opened:
             opened.set_default_timeout(PATIENCE_S * 1000)
             if timed:
                 opened.clock.install()
@@ -165,7 +189,9 @@ def _window(timed: bool) -> Iterator[BrowserContext]:
 
 
 def _opened(shared: BrowserContext) -> Iterator[Page]:
-    """Open a page that knows nobody, in a window that others have used. It can be told that its tab is hidden: `window.tabHidden = true` and the event."""
+    """Open a page that knows nobody, in a window that others have used. It can be told that its tab is hidden:
+    `window.tabHidden = true` and the event.
+    """
     opened = shared.new_page()
     opened.add_init_script("Object.defineProperty(document, 'hidden', { get: () => window.tabHidden === true });")
     yield opened
@@ -191,9 +217,17 @@ def timed_page() -> Iterator[Page]:
 def complaints(page: Page) -> list[str]:
     """Collect what the browser complains of on a page, and what the page asks of others than the console."""
     found: list[str] = []
-    page.on("console", lambda message: found.append(f"{message.text} {message.location['url']}") if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: found.append(f"{message.text} {message.location['url']}") if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: found.append(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(("http://127.0.0.1:", "data:", "blob:")) else found.append(request.url))
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith(("http://127.0.0.1:", "data:", "blob:")) else found.append(request.url)
+        ),
+    )
     return found
 
 
@@ -228,8 +262,13 @@ def zoom(page: Page, plot: Locator, to: float = 0.53, down: float = 0) -> None:
 
 
 def double_click(page: Page, plot: Locator) -> None:
-    """Double-click the middle of a plot, however much time passes between the two clicks: plotly's own patience is half a second."""
-    plot.evaluate("plot => { plot._context.doubleClickDelay = 600_000; plot._mouseDownTime = 0; return Plotly.redraw(plot).then(() => {}); }")
+    """Double-click the middle of a plot, however much time passes between the two clicks: plotly's own patience is half
+    a second.
+    """
+    plot.evaluate(
+        "plot => { plot._context.doubleClickDelay = 600_000; plot._mouseDownTime = 0; return "
+        "Plotly.redraw(plot).then(() => {}); }"
+    )
     box = plot.locator(".nsewdrag").bounding_box()
     assert box
     page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

@@ -1,4 +1,6 @@
-"""Real consoles on free ports: of an empty home, of a lab with something on every page, and of one whose people have accounts."""
+"""Real consoles on free ports: of an empty home, of a lab with something on every page, and of one whose people have
+accounts.
+"""
 
 import os
 import secrets
@@ -15,9 +17,14 @@ from tests.app import compare_labs, duel_labs, figure_labs, labs, museum_labs, p
 from tests.waiting import PATIENCE_S, wait_until
 
 PORTS = range(20_000, 32_000)
-"""Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console is down."""
+"""Below those that the kernel gives out by itself: nothing takes one between the look and the use, or while its console
+is down.
+"""
 PERSON = "<img src=//evil.example onerror=hurt()>"
-NAME = "<script>window.hurt=1</script><img src='//evil.example/a.png' onerror='window.hurt=1'> ![b](//evil.example/b.png) [c](javascript:hurt()) $x^2$ :red[d]"
+NAME = (
+    "<script>window.hurt=1</script><img src='//evil.example/a.png' onerror='window.hurt=1'> "
+    "![b](//evil.example/b.png) [c](javascript:hurt()) $x^2$ :red[d]"
+)
 TAG = "<svg onload='window.hurt=1'>=1+1"
 
 
@@ -71,7 +78,9 @@ class Console:
 
 
 class Lab(Console):
-    """A console that starts no runner, of a home with something on every page: what is launched goes on where a test writes on."""
+    """A console that starts no runner, of a home with something on every page: what is launched goes on where a test
+    writes on.
+    """
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)

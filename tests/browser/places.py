@@ -18,7 +18,7 @@ SETTLED = """(scheme) => {
     && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')
     && [...document.querySelectorAll('.pl-figure')].every((node) => node._fullData && node.getAttribute('aria-label'))
     && document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity);
-}"""
+}"""  # noqa: E501
 SWALLOWED_MS = 8_000
 Scheme = Literal["light", "dark"]
 GO = """(path) => {
@@ -133,7 +133,9 @@ OF_ACCOUNTS = (
 
 
 def settle(page: Page, scheme: Scheme = "light") -> None:
-    """Wait until the page has been drawn whole in the theme that its browser asks for, and nothing fades in or out any more."""
+    """Wait until the page has been drawn whole in the theme that its browser asks for, and nothing fades in or out any
+    more.
+    """
     page.wait_for_function(SETTLED, arg=scheme, polling=50)
 
 
@@ -144,7 +146,9 @@ def turn(page: Page, scheme: Scheme) -> None:
 
 
 def arrive(page: Page, place: Place) -> None:
-    """Ask for a place as a link of ours does it, again where the rerun of a script that was under way has swallowed that."""
+    """Ask for a place as a link of ours does it, again where the rerun of a script that was under way has swallowed
+    that.
+    """
     for _ in range(20):
         page.evaluate(GO, place.path)
         with suppress(TimeoutError):

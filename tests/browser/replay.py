@@ -1,4 +1,6 @@
-"""A launch by hand in a lab whose console starts no runner: the test is runner and worker of what was launched, and the open page follows."""
+"""A launch by hand in a lab whose console starts no runner: the test is runner and worker of what was launched, and the
+open page follows.
+"""
 
 from playwright.sync_api import Page
 
@@ -8,7 +10,9 @@ from tests.browser.conftest import Lab
 
 
 def launch(page: Page, button: str, *, to: str) -> int:
-    """Press a button that launches, give the name that is asked for, and return the id of what was launched, whose page opens."""
+    """Press a button that launches, give the name that is asked for, and return the id of what was launched, whose page
+    opens.
+    """
     page.get_by_role("button", name=button, exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()

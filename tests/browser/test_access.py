@@ -18,7 +18,9 @@ from tests.browser.places import EMPTY, OF_ACCOUNTS, Place, go, settle, states, 
 pytestmark = pytest.mark.browser
 CONTRAST = ("color-contrast", "link-in-text-block")
 """The rules that another theme can break."""
-OTHERWISE = """() => [window.hurt, document.querySelectorAll('.katex, [src*=evil], [href*=evil], [href^=javascript]').length]"""
+OTHERWISE = (
+    """() => [window.hurt, document.querySelectorAll('.katex, [src*=evil], [href*=evil], [href^=javascript]').length]"""
+)
 TEXTS = dict.fromkeys(("home", "runs", "run", "sweep", "duel"), (NAME, PERSON)) | {
     **dict.fromkeys(("machine", "Events", "people"), (PERSON,)),
     **dict.fromkeys(("account", "audit log"), (NAME[:60],)),
@@ -50,7 +52,7 @@ UNSEEN = """async () => {
     if (document.activeElement !== each || look(each) === before) unseen.push(each.outerHTML.slice(0, 250));
   }
   return [controls.length, unseen];
-}"""
+}"""  # noqa: E501
 """Gives the focus to each control (of choices side by side to the chosen one, from which the arrows lead on).
 
 Returns how many there are, and those on which, or right round which, nothing changes then.
@@ -72,7 +74,9 @@ def found_at(page: Page, address: str, place: Place, *, dark: bool = True) -> li
 def places(lab: small_labs.Lab, running: int) -> Iterator[Place]:
     """Yield every page of a lab with accounts, where all have names that would do harm."""
     for place in the_pages(lab, running):
-        seen = {"home": "Published figures", "sweep": "Finished runs", "notifications": "Add a channel"}.get(place.name, place.seen)
+        seen = {"home": "Published figures", "sweep": "Finished runs", "notifications": "Add a channel"}.get(
+            place.name, place.seen
+        )
         yield Place(place.name, place.path, seen, place.do)
     for section, seen in {"Notes": "Note", "Events": "queued", "Machine": "running", "Log": "running"}.items():
         yield Place(section, f"/run?run={running}&section={section}", seen)
@@ -88,7 +92,9 @@ def test_on_no_page_axe_finds_anything_grave_the_browser_refuses_anything_or_wha
     for place in places(members.small, members.running):
         found += found_at(page, members.address, place, dark=place.name in FOCUSED)
         shown = " ".join(page.evaluate("document.body.innerText").split())
-        found += [f"{place.name} lacks {text}" for text in TEXTS.get(place.name, ()) if " ".join(text.split()) not in shown]
+        found += [
+            f"{place.name} lacks {text}" for text in TEXTS.get(place.name, ()) if " ".join(text.split()) not in shown
+        ]
         assert page.evaluate(OTHERWISE) == [None, 0], place.name
     assert not found, "\n".join(found)
     assert complaints == []

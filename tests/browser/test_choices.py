@@ -1,4 +1,5 @@
-"""What a person chooses is what the charts draw: plotly is asked for the plotted points after each choice, on every page that offers one.
+"""What a person chooses is what the charts draw: plotly is asked for the plotted points after each choice, on every
+page that offers one.
 
 On the way each chart's bar is read: none may offer to send the chart anywhere.
 """
@@ -31,21 +32,23 @@ DRAWN = f"""() => {{
     file: plot.dataset.file ?? '',
     ranges: ['xaxis', 'yaxis'].flatMap((axis) => plot._fullLayout[axis].range),
   }}));
-}}"""
+}}"""  # noqa: E501
 """Returns what each chart has on the screen, not what it was handed: `calcdata` is what plotly paints from."""
 REDRAW = f"() => Promise.all({CHARTS}.map((plot) => window.Plotly.redraw(plot))).then(() => {{}})"
 OFFERED = f"""() => {CHARTS}.flatMap((plot) => [
   ...[...plot.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title ?? button.getAttribute('aria-label') ?? '')
     .filter((title) => !/^(Save|Zoom|Pan|Reset|Download)/.test(title)),
   ...(plot._context.showSendToCloud || plot._context.plotlyServerURL ? ['an upload, by its config'] : []),
-]).filter((offer, at, all) => all.indexOf(offer) === at)"""
+]).filter((offer, at, all) => all.indexOf(offer) === at)"""  # noqa: E501
 """Returns every button that neither saves nor zooms, and whether the config would let plotly send a chart."""
 NOTE_RUNS = """() => {
   window.hasRun = false;
   const app = document.querySelector('[data-testid=stApp]');
   new MutationObserver(() => { window.hasRun = true; }).observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
-}"""
-"""Notes in `window.hasRun` whether the page's script runs from now on: then the choice has reached the console, and counts."""
+}"""  # noqa: E501
+"""Notes in `window.hasRun` whether the page's script runs from now on: then the choice has reached the console, and
+counts.
+"""
 AXES = {"Step": "steps", "Passes": "passes", "Time": "times_s"}
 """The choices of a curve's axis, and where the store has what is plotted then."""
 Chart = dict[str, Any]
@@ -65,7 +68,9 @@ class Choice:
 
 
 def radio(name: str, *, every: bool = False) -> Choice:
-    return Choice(name, lambda page: page.get_by_role("radio", name=name, exact=True).click(), every, name if name in AXES else "")
+    return Choice(
+        name, lambda page: page.get_by_role("radio", name=name, exact=True).click(), every, name if name in AXES else ""
+    )
 
 
 def toggle(name: str) -> Choice:
@@ -81,7 +86,10 @@ def pick(label: str, option: str, *, every: bool = False) -> Choice:
             page.get_by_role("option", name=option, exact=True).click()
             page.keyboard.press("Escape")
             settle(page)
-            if page.evaluate("window.hasRun") or box.input_value() in ("", option):  # several choices stand beside the box
+            if page.evaluate("window.hasRun") or box.input_value() in (
+                "",
+                option,
+            ):  # several choices stand beside the box
                 return
 
     return Choice(f"{label} {option}", make, every, option if option in AXES else "")
@@ -105,14 +113,26 @@ def choices(lab: small_labs.Lab, curves: int, loss: str) -> Iterator[tuple[Place
     axes = [radio(name) for name in ("Passes", "Time", "Step")]
     yield Place("run", run, "How old do gradients get?"), axes
     yield Place("run, Histograms", f"{run}&section=Histograms", "Over time, all ranks"), ()
-    yield Place("run of many points", f"/run?run={curves}", loss), [Choice("Smoothing 0", unsmoothed), radio("Time", every=True)]
-    yield Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"), [pick("Batch", "1"), radio("Without waiting")]
+    yield (
+        Place("run of many points", f"/run?run={curves}", loss),
+        [Choice("Smoothing 0", unsmoothed), radio("Time", every=True)],
+    )
+    yield (
+        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"),
+        [pick("Batch", "1"), radio("Without waiting")],
+    )
     compare = f"/compare?runs={lab.runs}"
     along = [pick("Against", name, every=True) for name in ("Passes", "Time", "Updates", "Step")]
     grouped = [pick("Group by", "trainers", every=True), pick("Statistic", "Median"), pick("Band", "lowest to highest")]
     yield Place("compare", compare, "The 12 runs compared"), [*along, toggle("Logarithmic along"), *grouped]
-    yield Place("compare of many points", f"/compare?runs={curves}&metrics=train/loss", loss), [Choice("Smoothing 0", unsmoothed), pick("Against", "Time")]
-    yield Place("compare, bars", f"{compare}&tab=bars", "The 12 runs compared"), [pick("Number", "seed"), pick("Group by", "trainers")]
+    yield (
+        Place("compare of many points", f"/compare?runs={curves}&metrics=train/loss", loss),
+        [Choice("Smoothing 0", unsmoothed), pick("Against", "Time")],
+    )
+    yield (
+        Place("compare, bars", f"{compare}&tab=bars", "The 12 runs compared"),
+        [pick("Number", "seed"), pick("Group by", "trainers")],
+    )
     yield (
         Place("compare, scatter", f"{compare}&tab=scatter", "The 12 runs compared"),
         [pick("Along", "Training loss, last"), pick("Upwards", "Execution time (s)")],
@@ -120,9 +140,15 @@ def choices(lab: small_labs.Lab, curves: int, loss: str) -> Iterator[tuple[Place
     yield Place("compare, parallel", f"{compare}&tab=parallel", "The 12 runs compared"), [pick("Coloured by", "seed")]
     measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
     yield Place("scaling", f"/scaling?runs={lab.runs}", "Off by"), [*measures, target(95)]
-    yield Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"), [radio("Every rank")]
+    yield (
+        Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
+        [radio("Every rank")],
+    )
     yield Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"), ()
-    yield Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"), [pick("Number", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")]
+    yield (
+        Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
+        [pick("Number", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")],
+    )
     yield Place("duel", "/duel?duel=1", "What is unlike"), [radio("seconds")]
     yield Place("a figure", "/figures?figure=pipeline_as_run", "Execution alone"), [toggle("Execution alone")]
     yield Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."), ()
@@ -130,13 +156,17 @@ def choices(lab: small_labs.Lab, curves: int, loss: str) -> Iterator[tuple[Place
 
 
 def recorded(home: Home, run_id: int) -> Recorded:
-    """Return where along each axis a run's points lie, by metric and axis, a list for each rank; by steps where passes are not counted."""
+    """Return where along each axis a run's points lie, by metric and axis, a list for each rank; by steps where passes
+    are not counted.
+    """
     found: Recorded = {}
     with Reader.open(home) as reader:
         for series in reader.series(run_id, [summary.metric for summary in reader.summaries(run_id)]):
             for axis, column in AXES.items():
                 along = getattr(series, column)
-                found.setdefault(series.metric, {}).setdefault(axis, []).append(list(along if None not in along else series.steps))
+                found.setdefault(series.metric, {}).setdefault(axis, []).append(
+                    list(along if None not in along else series.steps)
+                )
     return found
 
 
@@ -145,10 +175,19 @@ def wrong(before: Sequence[Chart], drawn: Sequence[Chart], choice: Choice, known
     if known:
         where = [(chart, known[chart["name"]][choice.axis]) for chart in drawn if chart["name"] in known]
         return [
-            f"{chart['name']} is not plotted where it was recorded" for chart, along in where if chart["along"] != [pytest.approx(xs, abs=1e-3) for xs in along]
+            f"{chart['name']} is not plotted where it was recorded"
+            for chart, along in where
+            if chart["along"] != [pytest.approx(xs, abs=1e-3) for xs in along]
         ]
-    same = [(one["points"], one["ranges"]) == (other["points"], other["ranges"]) for one, other in zip(before, drawn, strict=False)]
-    return ["the plotted points did not change"] if len(before) == len(drawn) and (any if choice.every else all)(same) else []
+    same = [
+        (one["points"], one["ranges"]) == (other["points"], other["ranges"])
+        for one, other in zip(before, drawn, strict=False)
+    ]
+    return (
+        ["the plotted points did not change"]
+        if len(before) == len(drawn) and (any if choice.every else all)(same)
+        else []
+    )
 
 
 def followed(page: Page, choice: Choice, known: Recorded) -> list[str]:
@@ -162,9 +201,15 @@ def followed(page: Page, choice: Choice, known: Recorded) -> list[str]:
     drawn = page.evaluate(DRAWN)
     page.evaluate(REDRAW)
     whole = page.evaluate(DRAWN)
-    found += [f"{chart['name']} would be saved as {chart['file']}" for chart in drawn if not chart["file"].endswith(file_name(chart["name"]))]
+    found += [
+        f"{chart['name']} would be saved as {chart['file']}"
+        for chart in drawn
+        if not chart["file"].endswith(file_name(chart["name"]))
+    ]
     return found + [
-        f"{one['name']} against '{one['title']}' shows other points than it holds" for one, other in zip(drawn, whole, strict=True) if is_other(one, other)
+        f"{one['name']} against '{one['title']}' shows other points than it holds"
+        for one, other in zip(drawn, whole, strict=True)
+        if is_other(one, other)
     ]
 
 
@@ -173,10 +218,14 @@ def file_name(words: str) -> str:
 
 
 def is_other(one: Chart, redrawn: Chart) -> bool:
-    """Say whether a chart shows something else once all of it is drawn anew; the room around its points may be a pixel more or less."""
+    """Say whether a chart shows something else once all of it is drawn anew; the room around its points may be a pixel
+    more or less.
+    """
     (left, right, low, high) = redrawn["ranges"]
     rooms = [abs(right - left)] * 2 + [abs(high - low)] * 2
-    moved = [abs(end - other) > 0.01 * room for end, other, room in zip(one["ranges"], redrawn["ranges"], rooms, strict=True)]
+    moved = [
+        abs(end - other) > 0.01 * room for end, other, room in zip(one["ranges"], redrawn["ranges"], rooms, strict=True)
+    ]
     return one["points"] != redrawn["points"] or any(moved)
 
 

@@ -14,10 +14,11 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 DRAWN = (
-    "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && node.querySelector('.scatterlayer path')).length === many"
+    "many => [...document.querySelectorAll('.pl-figure')].filter(node => node._fullData?.length && "
+    "node.querySelector('.scatterlayer path')).length === many"
 )
 PICTURE = """() => [...document.querySelectorAll('.pl-figure')].map(node => node._fullData.map(trace =>
-  [trace.name, trace.line?.color, trace.line?.dash, trace.opacity, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
+  [trace.name, trace.line?.color, trace.line?.dash, trace.opacity, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""  # noqa: E501
 
 
 def picture(page: Page, charts: int) -> Any:
@@ -39,7 +40,10 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
     page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=1")
     page.keyboard.press("Escape")
     expect(page.get_by_text("trainers 2 (n=3)", exact=True).first).to_be_visible()
-    page.wait_for_function("() => [...document.querySelectorAll('.pl-figure')].every(node => node._fullData?.some(trace => trace.fill === 'toself'))")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.pl-figure')].every(node => node._fullData?.some(trace => "
+        "trace.fill === 'toself'))"
+    )
     grouped = picture(page, 2)
     assert [name for name, *_ in grouped[1] if "n=" in name] == ["trainers 2 (n=3)", "trainers 4 (n=2)"]
 
@@ -86,7 +90,7 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     picture(page, 2)
 
 
-SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.from(node._fullData[0].x).filter(x => x >= from && x <= to).length }"""
+SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.from(node._fullData[0].x).filter(x => x >= from && x <= to).length }"""  # noqa: E501
 
 
 def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(lab: Lab, page: Page) -> None:

@@ -43,7 +43,9 @@ def test_a_foreign_origin_and_a_foreign_host_are_refused_by_the_real_server(lab:
     with httpx.Client(base_url=lab.address, timeout=PATIENCE_S) as client:
         assert client.get("/api/token").status_code == 200
         assert client.get("/api/token", headers={"origin": "http://evil.example"}).status_code == 403
-        assert client.post("/api/name", json={"name": "Eve"}, headers={"origin": "http://evil.example"}).status_code == 403
+        assert (
+            client.post("/api/name", json={"name": "Eve"}, headers={"origin": "http://evil.example"}).status_code == 403
+        )
         assert client.get("/", headers={"host": "evil.example"}).status_code == 400
         assert "frame-ancestors 'none'" in client.get("/").headers["content-security-policy"]
 

@@ -39,7 +39,12 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/duel?duel=1")
     expect(page.get_by_role("heading", name="Duel 1: Small one")).to_be_visible()
-    wait_until(lambda: any(run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs), "it has begun")
+    wait_until(
+        lambda: any(
+            run.status in ("starting", "running", *ENDED) for runs in evidence(console).runs.values() for run in runs
+        ),
+        "it has begun",
+    )
 
     first = runner_process(console.home)
     assert first is not None
@@ -50,7 +55,9 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     page.reload()
     expect(page.get_by_text("ended", exact=True)).to_be_visible(timeout=WHOLE_MS)  # nobody touched the page
     expect(page.get_by_text("Too few seeds: 1 pair of runs to compare")).to_be_visible()
-    page.wait_for_function("() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'Hogwild! (n=1)')")
+    page.wait_for_function(
+        "() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'Hogwild! (n=1)')"
+    )
     found = evidence(console)
     assert [each.complete for each in found.cells] == [True] * 4
     assert {each.seed for each in found.of("tuning")}.isdisjoint(each.seed for each in found.of("judging"))

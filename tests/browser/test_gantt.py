@@ -1,4 +1,6 @@
-"""The Gantt chart in a browser: it follows a run from batch to batch on the same node, and holds one that was chosen."""
+"""The Gantt chart in a browser: it follows a run from batch to batch on the same node, and holds one that
+was chosen.
+"""
 
 import re
 
@@ -26,7 +28,13 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
     chart = page.locator(".pl-figure").last
     chart.locator(".nsewdrag").wait_for()
     settle(page)
-    assert chart.evaluate("plot => plot.data.map(trace => trace.marker.color).filter((colour, place, all) => all.indexOf(colour) === place).length") == 5
+    assert (
+        chart.evaluate(
+            "plot => plot.data.map(trace => trace.marker.color).filter((colour, place, all) => "
+            "all.indexOf(colour) === place).length"
+        )
+        == 5
+    )
     chart.evaluate("plot => { plot.marked = true; }")
     labs.write_spans(store, run, made("gpipe", SHARES, 4, batch=7))
     wait_until(lambda: "batch 8:" in label(page), "the chart shows batch 8")
@@ -42,5 +50,8 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
     expect(page.get_by_text("50% done")).to_be_visible()
     assert "batch 1:" in label(page)
     page.get_by_role("radio", name="Without waiting").click()
-    wait_until(lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"], "transfers are gone")
+    wait_until(
+        lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"],
+        "transfers are gone",
+    )
     store.end(run, "finished", "All ranks ended their work.")

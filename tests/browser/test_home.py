@@ -14,7 +14,9 @@ from tests.waiting import wait_until
 __all__ = ["pytestmark", "store"]
 
 
-def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_view_with_one(lab: Lab, page: Page, store: Store) -> None:
+def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_view_with_one(
+    lab: Lab, page: Page, store: Store
+) -> None:
     page.goto(lab.address)
     news, best = page.locator("[data-slot='home-news']"), page.locator("[data-slot='home-best']")
 
@@ -33,7 +35,9 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     assert best.evaluate("element => element.drawn_once === true"), "the script ran again"
     store.save_view("Speed by trainers", "compare", "runs=1-2&v=1", owner="Ada")
     page.get_by_role("link", name="Speed by trainers").click()
-    page.wait_for_url(re.compile(r"/compare\?runs=1(-|%2C)2&v=1"))  # the page soon writes the view's runs in its own way
+    page.wait_for_url(
+        re.compile(r"/compare\?runs=1(-|%2C)2&v=1")
+    )  # the page soon writes the view's runs in its own way
     page.get_by_role("link", name="Home", exact=True).click()
     page.get_by_role("button", name="Launch a run").click()
     expect(page.get_by_role("heading", name="Launch", exact=True)).to_be_visible()

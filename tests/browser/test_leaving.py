@@ -39,11 +39,18 @@ LEAVE_WITH_A_BEAT = """([words, role]) => {
   }
   return true;
 }"""
-"""Requests a rerun, then leaves the page before that request is sent: by a click, or as the browser's Back does. Says whether the page was ready."""
+"""Requests a rerun, then leaves the page before that request is sent: by a click, or as the browser's Back does. Says
+whether the page was ready.
+"""
 
 
-@pytest.mark.parametrize(("path", "words", "role", "seen"), [("/runs", "Machine", "a[href]", "Machine"), ("/", "Launch a run", "button", "Launch")])
-def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(page: Page, lab: Lab, path: str, words: str, role: str, seen: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "words", "role", "seen"),
+    [("/runs", "Machine", "a[href]", "Machine"), ("/", "Launch a run", "button", "Launch")],
+)
+def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(
+    page: Page, lab: Lab, path: str, words: str, role: str, seen: str
+) -> None:
     page.goto(lab.address + path)
     heading = page.get_by_role("heading", level=1).first
     left = heading.inner_text()
@@ -68,7 +75,9 @@ def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(page: Pag
         ("/machine", "/runs", "", "Only mine"),
     ],
 )
-def test_a_page_requested_before_a_rerun_was_sent_is_not_empty(page: Page, lab: Lab, path: str, words: str, role: str, seen: str) -> None:
+def test_a_page_requested_before_a_rerun_was_sent_is_not_empty(
+    page: Page, lab: Lab, path: str, words: str, role: str, seen: str
+) -> None:
     page.goto(lab.address + path)
     settle(page)
     wait_until(lambda: page.evaluate(LEAVE_WITH_A_BEAT, [words, role]), "the page looks for news and is left")

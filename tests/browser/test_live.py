@@ -30,7 +30,9 @@ NOTING = """() => {
     try { return await ask(url, ...more); } finally { window.answering -= 1; }
   };
 }"""
-"""Has the page note each question to one of our routes, with the milliseconds that it wanted to wait before, and how many wait for an answer."""
+"""Has the page note each question to one of our routes, with the milliseconds that it wanted to wait before, and how
+many wait for an answer.
+"""
 LATE = """() => {
   window.loading = new Promise((resolve) => (window.load = resolve));
   window.Blob = class extends Blob {
@@ -132,7 +134,9 @@ def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_follows_its_run_to_the_e
     wait_until(lambda: is_silent(page), "a page asks nothing of a run that has ended")
 
 
-def test_a_run_without_news_is_asked_about_once_a_second_without_points_and_as_seldom_as_the_console_wants(lab: Lab, timed_page: Page, run: int) -> None:
+def test_a_run_without_news_is_asked_about_once_a_second_without_points_and_as_seldom_as_the_console_wants(
+    lab: Lab, timed_page: Page, run: int
+) -> None:
     page = timed_page
     page.add_init_script(f"({NOTING})()")
     page.goto(path_of(lab, run))
@@ -156,13 +160,18 @@ def test_a_run_without_news_is_asked_about_once_a_second_without_points_and_as_s
     with page.expect_response(lambda response: "/api/series" in response.url) as answered:
         page.clock.fast_forward(1_000)
     assert "unchanged" in answered.value.text()
-    page.route("**/api/**", lambda route: route.fulfill(response=(answer := route.fetch()), headers=answer.headers | {"x-slower": "4"}))
+    page.route(
+        "**/api/**",
+        lambda route: route.fulfill(response=(answer := route.fetch()), headers=answer.headers | {"x-slower": "4"}),
+    )
     assert pauses("series") == [3_000] * 3
     assert pauses("standing") == [4_000] * 3
     page.unroute_all(behavior="ignoreErrors")
 
 
-def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(lab: Lab, page: Page, store: Store, run: int) -> None:
+def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
     sent: list[bytes] = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(bytes(frame))))
     page.goto(path_of(lab, run))
@@ -174,7 +183,10 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(lab: Lab
     store.write(run, [RankBatch(0, phases={"compute": 800.0, "wait": 0.5})], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()
     expect(page.locator("[data-slot='ranks']")).to_contain_text("200")
-    wait_until(lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0, "the bar of trainer1 grew")
+    wait_until(
+        lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0,
+        "the bar of trainer1 grew",
+    )
     assert len(sent) == before
     store.add_tag(run, "odd", by="Ada")
     expect(page.locator("[data-slot='facts']")).to_contain_text("odd")
@@ -186,7 +198,9 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(lab: Lab
     wait_until(ran_again, "the page's script ran again")
 
 
-def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(lab: Lab, page: Page, store: Store, run: int) -> None:
+def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
     page.add_init_script(f"({LATE})()")
     page.goto(path_of(lab, run))
     facts = page.locator("[data-slot='facts']")
@@ -204,7 +218,10 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(lab
     wait_until(lambda: points(page) == before + 100, "the new points were drawn")
     expect(page.locator(LOSS)).to_have_count(1)
     expect(page.get_by_text("75% done")).to_be_visible()
-    wait_until(lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0, "the bar of trainer1 grew")
+    wait_until(
+        lambda: max(x for trace in bars.evaluate("plot => plot.data") for x in trace["x"]) == 800.0,
+        "the bar of trainer1 grew",
+    )
 
 
 def test_the_log_follows_finds_and_offers_its_file(lab: Lab, page: Page, run: int) -> None:
@@ -239,10 +256,16 @@ def test_a_histogram_grows_with_its_run_on_the_same_node(lab: Lab, page: Page, s
     heat.evaluate("plot => { plot.marked = true; }")
     push(3, 20)
     wait_until(lambda: bars.evaluate("plot => plot.data[0].y") == [10, 20], "the new bar was drawn")
-    wait_until(lambda: heat.evaluate("plot => plot.data[0].z.flat().reduce((sum, count) => sum + count, 0)") == 30, "the heat holds every push")
+    wait_until(
+        lambda: heat.evaluate("plot => plot.data[0].z.flat().reduce((sum, count) => sum + count, 0)") == 30,
+        "the heat holds every push",
+    )
     assert heat.evaluate("plot => plot.marked === true")
     assert heat.evaluate("plot => plot.data[0].colorscale.length") == 3
-    heat.evaluate("plot => { const draw = Plotly.react; Plotly.react = (node, ...more) => { node.redrawn = true; return draw(node, ...more); }; }")
+    heat.evaluate(
+        "plot => { const draw = Plotly.react; Plotly.react = (node, ...more) => { node.redrawn = true; return "
+        "draw(node, ...more); }; }"
+    )
     store.write(run, [], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()
     settle(page)

@@ -13,7 +13,7 @@ EXHIBIT = "gradients_set_to_none"
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
   return traces.length === 2 && traces[0].name === 'published code' && traces[0].y.at(-1) === 4 && traces[1].y.at(-1) === 28;
-}"""
+}"""  # noqa: E501
 
 
 def test_an_exhibit_is_launched_from_its_page_and_shows_what_caught_the_fault(lab: Lab, page: Page) -> None:

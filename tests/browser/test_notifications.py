@@ -11,10 +11,14 @@ from tests.notices.receivers import Receiver
 pytestmark = pytest.mark.browser
 
 
-def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being_seen(real: Console, page: Page) -> None:
+def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being_seen(
+    real: Console, page: Page
+) -> None:
     with Receiver(503).serving() as receiver, Store.open(real.home) as store:
         store.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
-        page.context.add_cookies([{"name": identity.COOKIE, "value": identity.sign(real.home, "Ada"), "url": real.address}])
+        page.context.add_cookies(
+            [{"name": identity.COOKIE, "value": identity.sign(real.home, "Ada"), "url": real.address}]
+        )
         page.goto(f"{real.address}/notifications")
         page.get_by_role("radio", name="Webhook (JSON)").click()
         expect(page.get_by_text(f"127.0.0.1:{receiver.port}.")).to_be_visible()  # the form is that of this kind by now

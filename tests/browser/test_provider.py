@@ -14,10 +14,17 @@ from tests.browser.conftest import Console
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.browser
-REFUSED = re.compile(r"Failed to load resource|Refused to execute script from '\S+' because its MIME type \('application/json'\)")
-"""What the browser says where a page that is still loading as its person signs out gets 401 for a script, with JSON as its body."""
+REFUSED = re.compile(
+    r"Failed to load resource|Refused to execute script from '\S+' because its MIME type \('application/json'\)"
+)
+"""What the browser says where a page that is still loading as its person signs out gets 401 for a script, with JSON as
+its body.
+"""
 DEEP = "/launch?experiment=dppo&preset=quick"
-SIGN_OUT = "document.body.insertAdjacentHTML('beforeend', '<form id=out method=post action=/signout></form>'); document.getElementById('out').submit()"
+SIGN_OUT = (
+    "document.body.insertAdjacentHTML('beforeend', '<form id=out method=post action=/signout></form>'); "
+    "document.getElementById('out').submit()"
+)
 
 
 def sign_in(page: Page, subject: str) -> None:
@@ -26,7 +33,9 @@ def sign_in(page: Page, subject: str) -> None:
     page.get_by_role("button", name="Authorize").click()
 
 
-def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_for_good(still: Home, tmp_path: Path, page: Page) -> None:
+def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_for_good(
+    still: Home, tmp_path: Path, page: Page
+) -> None:
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     with lab_with_provider(still, tmp_path) as (console, provider):
@@ -45,7 +54,12 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
         expect(page.get_by_role("status")).to_have_text("You have signed out.")
         page.goto(f"{console.address}{DEEP}")
         expect(page.get_by_role("link", name="Sign in with Lab ID")).to_be_visible()
-        assert httpx.get(f"{console.address}/api/token", headers={"cookie": f"parallab_session={copied}"}, timeout=PATIENCE_S).status_code == 401
+        assert (
+            httpx.get(
+                f"{console.address}/api/token", headers={"cookie": f"parallab_session={copied}"}, timeout=PATIENCE_S
+            ).status_code
+            == 401
+        )
         without_its_provider(console, provider, page)
         with Reader.open(still) as reader:
             assert [(person.name, person.role) for person in reader.people()] == [("Ada", "admin")]
@@ -62,7 +76,9 @@ def without_its_provider(console: Console, provider: Provider, page: Page) -> No
     page.evaluate(SIGN_OUT)
     expect(page.get_by_text("You have signed out.")).to_be_visible()
     page.get_by_role("link", name="Sign in with Lab ID").click()
-    expect(page.get_by_role("alert")).to_contain_text("Lab ID does not answer, so nobody can sign in there at this moment.")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "Lab ID does not answer, so nobody can sign in there at this moment."
+    )
 
 
 def session(page: Page) -> str:

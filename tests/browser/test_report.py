@@ -35,9 +35,12 @@ PAINTED = """([nodes, many]) => { const found = [...document.querySelectorAll(no
   return found.length && found.length === (many ?? found.length)
     && found.every(node => node._fullData?.length && node.querySelector('.scatterlayer path, .barlayer path')) }"""
 PICTURE = """nodes => [...document.querySelectorAll(nodes)].map(node => node._fullData.map(trace =>
-  [trace.name, trace.line?.dash, trace.marker?.symbol, trace.marker?.color, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""
+  [trace.name, trace.line?.dash, trace.marker?.symbol, trace.marker?.color, Array.from(trace.x), Array.from(trace.y, value => value ?? null)]))"""  # noqa: E501
 DRAWN = "document.body.dataset.drawn"
-TRACES = "[...document.querySelectorAll('.plot')].map(plot => plot._fullData.map(trace => ({name: trace.name, x: [...trace.x], y: [...trace.y]})))"
+TRACES = (
+    "[...document.querySelectorAll('.plot')].map(plot => plot._fullData.map(trace => ({name: trace.name, x: "
+    "[...trace.x], y: [...trace.y]})))"
+)
 
 
 @pytest.fixture
@@ -49,7 +52,9 @@ def run(lab: Lab) -> int:
     return made
 
 
-def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_and_turns_dark(lab: Lab, run: int, page: Page, tmp_path: Path) -> None:
+def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_and_turns_dark(
+    lab: Lab, run: int, page: Page, tmp_path: Path
+) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(run_report(run, "Ada"))
     asked: list[str] = []
@@ -61,9 +66,13 @@ def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_a
         losses = [series for series in reader.series(run, ["train/loss"]) if series.ids]
     drawn = page.evaluate(TRACES)[0]
     assert page.evaluate(OFFERED) == []
-    assert [(trace["name"], trace["x"]) for trace in drawn] == [(role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)]
+    assert [(trace["name"], trace["x"]) for trace in drawn] == [
+        (role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)
+    ]
     for trace, series in zip(drawn, losses, strict=True):
-        assert [value for value in trace["y"] if value is not None] == [value for value in series.values if value == value]
+        assert [value for value in trace["y"] if value is not None] == [
+            value for value in series.values if value == value
+        ]
     assert asked == [path.as_uri()]
     page.get_by_text("Numbers", exact=True).first.click()
     expect(page.locator(".numbers tr")).to_have_count(201)
@@ -116,13 +125,17 @@ def test_a_chart_is_saved_as_svg_png_and_csv(lab: Lab, run: int, page: Page) -> 
             panel.locator(f'[data-title="{title}"]').click()
         saved[download.value.suggested_filename] = download.value.path().read_bytes()
     assert set(saved) == {f"run-{run}-train-loss.{kind}" for kind in ("svg", "png", "csv")}
-    assert saved[f"run-{run}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run}-train-loss.png"].startswith(b"\x89PNG")
+    assert saved[f"run-{run}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run}-train-loss.png"].startswith(
+        b"\x89PNG"
+    )
     rows = list(csv.reader(io.StringIO(saved[f"run-{run}-train-loss.csv"].decode())))
     assert rows[0][0] == "series" and {row[0] for row in rows[1:]} == {"trainer1", "trainer2"}
     assert len(rows) == 201
 
 
-def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(lab: Lab, members: Members, run: int, page: Page, tmp_path: Path) -> None:
+def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(
+    lab: Lab, members: Members, run: int, page: Page, tmp_path: Path
+) -> None:
     page.goto(f"{lab.address}/run?run={run}")
     page.get_by_role("button", name="Download").click()
     with page.expect_download() as download:

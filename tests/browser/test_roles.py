@@ -1,4 +1,6 @@
-"""Three people sign in, and each sees what the rules say: what is offered, what is done, what is refused all the same; a sign-out ends it everywhere."""
+"""Three people sign in, and each sees what the rules say: what is offered, what is done, what is refused all the same;
+a sign-out ends it everywhere.
+"""
 
 import os
 import time
@@ -36,8 +38,12 @@ def at(page: Page, address: str, path: str, seen: str) -> None:
     go(page, address, Place(path, path, seen))
 
 
-def offers(page: Page, address: str, lab: people_labs.Lab, owners: Sequence[str]) -> Iterator[tuple[str, dict[str, bool], dict[str, tuple[str, str]]]]:
-    """Yield for each place what can be pressed on it, and by which command on whose each button stands; pages of one thing for those `owners`."""
+def offers(
+    page: Page, address: str, lab: people_labs.Lab, owners: Sequence[str]
+) -> Iterator[tuple[str, dict[str, bool], dict[str, tuple[str, str]]]]:
+    """Yield for each place what can be pressed on it, and by which command on whose each button stands; pages of one
+    thing for those `owners`.
+    """
     at(page, address, "/runs", "by mia")
     rows = {f"cancel-{ids[owner]}": ("cancel", owner) for ids in (lab.running, lab.queued) for owner in OWNERS}
     yield "runs", can_press(page, *rows), rows
@@ -49,11 +55,16 @@ def offers(page: Page, address: str, lab: people_labs.Lab, owners: Sequence[str]
         queue = page.get_by_role("button", name="Queue", exact=True)
         yield f"queue of {owner}", {"Queue": queue.is_enabled()}, {"Queue": ("hold", owner)}
         at(page, address, f"/sweep?sweep={lab.sweeps[owner]}", f"Sweep {lab.sweeps[owner]}")
-        sweep = {f"{name}-sweep-{lab.sweeps[owner]}": (command, owner) for name, command in (("hold", "pause sweep"), ("extend", "extend sweep"))}
+        sweep = {
+            f"{name}-sweep-{lab.sweeps[owner]}": (command, owner)
+            for name, command in (("hold", "pause sweep"), ("extend", "extend sweep"))
+        }
         yield f"sweep of {owner}", can_press(page, *sweep), sweep
     at(page, address, "/", "Losses of mia")
     settle(page)
-    views = {f"view-change-{lab.views[owner]}": ("rename view", owner) for owner in OWNERS} | {"home-launch": ("launch", "")}
+    views = {f"view-change-{lab.views[owner]}": ("rename view", owner) for owner in OWNERS} | {
+        "home-launch": ("launch", "")
+    }
     yield "home", can_press(page, *views), views
     at(page, address, "/machine", "Left over")
     yield "machine", can_press(page, "clean-up"), {"clean-up": ("clean up", "")}
@@ -62,7 +73,9 @@ def offers(page: Page, address: str, lab: people_labs.Lab, owners: Sequence[str]
 
 
 def test_each_role_sees_exactly_what_the_rules_say(members: Members, page: Page) -> None:
-    members.home.run_folder(9_999).mkdir(parents=True, exist_ok=True)  # which no run has, so there is something to clean up
+    members.home.run_folder(9_999).mkdir(
+        parents=True, exist_ok=True
+    )  # which no run has, so there is something to clean up
     os.utime(members.home.run_folder(9_999), (time.time() - 3600,) * 2)
     for name in ("vera", "mo", "ada"):
         here = Standing(name, PEOPLE[name])
@@ -71,7 +84,9 @@ def test_each_role_sees_exactly_what_the_rules_say(members: Members, page: Page)
         sign_in(page, members.address, name, PASSWORD, "/runs")
         page.wait_for_url("**/runs")
         for place, found, stands in offers(page, members.address, members.people, OWNERS if name == "mo" else ("mia",)):
-            assert found == {key: here.may(command, [owner] if owner else []) for key, (command, owner) in stands.items()}, f"{name} on {place}"
+            assert found == {
+                key: here.may(command, [owner] if owner else []) for key, (command, owner) in stands.items()
+            }, f"{name} on {place}"
 
 
 def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Members, page: Page) -> None:
@@ -81,7 +96,9 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
         running, queued = (labs.add(store, "max") for _ in range(2))
         labs.drive(store, home, running, "running")
     sign_in(page, address, "max", "a quiet summer evening", f"/run?run={queued}")
-    expect(page.get_by_role("alert")).to_have_text("That name and password do not belong together, or nobody has that name.")
+    expect(page.get_by_role("alert")).to_have_text(
+        "That name and password do not belong together, or nobody has that name."
+    )
     assert page.get_by_label("Password").input_value() == ""
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()

@@ -27,7 +27,11 @@ def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(conso
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/sweep?sweep=1")
     expect(page.locator("a.pl-cell")).to_have_count(20)
-    wait_until(lambda: sweep(console).ended >= 8 and "running" in sweep(console).statuses, "half of the runs have ended, and one is on", HALF_S)
+    wait_until(
+        lambda: sweep(console).ended >= 8 and "running" in sweep(console).statuses,
+        "half of the runs have ended, and one is on",
+        HALF_S,
+    )
 
     first = runner_process(console.home)
     assert first is not None

@@ -1,4 +1,6 @@
-"""A sweep by hand: launched from the form, watched until its curve is whole; another one paused, and cancelled as a whole."""
+"""A sweep by hand: launched from the form, watched until its curve is whole; another one paused, and cancelled as a
+whole.
+"""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,7 +13,10 @@ from tests.browser.replay import launch, launch_sweep, runs_of
 
 pytestmark = pytest.mark.browser
 RUNS_MS = 1_200_000
-POINTS = "many => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'measured' && trace.x.length === many)"
+POINTS = (
+    "many => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'measured' && "
+    "trace.x.length === many)"
+)
 
 
 def test_a_sweep_is_launched_watched_to_its_end_and_found_again(lab: Lab, page: Page) -> None:
@@ -35,7 +40,9 @@ def test_a_sweep_is_launched_watched_to_its_end_and_found_again(lab: Lab, page: 
     page.wait_for_function(POINTS, arg=3)
 
 
-def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_who_holds_the_cores(lab: Lab, page: Page) -> None:
+def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_who_holds_the_cores(
+    lab: Lab, page: Page
+) -> None:
     sweep = launch_sweep(page, lab.address, "", "1..2", 2)
     first, second = runs_of(lab, sweep)
     page.get_by_role("button", name="Pause", exact=True).click()
@@ -48,7 +55,9 @@ def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     with Store.open(lab.home) as store:
         labs.drive(store, lab.home, first.id, "running")
-        expect(other.get_by_role("link", name=f"run {first.id}", exact=True)).to_be_visible()  # nobody touched this page
+        expect(
+            other.get_by_role("link", name=f"run {first.id}", exact=True)
+        ).to_be_visible()  # nobody touched this page
         expect(page.locator("a.pl-cell.pl-running")).to_have_count(1)
         page.get_by_role("button", name="Cancel all").click()
         page.get_by_role("button", name="Cancel all runs").click()

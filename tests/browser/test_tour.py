@@ -1,4 +1,6 @@
-"""The tour in docs/tour.md, walked: each of its pages shows what the text says in bold. `make tour` takes its pictures anew."""
+"""The tour in docs/tour.md, walked: each of its pages shows what the text says in bold. `make tour` takes its pictures
+anew.
+"""
 
 import io
 import os
@@ -40,7 +42,10 @@ def watch(page: Page, address: str, lab: Lab) -> None:
     if not FOR_PICTURES:
         with Reader.open(Home.find()) as reader:
             small_labs.finish(reader.home, reader.entry(run), work=20_000, time_s=4.0)
-    page.wait_for_function("() => document.querySelector('[data-metric=\"test/accuracy\"]')?._fullData?.[0]?.x?.length >= 4", timeout=RUN_MS)
+    page.wait_for_function(
+        "() => document.querySelector('[data-metric=\"test/accuracy\"]')?._fullData?.[0]?.x?.length >= 4",
+        timeout=RUN_MS,
+    )
 
 
 def results(page: Page, address: str, lab: Lab) -> None:
@@ -72,12 +77,16 @@ WALK: dict[str, str | Callable[[Page, str, Lab], None]] = {
     "machine": "/machine",
     "home": "/",
 }
-"""The stops by the names of their pictures, in the order of the text: an address, or what is done there. A further one is a line here and a section there."""
+"""The stops by the names of their pictures, in the order of the text: an address, or what is done there. A further one
+is a line here and a section there.
+"""
 
 
 @pytest.fixture
 def toured(request: pytest.FixtureRequest) -> tuple[str, Lab]:
-    """Give the address of a lab and what is in it: the shared one, where runs are played, or for the pictures one of its own, which carries them out."""
+    """Give the address of a lab and what is in it: the shared one, where runs are played, or for the pictures one of
+    its own, which carries them out.
+    """
     if not FOR_PICTURES:
         shared: consoles.Lab = request.getfixturevalue("lab")
         return shared.address, shared.small
@@ -106,7 +115,9 @@ def test_every_stop_of_the_tour_shows_what_its_text_says(toured: tuple[str, Lab]
         else:
             walk(page, address, lab)
         for words in told[name]:
-            expect(page.get_by_text(re.compile(re.escape(words))).locator("visible=true").first, f"{words!r} of {name}").to_be_visible(timeout=RUN_MS)
+            expect(
+                page.get_by_text(re.compile(re.escape(words))).locator("visible=true").first, f"{words!r} of {name}"
+            ).to_be_visible(timeout=RUN_MS)
         settle(page)
         if FOR_PICTURES:
             take(page, name)
@@ -129,4 +140,6 @@ def take(page: Page, name: str) -> None:
     size = {"x": 0.0, "y": 0.0, "width": float(WIDTH_PX), "height": float(min(height, ENDS_PX.get(name, TALLEST_PX)))}
     PICTURES.mkdir(parents=True, exist_ok=True)
     with Image.open(io.BytesIO(page.screenshot(clip=size, animations="disabled"))) as taken:
-        taken.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(PICTURES / f"{name}.png", optimize=True)
+        taken.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            PICTURES / f"{name}.png", optimize=True
+        )

@@ -12,7 +12,9 @@ from tests.waiting import PATIENCE_S
 pytestmark = pytest.mark.browser
 
 
-def test_five_watchers_and_a_browser_see_every_point_of_a_live_run(console: Console, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_five_watchers_and_a_browser_see_every_point_of_a_live_run(
+    console: Console, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchers, "CATCH_UP_S", PATIENCE_S)  # here nothing hangs on how soon
     found = watchers.watch(home, console.address, watchers=5, seconds=3, join_s=1, settle_s=1)
     assert found["errors"] == []

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.browser
 RUN_MS = 600_000
 
 
-def test_a_first_visit_launches_hogwild_watches_it_finds_it_again_after_a_restart_and_cancels_another_one(real: Console, page: Page) -> None:
+def test_a_first_visit_launches_hogwild_watches_it_finds_it_again_after_a_restart_and_cancels_another_one(
+    real: Console, page: Page
+) -> None:
     page.goto(real.address)
     expect(page.get_by_role("button", name="Run quick Hogwild!")).to_be_visible()
     page.goto(f"{real.address}/launch?experiment=hogwild&preset=quick&set=epochs:3")
@@ -75,8 +77,14 @@ def test_an_agents_run_is_watched_with_its_queue_and_a_drawn_episode_and_cancell
     run = launch(page, "Launch", to="run")
     with Store.open(lab.home) as store:
         labs.drive(store, lab.home, run, "running")
-        write_gif(lab.home.run_folder(run) / PICTURE, [np.full((80, 120, 3), 9 * number, np.uint8) for number in range(8)], 25)
-        points = [Point(name, step, float(step % 3), step / 5) for name in ("charts/episodic_return", "perf/queue_depth") for step in range(20)]
+        write_gif(
+            lab.home.run_folder(run) / PICTURE, [np.full((80, 120, 3), 9 * number, np.uint8) for number in range(8)], 25
+        )
+        points = [
+            Point(name, step, float(step % 3), step / 5)
+            for name in ("charts/episodic_return", "perf/queue_depth")
+            for step in range(20)
+        ]
         store.write(run, [RankBatch(0, points)])
         drawn(page, "charts/episodic_return", "perf/queue_depth|0")
         episode(page)
@@ -96,7 +104,9 @@ def drawn(page: Page, *curves: str) -> None:
 
 
 def legend(page: Page) -> None:
-    expect(page.locator("[data-metric='charts/episodic_return'] .legend")).to_contain_text("Solved at 475", timeout=RUN_MS)
+    expect(page.locator("[data-metric='charts/episodic_return'] .legend")).to_contain_text(
+        "Solved at 475", timeout=RUN_MS
+    )
 
 
 def episode(page: Page) -> None:
@@ -120,7 +130,8 @@ def episode(page: Page) -> None:
 def gantt(page: Page) -> None:
     page.get_by_test_id("stButtonGroup").get_by_text("Pipeline", exact=True).click(timeout=RUN_MS)
     page.wait_for_function(
-        "() => [...document.querySelectorAll('.pl-figure')].some(plot => plot.data?.[0]?.name === 'forward' && plot.data[1]?.name === 'backward')"
+        "() => [...document.querySelectorAll('.pl-figure')].some(plot => plot.data?.[0]?.name === 'forward' && "
+        "plot.data[1]?.name === 'backward')"
     )
     expect(page.get_by_text("Best speed-up here")).to_be_visible()
 
@@ -133,7 +144,12 @@ def gantt(page: Page) -> None:
         ("async_sgd", "epochs:1000", ("train/loss|1", "train/loss|2"), None),
         ("sync_sgd", "rounds:10000", ("train/loss|0", "train/loss|1"), None),
         ("batched_reinforce", "episodes:10000", ("charts/episodic_return", "charts/running_length|0"), legend),
-        ("dppo", "stop_when_solved:false&set=total_steps:100000000&set=render_every_s:1", ("charts/episodic_return", "perf/queue_depth|0"), episode),
+        (
+            "dppo",
+            "stop_when_solved:false&set=total_steps:100000000&set=render_every_s:1",
+            ("charts/episodic_return", "perf/queue_depth|0"),
+            episode,
+        ),
         ("pipeline", "batches:100000", ("train/loss|1", "perf/bubble_share|0"), gantt),
     ],
 )

@@ -1,4 +1,6 @@
-"""A zoom into a long curve shows points that the whole curve leaves out, new points reach it, and a double click or another axis shows the whole again."""
+"""A zoom into a long curve shows points that the whole curve leaves out, new points reach it, and a double click or
+another axis shows the whole again.
+"""
 
 from playwright.sync_api import Page, expect
 
@@ -17,7 +19,9 @@ SEEN = """plot => {
 HIDDEN = "plot => [...new Set(plot._fullData.filter(trace => trace.visible === 'legendonly').map(trace => trace.name))]"
 
 
-def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_all_of_it(lab: Lab, page: Page, store: Store, run: int) -> None:
+def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_all_of_it(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
     labs.record(store, run, steps=20_000, first=101)
     page.goto(path_of(lab, run))
     plot = drawn(page)
@@ -32,7 +36,9 @@ def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_al
     assert plot.evaluate("plot => plot.layout.xaxis.range") == zoomed
     assert plot.evaluate(SEEN) > 400
     double_click(page, plot)
-    wait_until(lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, "the whole curve is drawn as before")
+    wait_until(
+        lambda: plot.evaluate("plot => plot.data[0].x.length") <= whole + 60, "the whole curve is drawn as before"
+    )
     zoom(page, plot)
     plot.locator(".legendtoggle").first.click()
     wait_until(lambda: plot.evaluate(HIDDEN) == ["trainer1"], "the legend hid a rank")

@@ -99,27 +99,48 @@ def queued(store: Store) -> Callable[..., int]:
     """Queue a run that no runner takes, since none is there."""
 
     def add(name: str = "", *, experiment: str = "hogwild", owner: str = "ada") -> int:
-        return store.add_run(experiment, {"seed": 3, "trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), preset="quick", name=name)
+        return store.add_run(
+            experiment, {"seed": 3, "trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), preset="quick", name=name
+        )
 
     return add
 
 
 @pytest.fixture
 def live(store: Store, queued: Callable[..., int], home: Home) -> int:
-    """Give a run that this test's own process carries out: two trainers, some points, a NaN and an infinity among them, a log."""
+    """Give a run that this test's own process carries out: two trainers, some points, a NaN and an infinity among them,
+    a log.
+    """
     run_id = queued("first light")
     store.claim(run_id, me(), [])
     store.begin(run_id, me(), {"git_commit": "abc123", "host": "lab"})
-    store.add_ranks(run_id, [RankRow(rank, f"trainer{rank + 1}", 100 + rank, "cpu", "running", None, None, None) for rank in range(2)])
+    store.add_ranks(
+        run_id,
+        [RankRow(rank, f"trainer{rank + 1}", 100 + rank, "cpu", "running", None, None, None) for rank in range(2)],
+    )
     store.mark_running(run_id, 1.25)
-    losses = [Point("train/loss", step, value, step / 10, step / 4) for step, value in enumerate((2.5, float("nan"), float("inf"), 0.5), 1)]
+    losses = [
+        Point("train/loss", step, value, step / 10, step / 4)
+        for step, value in enumerate((2.5, float("nan"), float("inf"), 0.5), 1)
+    ]
     batches = [
-        RankBatch(0, losses, phases={"compute": 1.5, "wait": 0.25}, spans=[Span("forward", 0, 1, 10, 20)], histograms={("staleness", 2): 7}, last_step=4),
+        RankBatch(
+            0,
+            losses,
+            phases={"compute": 1.5, "wait": 0.25},
+            spans=[Span("forward", 0, 1, 10, 20)],
+            histograms={("staleness", 2): 7},
+            last_step=4,
+        ),
         RankBatch(1, losses[:1], phases={"compute": 1.0}, last_step=1),
     ]
     accuracy = [Point("test/accuracy", 4, 97.5, 0.4, 1.0), Point("test/accuracy", 8, 96.0, 0.8, 2.0)]
     store.write(
-        run_id, batches, run_points=accuracy, progress=(50, 200, "samples"), samples=[MachineSample("2026-01-01T00:00:00.000Z", "host", "cpu_percent", 83.0)]
+        run_id,
+        batches,
+        run_points=accuracy,
+        progress=(50, 200, "samples"),
+        samples=[MachineSample("2026-01-01T00:00:00.000Z", "host", "cpu_percent", 83.0)],
     )
     write_log(home, run_id, "worker", "the worker speaks\n")
     store.add_log(run_id, "worker", "logs/worker.log")

@@ -11,7 +11,12 @@ from engine.store import Demand
 
 
 def test_every_value_can_be_written_as_strict_json() -> None:
-    value = {"run": Demand(2, 0, 2, 1), 3: (1, 2.5, None, True), "path": Path("a"), "odd": [math.nan, math.inf, -math.inf]}
+    value = {
+        "run": Demand(2, 0, 2, 1),
+        3: (1, 2.5, None, True),
+        "path": Path("a"),
+        "odd": [math.nan, math.inf, -math.inf],
+    }
     told = json.loads(json.dumps(plain(value), allow_nan=False))
     assert told == {
         "run": {"cores": 2, "gpus": 0, "ranks": 2, "threads_per_rank": 1, "listens": False},
@@ -25,11 +30,15 @@ def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
     assert table(("ID", "NAME"), [(1, "a"), (100, None)]) == " ID  NAME\n  1  a\n100"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(None, ""), (0.25, "0.2 s"), (59.9, "59.9 s"), (65, "1 min 05 s"), (7380, "2 h 03 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, ""), (0.25, "0.2 s"), (59.9, "59.9 s"), (65, "1 min 05 s"), (7380, "2 h 03 min")]
+)
 def test_durations_are_said_as_people_say_them(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, ""), (97.5, "97.5"), (0.00012345, "0.0001234"), (123456.7, "123,457")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), (97.5, "97.5"), (0.00012345, "0.0001234"), (123456.7, "123,457")]
+)
 def test_numbers_keep_the_digits_that_one_compares_by(value: float | None, text: str) -> None:
     assert number(value) == text

@@ -27,7 +27,10 @@ def test_one_experiment_is_told_in_full(parallab: Parallab) -> None:
 
 
 def test_an_environment_is_added_listed_and_taken_away(parallab: Parallab) -> None:
-    assert parallab("catalogue", "add-environment", "CliffWalking-v1").stdout == "CliffWalking-v1 can be chosen now: 48 numbers an observation, 4 actions.\n"
+    assert (
+        parallab("catalogue", "add-environment", "CliffWalking-v1").stdout
+        == "CliffWalking-v1 can be chosen now: 48 numbers an observation, 4 actions.\n"
+    )
     assert parallab("catalogue").stdout.endswith(", CliffWalking-v1\n")
     told = json.loads(parallab("catalogue", "--json").stdout)
     assert told["environments"][-1] == "CliffWalking-v1"

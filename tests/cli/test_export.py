@@ -37,7 +37,11 @@ def test_json_has_whole_runs_with_their_series(parallab: Parallab, ended: int, q
 
 
 def test_one_metric_alone_where_asked(parallab: Parallab, ended: int) -> None:
-    rows = list(csv.DictReader(io.StringIO(parallab("export", str(ended), "--format", "csv", "--metric", "test/accuracy").stdout)))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(parallab("export", str(ended), "--format", "csv", "--metric", "test/accuracy").stdout)
+        )
+    )
     assert {row["metric"] for row in rows} == {"test/accuracy"}
     assert len(rows) == 2
 
@@ -56,10 +60,15 @@ def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: i
 
 
 @pytest.mark.processes
-def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(parallab: Parallab, home: Home, tmp_path: Path) -> None:
+def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
+    parallab: Parallab, home: Home, tmp_path: Path
+) -> None:
     _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
     path = str(tmp_path / "sweep.zip")
-    assert "No run of sweep 1 has ended, so there is nothing to write yet." in parallab("export", "--sweep", "1", "--out", path).stderr
+    assert (
+        "No run of sweep 1 has ended, so there is nothing to write yet."
+        in parallab("export", "--sweep", "1", "--out", path).stderr
+    )
     sweep_labs.drive(home, runs[0])
     assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
     assert "is here already, as run 1" in parallab("import", path).stderr

@@ -10,7 +10,19 @@ import pytest
 
 from engine.cli import COMMANDS
 from engine.cli.frame import code_of
-from engine.errors import ConfigError, DataError, DeviceError, EngineError, NoSuchRun, Problem, RankFailed, RunnerError, StoreBusy, StoreError, WrongStatus
+from engine.errors import (
+    ConfigError,
+    DataError,
+    DeviceError,
+    EngineError,
+    NoSuchRun,
+    Problem,
+    RankFailed,
+    RunnerError,
+    StoreBusy,
+    StoreError,
+    WrongStatus,
+)
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
@@ -58,7 +70,10 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
         ((*SWEEP, "--over", "trainer=1"), "Did you mean 'trainers'?"),
         ((*SWEEP, "--over", "trainers"), "What varies is written name=values, such as trainers=1,2,4, got 'trainers'."),
         ((*SWEEP, "--over", "trainers=1", "--over", "trainers=2"), "trainers is varied twice."),
-        ((*SWEEP, "--over", "batch_size=32,5000"), "With batch_size 5000: batch_size must be at most the 1,437 training samples of digits, got 5000."),
+        (
+            (*SWEEP, "--over", "batch_size=32,5000"),
+            "With batch_size 5000: batch_size must be at most the 1,437 training samples of digits, got 5000.",
+        ),
         ((*SWEEP, "--over", "trainers=1", "--set", "epoch=2"), "Did you mean 'epochs'?"),
         (SWEEP, "A sweep varies 1 or 2 fields, got none."),
         (("list", "--sweep", "7"), "No sweep has the id 7"),
@@ -76,7 +91,9 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
         (("resume", "99", "--no-runner"), "No run has the id 99"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sentence: str, parallab: Parallab, home: Home) -> None:
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], sentence: str, parallab: Parallab, home: Home
+) -> None:
     told = parallab(*words)
     assert told.returncode == 2
     assert sentence in told.stderr
@@ -89,8 +106,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(words: tuple[str, ...], sente
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("import", "runs.zip", "--max-memory", "nan"), "Invalid value for '--max-memory': nan is not in the range 0.05<=x<=1000."),
-        (("import", "runs.zip", "--max-time", "1e9"), "Invalid value for '--max-time': 1000000000.0 is not in the range 1<=x<=86400."),
+        (
+            ("import", "runs.zip", "--max-memory", "nan"),
+            "Invalid value for '--max-memory': nan is not in the range 0.05<=x<=1000.",
+        ),
+        (
+            ("import", "runs.zip", "--max-time", "1e9"),
+            "Invalid value for '--max-time': 1000000000.0 is not in the range 1<=x<=86400.",
+        ),
         (("stop", "--timeout", "nan"), "Invalid value for '--timeout': nan is not in the range x>=0."),
     ],
 )
@@ -115,7 +138,10 @@ def test_a_home_that_cannot_be_written_is_exit_code_3(tmp_path: Path) -> None:
 def test_a_store_of_a_newer_version_is_exit_code_3(parallab: Parallab, home: Home) -> None:
     Store.open(home).close()
     with sqlite3.connect(home.database) as database:
-        database.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('parallab', 'from_the_future', '2099-01-01')")
+        database.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('parallab', "
+            "'from_the_future', '2099-01-01')"
+        )
     database.close()
     for words in (("list",), ("submit", "hogwild", "--preset", "quick")):
         told = parallab(*words)
@@ -145,7 +171,8 @@ def test_the_command_line_never_imports_torch(home: Home) -> None:
     program = (
         "import sys\nfrom engine.cli import COMMANDS, main\n"
         "for name in COMMANDS: main.get_command(None, name)\n"
-        "main(['list', '--json'], standalone_mode=False)\nprint(sorted({'torch', 'torchvision', 'streamlit'} & set(sys.modules)))"
+        "main(['list', '--json'], standalone_mode=False)\nprint(sorted({'torch', 'torchvision', 'streamlit'} & "
+        "set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.stdout.splitlines() == ["[]", "[]"], ended.stderr

@@ -14,10 +14,15 @@ SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
 def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
     assert "Nothing is limited for everyone." in parallab("limits").stdout
     queued()
-    told = parallab("limits", "set", "--queued", "1", "--cores", "8", "--run-time", "3600", "--disk", "0.5", "--gpus", "0")
+    told = parallab(
+        "limits", "set", "--queued", "1", "--cores", "8", "--run-time", "3600", "--disk", "0.5", "--gpus", "0"
+    )
     assert told.returncode == 0, told.stderr
     assert limits(home) == Limits(None, 1, 8, 0, 3600.0, 0.5)
-    assert "runs in the queue at a time: 1; CPU cores held at a time: 8; GPUs held at a time: 0; how long a run may be on: 3,600 s" in told.stdout
+    assert (
+        "runs in the queue at a time: 1; CPU cores held at a time: 8; GPUs held at a time: 0; how long a run "
+        "may be on: 3,600 s"
+    ) in told.stdout
     assert told.stdout.splitlines()[-1].split() == [
         "ada",
         "0",
@@ -41,7 +46,10 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         "0.5",
     ]
     refused = parallab(*SUBMIT)
-    assert (refused.returncode, refused.stdout) == (2, "") and "ada holds 1 of 1 queued runs, so another one can't be queued." in refused.stderr
+    assert (refused.returncode, refused.stdout) == (
+        2,
+        "",
+    ) and "ada holds 1 of 1 queued runs, so another one can't be queued." in refused.stderr
     parallab("limits", "set", "--person", "ada", "--queued", "2")
     assert parallab(*SUBMIT).returncode == 0 and parallab(*SUBMIT).returncode == 2
     assert json.loads(parallab("limits", "--json").stdout)["people"] == {"ada": {"max_queued_per_person": 2}}
@@ -73,6 +81,12 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
         assert not home.limits.exists()
         assert parallab(*words, "--owner", "bea").returncode == 0
         home.limits.unlink()
-    assert "No person is named 'adaa'. Did you mean 'ada'?" in parallab("limits", "set", "--person", "adaa", "--running", "3", "--owner", "bea").stderr
-    found = [(row["who"], row["detail"]) for row in store.rows("SELECT who, detail FROM audit WHERE command = 'set limits' AND refused = '' ORDER BY id")]
+    assert (
+        "No person is named 'adaa'. Did you mean 'ada'?"
+        in parallab("limits", "set", "--person", "adaa", "--running", "3", "--owner", "bea").stderr
+    )
+    found = [
+        (row["who"], row["detail"])
+        for row in store.rows("SELECT who, detail FROM audit WHERE command = 'set limits' AND refused = '' ORDER BY id")
+    ]
     assert found == [("bea", "max_running_per_person=3")] * 2

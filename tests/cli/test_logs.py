@@ -35,7 +35,10 @@ def test_only_the_last_lines_where_asked(parallab: Parallab, home: Home, ended: 
 
 
 def test_json_is_one_object_a_line(parallab: Parallab, ended: int) -> None:
-    assert json.loads(parallab("logs", str(ended), "--json").stdout) == {"source": "worker", "line": "the worker speaks"}
+    assert json.loads(parallab("logs", str(ended), "--json").stdout) == {
+        "source": "worker",
+        "line": "the worker speaks",
+    }
 
 
 def test_a_source_that_does_not_exist_gets_a_suggestion(parallab: Parallab, ended: int) -> None:
@@ -44,7 +47,9 @@ def test_a_source_that_does_not_exist_gets_a_suggestion(parallab: Parallab, ende
 
 
 @pytest.mark.processes
-def test_following_prints_what_comes_and_ends_with_the_run(begun: Callable[..., subprocess.Popen[str]], store: Store, home: Home, live: int) -> None:
+def test_following_prints_what_comes_and_ends_with_the_run(
+    begun: Callable[..., subprocess.Popen[str]], store: Store, home: Home, live: int
+) -> None:
     process = begun("logs", str(live), "--follow")
     assert process.stdout
     seen: list[str] = []
@@ -74,7 +79,9 @@ def test_a_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"a line of a training run\n", b"no end "])
-def test_a_long_log_is_read_in_the_room_of_a_short_one(home: Home, store: Store, ended: int, tmp_path: Path, line: bytes) -> None:
+def test_a_long_log_is_read_in_the_room_of_a_short_one(
+    home: Home, store: Store, ended: int, tmp_path: Path, line: bytes
+) -> None:
     """A log of 300 MB was copied anew for each megabyte of it."""
     path = home.run_folder(ended) / "logs" / "worker.log"
     path.write_bytes(line * (20_000_000 // len(line)))
@@ -84,4 +91,6 @@ def test_a_long_log_is_read_in_the_room_of_a_short_one(home: Home, store: Store,
     tracemalloc.stop()
     assert length >= 0.95 * path.stat().st_size
     assert most < 12_000_000
-    assert [text for _, text in read_logs(home, ended, ["worker"], lines=2)][-1] == line.decode().rstrip("\n") or b"\n" not in line
+    assert [text for _, text in read_logs(home, ended, ["worker"], lines=2)][-1] == line.decode().rstrip(
+        "\n"
+    ) or b"\n" not in line

@@ -1,4 +1,6 @@
-"""Marks from the command line, by number and by filter; and lists that are filtered, sorted and free of archived runs."""
+"""Marks from the command line, by number and by filter; and lists that are filtered, sorted and free of
+archived runs.
+"""
 
 import json
 from collections.abc import Callable
@@ -25,7 +27,10 @@ def listed(parallab: Parallab, *words: str) -> list[int]:
 
 def test_runs_are_marked_by_number_and_by_filter(parallab: Parallab, home: Home, three: None) -> None:
     assert parallab("tag", "thesis", "1", "3").stdout == "Run 1 is tagged thesis.\nRun 3 is tagged thesis.\n"
-    assert json.loads(parallab("untag", "thesis", "--filter", 'status == "queued"', "--json").stdout) == {"runs": [3], "now": "no longer tagged thesis"}
+    assert json.loads(parallab("untag", "thesis", "--filter", 'status == "queued"', "--json").stdout) == {
+        "runs": [3],
+        "now": "no longer tagged thesis",
+    }
     assert parallab("star", "2").stdout == "Run 2 is starred.\n"
     assert parallab("star", "2").stdout == "Nothing to change.\n"
     assert parallab("archive", "--filter", 'status == "cancelled" and not starred').stdout == "Run 1 is archived.\n"

@@ -1,4 +1,6 @@
-"""`notify`: channels are added without their address on the command line, listed without it, tested, paused, removed; hosts and mail are an admin's."""
+"""`notify`: channels are added without their address on the command line, listed without it, tested, paused, removed;
+hosts and mail are an admin's.
+"""
 
 import json
 from collections.abc import Callable
@@ -28,14 +30,22 @@ def notify(home: Home) -> Notify:
 def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, store: Store) -> None:
     assert notify("list").stdout.startswith("No channels.")
     assert notify("add", "slack", "--address-stdin", typed=f"{HOOK}\n").stdout.startswith("Channel 1 tells ada.")
-    assert json.loads(notify("add", "discord", "--json", typed="https://discord.com/api/webhooks/1/secret\n").stdout)["channel"] == 2
+    assert (
+        json.loads(notify("add", "discord", "--json", typed="https://discord.com/api/webhooks/1/secret\n").stdout)[
+            "channel"
+        ]
+        == 2
+    )
     assert "hooks.slack.com/…2345" in notify("list").stdout
     notify("set", "1", "--ends", "bad", "--of", "wholes")
     assert notify("test", "1").stdout == "Channel 1 gets a test message from the runner.\n"
     assert "is on its way" in notify("test", "1").stderr
     notify("pause", "1")
     found = json.loads(notify("list", "--json").stdout)
-    assert [(each["ends"], each["reach"], each["paused_because"]) for each in found["channels"]] == [("bad", "wholes", "Paused by ada."), ("all", "runs", "")]
+    assert [(each["ends"], each["reach"], each["paused_because"]) for each in found["channels"]] == [
+        ("bad", "wholes", "Paused by ada."),
+        ("all", "runs", ""),
+    ]
     assert [each["kind"] for each in found["messages"]] == ["test"]
     notify("resume", "1")
     assert notify("remove", "1").exit_code == 0
@@ -60,7 +70,10 @@ def test_hosts_are_listed_allowed_and_refused_by_admins_alone(notify: Notify, st
 
 def test_the_mail_server_is_said_without_its_password(notify: Notify, home: Home) -> None:
     file = home.path / "mail.toml"
-    file.write_text('host = "127.0.0.1"\nport = 1\nsecurity = "none"\nsender = "parallab@lab.org"\nuser = "u"\npassword = "secret"\n')
+    file.write_text(
+        'host = "127.0.0.1"\nport = 1\nsecurity = "none"\nsender = "parallab@lab.org"\nuser = "u"\npassword = '
+        '"secret"\n'
+    )
     file.chmod(0o600)
     assert notify("mail").stdout == "E-mail goes from parallab@lab.org by 127.0.0.1:1, none, signed in.\n"
     checked = notify("mail", "--check", "--json")

@@ -32,7 +32,18 @@ def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Hom
     ]
     assert [(run["takes"], run["starts_in_s"]) for run in told["runs"]] == [(None, 0.0), (None, None)]
     lines = parallab("queue").stdout.splitlines()
-    assert lines[0].split() == ["ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY"]
+    assert lines[0].split() == [
+        "ID",
+        "PRIORITY",
+        "EXPERIMENT",
+        "NAME",
+        "OWNER",
+        "CORES",
+        "GPUS",
+        "TAKES",
+        "STARTS",
+        "WHY",
+    ]
     assert lines[1].endswith("at once  starts next")
     assert lines[2].endswith("held by bea")
 
@@ -44,20 +55,27 @@ def test_runs_are_held_released_and_moved(parallab: Parallab, home: Home, queued
     assert json.loads(parallab("release", "1", "--json").stdout) == {"runs": [1], "now": "released"}
     parallab("move", "3", "4", "--to", "front")
     assert order(home) == [3, 4, 1, 2]
-    assert parallab("move", "2", "--priority", "high", "--to", "back").stdout == "Run 2 is of high priority, at the back of its priority.\n"
+    assert (
+        parallab("move", "2", "--priority", "high", "--to", "back").stdout
+        == "Run 2 is of high priority, at the back of its priority.\n"
+    )
     assert order(home) == [2, 3, 4, 1]
     with Reader.open(home) as reader:
         assert (reader.run(1).held_by, reader.run(2).held_by) == (None, "ada")
 
 
 def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
-    assert parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
+    assert (
+        parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
+    )
     assert json.loads(parallab("queue", "--json").stdout) == {"max_running_per_person": 3, "queued": 0, "runs": []}
     assert "any number of runs" in parallab("queue", "--max-per-person", "none").stdout
 
 
 @pytest.mark.parametrize("starts", [True, False])
-def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
+def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(
+    parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
     monkeypatch.setattr(serving, "ensure_running", lambda home: starts)
     monkeypatch.setattr(serving, "ignored_settings", lambda home: ["PARALLAB_DATA is another."])
     told = parallab(*SUBMIT[:-1]).stderr

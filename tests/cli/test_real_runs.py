@@ -40,9 +40,16 @@ def setting(**settings: object) -> tuple[str, ...]:
 
 
 QUICK = ("hogwild", "--preset", "quick", *setting(device="cpu"))
-CALM = ("sync_sgd", "--preset", "quick", *setting(device="cpu", threads_per_rank=1, trainers=1, rounds=100_000, transport="shared_memory", sleep_ms=20))
+CALM = (
+    "sync_sgd",
+    "--preset",
+    "quick",
+    *setting(device="cpu", threads_per_rank=1, trainers=1, rounds=100_000, transport="shared_memory", sleep_ms=20),
+)
 """A run on one core that goes on for hours and sleeps most of the time."""
-CHECKPOINTED = setting(device="cpu", threads_per_rank=1, batch_size=100, evaluate_every=0, checkpoint_every_s=0.1, epochs=1000)
+CHECKPOINTED = setting(
+    device="cpu", threads_per_rank=1, batch_size=100, evaluate_every=0, checkpoint_every_s=0.1, epochs=1000
+)
 BATCHES = 15
 """Of one epoch of digits."""
 LETTERS = ("run", "reference", "--preset", "quick", *setting(dataset="letters", epochs=2, batch_size=30, device="cpu"))
@@ -77,7 +84,9 @@ def last_line(process: subprocess.Popen[str]) -> Any:
     return json.loads(out.splitlines()[-1]) | {"stderr": complaint}
 
 
-def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_json_object(begun: Begin, parallab: Parallab, home: Home) -> None:
+def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_json_object(
+    begun: Begin, parallab: Parallab, home: Home
+) -> None:
     process = begun("run", *QUICK, *setting(epochs=3), "--name", "first light", "--json")
     wait_until(lambda: newest(home, *ALIVE), "the run is on")
     first = runner_process(home)
@@ -86,7 +95,13 @@ def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_j
     found = last_line(process)
     assert (process.returncode, found["stderr"]) == (0, ""), "no progress where nobody looks"
     assert runner_process(home) not in (None, first), "the runner outlives the command"
-    assert (found["id"], found["status"], found["owner"], found["name"], found["preset"]) == (1, "finished", "ada", "first light", "quick")
+    assert (found["id"], found["status"], found["owner"], found["name"], found["preset"]) == (
+        1,
+        "finished",
+        "ada",
+        "first light",
+        "quick",
+    )
     assert found["cause"]
     assert found["execution_time_s"] > 0
     assert found["metrics"]["test/accuracy"] > 50
@@ -97,7 +112,9 @@ def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_j
     assert shown["environment"]["packages"]["torch"]
 
 
-def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_was(begun: Begin, parallab: Parallab, home: Home, store: Store) -> None:
+def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_was(
+    begun: Begin, parallab: Parallab, home: Home, store: Store
+) -> None:
     process = begun("run", "reference", "--preset", "quick", *CHECKPOINTED, "--json")
     wait_until(lambda: newest(home, "running"), "the run trains")
     first = newest(home, "running")
@@ -107,11 +124,17 @@ def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_
     process.send_signal(signal.SIGINT)
     found = last_line(process)
     assert (process.returncode, found["status"]) == (1, "cancelled")
-    assert found["cause"].startswith("Cancelled by ada."), "and that it was killed, where the machine was too busy for it to end by itself"
-    wait_until(lambda: session_members(worker) == [], "all its processes end")  # the worker itself leaves just after it wrote the status
+    assert found["cause"].startswith("Cancelled by ada."), (
+        "and that it was killed, where the machine was too busy for it to end by itself"
+    )
+    wait_until(
+        lambda: session_members(worker) == [], "all its processes end"
+    )  # the worker itself leaves just after it wrote the status
     at = json.loads((home.run_folder(first) / "checkpoint.json").read_text())["step"]
     epochs = at // BATCHES + 2
-    with store.change() as connection:  # it was to be long, so that the cancel finds it on its way; the rest is to be short
+    with (
+        store.change() as connection
+    ):  # it was to be long, so that the cancel finds it on its way; the rest is to be short
         connection.execute("UPDATE runs SET config = json_set(config, '$.epochs', ?) WHERE id = ?", [epochs, first])
     second = first + 1
     assert json.loads(parallab("resume", str(first), "--json").stdout) == {"id": second, "parent_id": first}
@@ -122,7 +145,9 @@ def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_
     assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
     assert events["resumes"] == f"run {first} at step {at:,}"
     kept = loss.steps.index(at + 1)
-    assert loss.steps[:kept] == list(range(1, kept + 1)), "none twice; only what the killed rank had not yet sent may be missing"
+    assert loss.steps[:kept] == list(range(1, kept + 1)), (
+        "none twice; only what the killed rank had not yet sent may be missing"
+    )
     assert loss.steps[kept:] == list(range(at + 1, epochs * BATCHES + 1))
     assert loss.times_s == sorted(loss.times_s)
     assert f"resumes     run {first}" in parallab("show", str(second)).stdout
@@ -152,12 +177,20 @@ def lay(place: Path) -> None:
     place.mkdir(parents=True)
     draw = np.random.default_rng(3)
     for part, count in (("train", 90), ("t10k", 20)):
-        (place / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + draw.integers(0, 256, count * 784, np.uint8).tobytes())
-        (place / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + (np.arange(count) % 10).astype(np.uint8).tobytes())
+        (place / f"{part}-images-idx3-ubyte").write_bytes(
+            struct.pack(">4I", 0x803, count, 28, 28) + draw.integers(0, 256, count * 784, np.uint8).tobytes()
+        )
+        (place / f"{part}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">2I", 0x801, count) + (np.arange(count) % 10).astype(np.uint8).tobytes()
+        )
 
 
-def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(home: Home, parallab: Parallab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An admin added the data set. The run writes down which files they were, and ends the command with the cure where one has gone."""
+def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(
+    home: Home, parallab: Parallab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An admin added the data set. The run writes down which files they were, and ends the command with the cure where
+    one has gone.
+    """
     folder, elsewhere = home.path.parent / "data", home.path.parent / "elsewhere"
     lay(folder / "LETTERS")
     shutil.copytree(folder, elsewhere)
@@ -168,7 +201,10 @@ def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(ho
     assert (ended["status"], ended["config"]["dataset"]) == ("finished", "letters"), ended
     shown = json.loads(parallab("show", str(ended["id"]), "--json").stdout)
     first = folder / "LETTERS" / FILES[0]
-    assert shown["environment"]["data_files"][f"LETTERS/{FILES[0]}"] == f"{16 + 90 * 784} bytes, SHA-256 {checksum(first, home)}"
+    assert (
+        shown["environment"]["data_files"][f"LETTERS/{FILES[0]}"]
+        == f"{16 + 90 * 784} bytes, SHA-256 {checksum(first, home)}"
+    )
     assert len(shown["environment"]["data_files"]) == 4
     monkeypatch.setenv("PARALLAB_DATA", str(elsewhere))
     gone = parallab(*LETTERS)
@@ -199,7 +235,9 @@ def test_submit_cancel_and_stop_while_two_runs_are_on_each_on_cores_of_its_own(p
     assert (read(home, second).status, is_running(home)) == ("cancelled", False)
 
 
-def test_a_second_runner_is_refused_and_sigterm_ends_the_first(begun: Begin, parallab_process: Parallab, home: Home, store: Store) -> None:
+def test_a_second_runner_is_refused_and_sigterm_ends_the_first(
+    begun: Begin, parallab_process: Parallab, home: Home, store: Store
+) -> None:
     parallab_process("stop", "--cancel-runs")
     first = begun("serve")
     wait_until(lambda: store.registered_runner() is not None, "the runner registers")
@@ -217,7 +255,9 @@ def test_without_a_runner_a_submitted_run_waits_for_one(parallab: Parallab, home
     assert told == {"stopped": True, "was_running": False, "waiting_for": [], "queued": [run_id]}
 
 
-def test_what_all_of_them_made_in_the_home_is_its_owners_alone_and_what_is_exported_follows_the_umask(home: Home, parallab_process: Parallab) -> None:
+def test_what_all_of_them_made_in_the_home_is_its_owners_alone_and_what_is_exported_follows_the_umask(
+    home: Home, parallab_process: Parallab
+) -> None:
     out = home.path.parent / "out"
     out.mkdir()
     commands = (
@@ -229,7 +269,21 @@ def test_what_all_of_them_made_in_the_home_is_its_owners_alone_and_what_is_expor
     for words in commands:
         ended = parallab_process(*words)
         assert ended.returncode == 0, ended.stderr
-    found = {str(path.relative_to(home.path)): stat.S_IMODE(path.lstat().st_mode) for path in (home.path, *home.path.rglob("*")) if not path.is_symlink()}
-    assert {"parallab.db", "accounts", "runner.log", "runner.lock", "spare.log", "runs/1/logs/worker.log"} <= found.keys()
+    found = {
+        str(path.relative_to(home.path)): stat.S_IMODE(path.lstat().st_mode)
+        for path in (home.path, *home.path.rglob("*"))
+        if not path.is_symlink()
+    }
+    assert {
+        "parallab.db",
+        "accounts",
+        "runner.log",
+        "runner.lock",
+        "spare.log",
+        "runs/1/logs/worker.log",
+    } <= found.keys()
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
-    assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in out.iterdir()} == {"run.zip": "0o644", "run.csv": "0o644"}
+    assert {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in out.iterdir()} == {
+        "run.zip": "0o644",
+        "run.csv": "0o644",
+    }

@@ -26,7 +26,13 @@ def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
 @pytest.mark.parametrize(
     "asked",
     [
-        {"grid": {"trainers": [1, 2], "lock": [True, False]}, "seeds": 2, "exclusive": True, "stop_after": 3, "title": "It's <b>x</b>; y"},
+        {
+            "grid": {"trainers": [1, 2], "lock": [True, False]},
+            "seeds": 2,
+            "exclusive": True,
+            "stop_after": 3,
+            "title": "It's <b>x</b>; y",
+        },
         {"grid": {}, "seeds": 1, "draw": Draw(3, 7, {"learning_rate": "log:0.001..0.1", "trainers": "1..4"})},
     ],
     ids=["grid", "draw"],
@@ -48,7 +54,14 @@ PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw")
 
 
 def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> None:
-    launch_sweep(home, "pipeline", {**experiment("pipeline").preset("quick").settings, "cut": "3"}, {"splits": [4]}, owner="Ada", preset="quick")
+    launch_sweep(
+        home,
+        "pipeline",
+        {**experiment("pipeline").preset("quick").settings, "cut": "3"},
+        {"splits": [4]},
+        owner="Ada",
+        preset="quick",
+    )
     _, (run,) = sweep(home, 1)
     assert parallab("submit", *shlex.split(run_line(run))[4:], "--no-runner").returncode == 0
     with Reader.open(home) as reader:

@@ -1,4 +1,6 @@
-"""`resume` and `retry`: what can't be resumed says why and how to mend it; what can is queued as a new run (test_real_runs.py carries one out)."""
+"""`resume` and `retry`: what can't be resumed says why and how to mend it; what can is queued as a new run
+(test_real_runs.py carries one out).
+"""
 
 import json
 from collections.abc import Callable
@@ -24,7 +26,9 @@ def left(store: Store) -> Callable[..., int]:
 
     def leave(status: Status, experiment_name: str = "reference") -> int:
         config = experiment(experiment_name).configure("quick").model_dump(mode="json")
-        run_id = store.add_run(experiment_name, config, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
+        run_id = store.add_run(
+            experiment_name, config, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine"
+        )
         if status != "queued":
             store.claim(run_id, me(), [])
             store.begin(run_id, me(), {})
@@ -59,7 +63,9 @@ def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: C
     assert (told.returncode, told.stdout, "checkpoint_every_s" in told.stderr) == (2, "", True)
 
 
-def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(parallab: Parallab, home: Home, store: Store, left: Callable[..., int]) -> None:
+def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(
+    parallab: Parallab, home: Home, store: Store, left: Callable[..., int]
+) -> None:
     run_id = left("cancelled")
     save(home, run_id)
     with store.change() as connection:  # an older version carried it out
@@ -73,10 +79,14 @@ def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(parallab: Parall
         assert (reader.run(run_id + 1).seeding, reader.run(run_id + 1).resumes) == (SEEDING, False)
 
 
-def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(home: Home, store: Store, left: Callable[..., int]) -> None:
+def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
+    home: Home, store: Store, left: Callable[..., int]
+) -> None:
     parent = left("cancelled")
     save(home, parent)
-    child = store.add_run("reference", store.run(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent)
+    child = store.add_run(
+        "reference", store.run(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent
+    )
     with store.change() as connection:
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
     with pytest.raises(NoCheckpoint, match="Retry it, which repeats it from the start"):
@@ -84,7 +94,9 @@ def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(home: Home,
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "lost"])
-def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(home: Home, left: Callable[..., int], status: Status) -> None:
+def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(
+    home: Home, left: Callable[..., int], status: Status
+) -> None:
     run_id = left(status)
     save(home, run_id)
     assert resume(home, run_id, owner="bea") == run_id + 1
@@ -104,7 +116,10 @@ def test_a_launch_keeps_its_limits_and_a_retry_has_them_too(parallab: Parallab, 
     assert json.loads(parallab("retry", "1", "--no-runner", "--json").stdout) == {"id": 2, "parent_id": 1}
     with Reader.open(home) as reader:
         old, new = reader.run(1), reader.run(2)
-    assert (old.terms, new.terms) == (Terms(max_run_time_s=90.0, max_retries=2), Terms(max_run_time_s=90.0, max_retries=2))
+    assert (old.terms, new.terms) == (
+        Terms(max_run_time_s=90.0, max_retries=2),
+        Terms(max_run_time_s=90.0, max_retries=2),
+    )
     assert (new.config, new.parent_id, new.resumes, new.status) == (old.config, 1, False, "queued")
     shown = parallab("show", "2").stdout
     assert "retries     run 1" in shown

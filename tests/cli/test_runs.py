@@ -61,18 +61,36 @@ def test_a_queued_run_says_how_many_wait_before_it(parallab: Parallab, home: Hom
     assert (told["status"], told["queue_position"], told["pid"]) == ("queued", 1, None)
     parallab("hold", "1")
     with Reader.open(home) as reader:
-        assert [progress_line(reader.run(run_id), ahead=reader.queue_position(run_id)) for run_id in (1, 2)] == ["queued, on hold", "queued, next"]
-    assert [json.loads(parallab("show", str(run_id), "--json").stdout)["queue_position"] for run_id in (1, 2)] == [None, 0]
+        assert [progress_line(reader.run(run_id), ahead=reader.queue_position(run_id)) for run_id in (1, 2)] == [
+            "queued, on hold",
+            "queued, next",
+        ]
+    assert [json.loads(parallab("show", str(run_id), "--json").stdout)["queue_position"] for run_id in (1, 2)] == [
+        None,
+        0,
+    ]
 
 
 def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> None:
     told = parallab("show", str(ended)).stdout
-    for text in (f"Run {ended} finished in 4.5 s (start-up 1.2 s). All 2 ranks finished.", "first light", "trainer2", "Test accuracy", "97.5", "trainers = 2"):
+    for text in (
+        f"Run {ended} finished in 4.5 s (start-up 1.2 s). All 2 ranks finished.",
+        "first light",
+        "trainer2",
+        "Test accuracy",
+        "97.5",
+        "trainers = 2",
+    ):
         assert text in told, text
 
 
 def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:
-    store.end(live, "failed", "trainer1 raised ValueError: seven is not eight.", error="Traceback (most recent call last):\nValueError: seven is not eight")
+    store.end(
+        live,
+        "failed",
+        "trainer1 raised ValueError: seven is not eight.",
+        error="Traceback (most recent call last):\nValueError: seven is not eight",
+    )
     told = parallab("show", str(live)).stdout
     assert told.startswith(f"Run {live} failed. trainer1 raised")
     assert "ValueError: seven is not eight\n" in told

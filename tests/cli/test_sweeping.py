@@ -1,4 +1,6 @@
-"""Sweeps from the command line: launched, listed, cancelled; paused, resumed, tried again, extended; drawn at random."""
+"""Sweeps from the command line: launched, listed, cancelled; paused, resumed, tried again, extended; drawn
+at random.
+"""
 
 import json
 from collections.abc import Callable
@@ -17,7 +19,9 @@ def test_a_sweep_is_queued_listed_and_cancelled(parallab: Parallab, home: Home, 
     assert json.loads(told.stdout) == {"id": 1, "runs": [2, 3, 4, 5]}
     assert not home.runner_lock.exists()
     rows = json.loads(parallab("list", "--sweep", "1", "--json").stdout)
-    assert [(row["id"], row["sweep_id"], row["owner"], row["config"]["trainers"], row["config"]["seed"]) for row in rows] == [
+    assert [
+        (row["id"], row["sweep_id"], row["owner"], row["config"]["trainers"], row["config"]["seed"]) for row in rows
+    ] == [
         *((5, 1, "ada", 2, 1), (4, 1, "ada", 1, 1)),
         *((3, 1, "ada", 2, 0), (2, 1, "ada", 1, 0)),
     ]
@@ -47,18 +51,26 @@ def test_a_person_reads_which_run_has_which_values(parallab: Parallab) -> None:
 
 
 def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Parallab, home: Home) -> None:
-    launched = parallab(*QUICK, "--draw", "2", "--over", "learning_rate=log:0.001..0.1", "--exclusive", "--stop-after", "3", "--json")
+    launched = parallab(
+        *QUICK, "--draw", "2", "--over", "learning_rate=log:0.001..0.1", "--exclusive", "--stop-after", "3", "--json"
+    )
     assert json.loads(launched.stdout) == {"id": 1, "runs": [1, 2]}, launched.stderr
     assert "Sweep 1 is paused: its 2 queued runs wait until `sweep resume 1`." in parallab("sweep", "pause", "1").stdout
     with Store.open(home) as store:
         assert store.next_queued() is None
-        assert json.loads(parallab("sweep", "resume", "1", "--no-runner", "--json").stdout) == {"id": 1, "paused": False, "runs": [1, 2]}
+        assert json.loads(parallab("sweep", "resume", "1", "--no-runner", "--json").stdout) == {
+            "id": 1,
+            "paused": False,
+            "runs": [1, 2],
+        }
         assert store.claim(1, me(), [])
         store.end(1, "failed", "It failed.")
         store.request_cancel(2, by="ada")
     again = parallab("sweep", "retry", "1", "--no-runner", "--also-cancelled")
     assert again.stdout.startswith("Sweep 1: 2 runs are queued.\n  run 3: learning_rate ")
-    assert json.loads(parallab("sweep", "extend", "1", "--draw", "1", "--seeds", "1", "--no-runner", "--json").stdout) == {"id": 1, "runs": [5, 6, 7, 8]}
+    assert json.loads(
+        parallab("sweep", "extend", "1", "--draw", "1", "--seeds", "1", "--no-runner", "--json").stdout
+    ) == {"id": 1, "runs": [5, 6, 7, 8]}
     with Reader.open(home) as reader:
         sweep = reader.sweep(1)
     assert (sweep.draw, sweep.exclusive, sweep.stop_after, len(sweep.seeds)) == (

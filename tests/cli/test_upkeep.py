@@ -10,11 +10,17 @@ from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 
 
-def test_a_backup_and_the_way_back(home: Home, parallab: Parallab, store: Store, ended: int, queued: Callable[..., int]) -> None:
+def test_a_backup_and_the_way_back(
+    home: Home, parallab: Parallab, store: Store, ended: int, queued: Callable[..., int]
+) -> None:
     made = json.loads(parallab("backup", "--json").stdout)
     assert [each["path"] for each in json.loads(parallab("backup", "--list", "--json").stdout)] == [made["path"]]
     names, row = (line.split() for line in parallab("backup", "--list").stdout.splitlines())
-    assert (names, row[-1], float(row[-2])) == (["MADE", "MB", "FILE"], made["path"], pytest.approx(made["size"] / 1e6, rel=1e-3))
+    assert (names, row[-1], float(row[-2])) == (
+        ["MADE", "MB", "FILE"],
+        made["path"],
+        pytest.approx(made["size"] / 1e6, rel=1e-3),
+    )
     queued()
     store.close()
     done = parallab("restore", made["path"])
@@ -24,8 +30,13 @@ def test_a_backup_and_the_way_back(home: Home, parallab: Parallab, store: Store,
         assert [row.id for row in reader.runs()] == [ended]
 
 
-@pytest.mark.parametrize(("words", "code", "sentence"), [(("restore", "none.db"), 3, "There is no file"), (("gc",), 2, "give --thin-after-days")])
-def test_what_can_not_be_done_is_a_sentence_and_a_code(parallab: Parallab, ended: int, words: tuple[str, ...], code: int, sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [(("restore", "none.db"), 3, "There is no file"), (("gc",), 2, "give --thin-after-days")],
+)
+def test_what_can_not_be_done_is_a_sentence_and_a_code(
+    parallab: Parallab, ended: int, words: tuple[str, ...], code: int, sentence: str
+) -> None:
     done = parallab(*words)
     assert (done.returncode, sentence in done.stderr) == (code, True), done
 
@@ -34,7 +45,10 @@ def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, 
     with store.change() as connection:
         connection.execute("UPDATE metrics SET count = 7 WHERE name = 'test/accuracy'")
     told = parallab("fsck")
-    assert (told.returncode, "summary: The summary of test/accuracy of run 1 says 7 points" in told.stdout) == (1, True), told
+    assert (told.returncode, "summary: The summary of test/accuracy of run 1 says 7 points" in told.stdout) == (
+        1,
+        True,
+    ), told
     assert "python -m engine fsck --mend" in told.stdout
     mended = json.loads(parallab("fsck", "--mend", "--json").stdout)
     assert (mended["sound"], [each["state"] for each in mended["findings"]]) == (True, ["mended"])

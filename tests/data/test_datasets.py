@@ -74,8 +74,16 @@ def test_digits_are_cut_without_loss_or_overlap() -> None:
     source = load_digits()
     pixels = read("digits")
     together = torch.cat([pixels.train_pixels, pixels.test_pixels]).flatten(1)
-    rows = sorted(zip(map(tuple, together.tolist()), torch.cat([pixels.train_labels, pixels.test_labels]).tolist(), strict=True))
-    expected = sorted(zip(map(tuple, _scaled(torch.from_numpy(source.images)).flatten(1).tolist()), source.target.tolist(), strict=True))
+    rows = sorted(
+        zip(map(tuple, together.tolist()), torch.cat([pixels.train_labels, pixels.test_labels]).tolist(), strict=True)
+    )
+    expected = sorted(
+        zip(
+            map(tuple, _scaled(torch.from_numpy(source.images)).flatten(1).tolist()),
+            source.target.tolist(),
+            strict=True,
+        )
+    )
     assert rows == expected
 
 

@@ -22,7 +22,9 @@ def test_a_gpu_that_torch_cannot_use_is_refused_with_torchs_version() -> None:
         usable("cuda", "cuda:0")
 
 
-@pytest.mark.skipif(torch.backends.mps.is_available(), reason="torch can use an Apple GPU here, so there is nothing to refuse")
+@pytest.mark.skipif(
+    torch.backends.mps.is_available(), reason="torch can use an Apple GPU here, so there is nothing to refuse"
+)
 def test_an_apple_gpu_elsewhere_is_refused() -> None:
     with pytest.raises(DeviceError, match="can't use an Apple GPU here"):
         usable("mps", "mps")

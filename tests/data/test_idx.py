@@ -25,7 +25,9 @@ HEADS = {
     "t10k-images-idx3-ubyte": struct.pack(">4i", 2051, 10_000, 28, 28),
     "t10k-labels-idx1-ubyte": struct.pack(">2i", 2049, 10_000),
 }
-"""Each file's first bytes, the same for both sets; all else in it repeats a byte or two here, which makes it small to send."""
+"""Each file's first bytes, the same for both sets; all else in it repeats a byte or two here, which makes it small to
+send.
+"""
 SIZES = {Path(path).name: size for path, size in data_set("mnist").files}
 GREY = b"\x00\x66"
 """What training images are filled with: half of their pixels 0, half 0.4 of white."""
@@ -101,7 +103,9 @@ def blank(home: Home) -> Callable[..., Path]:
     return lay
 
 
-def test_a_download_lands_whole_and_happens_once(home: Home, mirror: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_download_lands_whole_and_happens_once(
+    home: Home, mirror: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO):
         pixels = read(name, home)
     assert len(pixels.train_labels) == 60_000
@@ -147,7 +151,9 @@ def test_a_data_folder_that_is_a_file_is_a_sentence(home: Home, monkeypatch: pyt
 @pytest.mark.usefixtures("no_network")
 def test_a_truncated_file_is_named_with_both_sizes(home: Home, blank: Callable[..., Path]) -> None:
     path = blank("train-images-idx3-ubyte", HEADS["train-images-idx3-ubyte"], size=47_040_000)
-    with pytest.raises(DataError, match=r"is damaged: it has 47,040,000 bytes instead of 47,040,016\. Delete it") as caught:
+    with pytest.raises(
+        DataError, match=r"is damaged: it has 47,040,000 bytes instead of 47,040,016\. Delete it"
+    ) as caught:
         read("mnist", home)
     assert str(path) in str(caught.value)
 

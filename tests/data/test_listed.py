@@ -1,4 +1,6 @@
-"""Data sets and environments that an admin adds: looked at then, offered everywhere at once, and missed with the cure once they have gone."""
+"""Data sets and environments that an admin adds: looked at then, offered everywhere at once, and missed with the cure
+once they have gone.
+"""
 
 import json
 import struct
@@ -70,7 +72,9 @@ def test_what_is_gone_or_changed_is_a_sentence_with_the_cure(home: Home, lay: La
     last = place / FILES[3]
     whole = last.read_bytes()
     last.write_bytes(whole[:-1] + b"\x01")
-    with pytest.raises(DataError, match=r"is not the file that was added\. .* catalogue add-dataset letters --folder LETTERS"):
+    with pytest.raises(
+        DataError, match=r"is not the file that was added\. .* catalogue add-dataset letters --folder LETTERS"
+    ):
         read("letters", home)
     last.unlink()
     with pytest.raises(DataError, match=r"is not there\. Put it back, or have an admin take letters off"):
@@ -78,7 +82,13 @@ def test_what_is_gone_or_changed_is_a_sentence_with_the_cure(home: Home, lay: La
     last.write_bytes(whole)
     assert read("letters", home).classes == 10
     remove(home, "letters", by="ada")
-    with pytest.raises(ConfigError, match=r"dataset must be one of 'mnist', 'fashion_mnist', 'digits' or 'synthetic', got 'letters'\. An admin can add one"):
+    with pytest.raises(
+        ConfigError,
+        match=(
+            r"dataset must be one of 'mnist', 'fashion_mnist', 'digits' or 'synthetic', got 'letters'\. An admin "
+            r"can add one"
+        ),
+    ):
         HogwildConfig.check({"dataset": "letters"})
 
 
@@ -91,7 +101,9 @@ def test_what_is_gone_or_changed_is_a_sentence_with_the_cure(home: Home, lay: La
         ({"labels": 1}, r"has 90 images in train-images-idx3-ubyte and 91 labels"),
     ],
 )
-def test_a_folder_that_cannot_be_trained_on_is_refused(home: Home, lay: Lay, change: dict[str, int], sentence: str) -> None:
+def test_a_folder_that_cannot_be_trained_on_is_refused(
+    home: Home, lay: Lay, change: dict[str, int], sentence: str
+) -> None:
     lay(**change)
     with pytest.raises(DataError, match=sentence):
         add_dataset(home, "letters", "LETTERS", by="ada")
@@ -110,7 +122,9 @@ def test_a_file_that_is_cut_off_packed_or_missing_is_refused(home: Home, lay: La
             add_dataset(home, "letters", "LETTERS", by="ada")
 
 
-@pytest.mark.parametrize("folder", ["../elsewhere", "/etc", ".hidden", "a/../b", "a//b", "", "a\nb", "a/b/c/d/e", "~", "a\x00"])
+@pytest.mark.parametrize(
+    "folder", ["../elsewhere", "/etc", ".hidden", "a/../b", "a//b", "", "a\nb", "a/b/c/d/e", "~", "a\x00"]
+)
 def test_a_folder_is_only_ever_one_below_the_data_folder(home: Home, lay: Lay, folder: str) -> None:
     with pytest.raises(ConfigError, match="The folder is named as it lies below"):
         add_dataset(home, "letters", folder, by="ada")
@@ -132,7 +146,9 @@ def test_a_name_that_is_taken_or_none_is_refused(home: Home, lay: Lay, name: str
 
 def test_an_environment_is_looked_at_before_it_can_be_chosen(home: Home) -> None:
     dppo = experiment("dppo")
-    with pytest.raises(ConfigError, match=r"must be one of 'CartPole-v1', .* got 'CliffWalking-v1'\. .*catalogue add-environment"):
+    with pytest.raises(
+        ConfigError, match=r"must be one of 'CartPole-v1', .* got 'CliffWalking-v1'\. .*catalogue add-environment"
+    ):
         dppo.config.check({"environment": "CliffWalking-v1"})
     assert add_environment(home, "CliffWalking-v1", by="ada").choices == 4
     assert choices("environments")[-1] == "CliffWalking-v1"
@@ -156,14 +172,21 @@ def test_only_an_admin_extends_the_catalogue(home: Home, lay: Lay) -> None:
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="root")
         store.add_person("mo", "member", by="ada")
-        for act in (lambda: add_dataset(home, "letters", "LETTERS", by="mo"), lambda: add_environment(home, "CliffWalking-v1", by="mo")):
-            with pytest.raises(Forbidden, match="mo is a member, and to extend the catalogue of environments and data sets takes an admin"):
+        for act in (
+            lambda: add_dataset(home, "letters", "LETTERS", by="mo"),
+            lambda: add_environment(home, "CliffWalking-v1", by="mo"),
+        ):
+            with pytest.raises(
+                Forbidden,
+                match="mo is a member, and to extend the catalogue of environments and data sets takes an admin",
+            ):
                 act()
         assert not home.catalogue.exists()
         add_dataset(home, "letters", "LETTERS", by="ada")
-        assert [row["detail"] for row in store.rows("SELECT detail FROM audit WHERE command = 'extend catalogue' AND refused = ''")] == [
-            "dataset=letters, folder=LETTERS"
-        ]
+        assert [
+            row["detail"]
+            for row in store.rows("SELECT detail FROM audit WHERE command = 'extend catalogue' AND refused = ''")
+        ] == ["dataset=letters, folder=LETTERS"]
 
 
 def test_a_catalogue_that_is_not_ours_leaves_what_is_built_in(home: Home) -> None:

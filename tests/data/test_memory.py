@@ -25,12 +25,14 @@ returned = faults_of_a_step()
 keep_freed_memory()
 faults_of_a_step()
 print(returned, faults_of_a_step())
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.processes
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc is told")
 def test_memory_of_one_step_serves_the_next() -> None:
-    ended = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     returned, kept = map(float, ended.stdout.split())
     assert kept < 10 < returned

@@ -26,7 +26,12 @@ def test_the_net_is_the_published_one(training: bool) -> None:
     ours = net(images)
     torch.manual_seed(1)
     assert torch.allclose(ours, written_out(net).train(training)(images), atol=1e-6)
-    assert [tuple(parameter.shape) for parameter in net.parameters() if parameter.dim() > 1] == [(10, 1, 5, 5), (20, 10, 5, 5), (50, 320), (10, 50)]
+    assert [tuple(parameter.shape) for parameter in net.parameters() if parameter.dim() > 1] == [
+        (10, 1, 5, 5),
+        (20, 10, 5, 5),
+        (50, 320),
+        (10, 50),
+    ]
 
 
 def test_it_gives_log_probabilities() -> None:
@@ -63,7 +68,10 @@ def test_testing_changes_neither_mode_nor_random_state() -> None:
 
 
 def test_fast_1x1_convolutions_compute_the_same() -> None:
-    plain, fast = resnet("resnet50", 5, seed=1).double().eval(), fast_in_small_batches(resnet("resnet50", 5, seed=1)).double().eval()
+    plain, fast = (
+        resnet("resnet50", 5, seed=1).double().eval(),
+        fast_in_small_batches(resnet("resnet50", 5, seed=1)).double().eval(),
+    )
     images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
     with torch.no_grad():
         assert torch.allclose(plain(images), fast(images), rtol=1e-12)

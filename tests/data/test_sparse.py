@@ -1,4 +1,6 @@
-"""Facts about the sparse samples: sizes, sharing, lengths, and labels that follow a true weight vector but for the noise."""
+"""Facts about the sparse samples: sizes, sharing, lengths, and labels that follow a true weight vector but for the
+noise.
+"""
 
 import pytest
 import torch

@@ -42,7 +42,10 @@ def test_a_flat_step_is_torchs_step_bit_for_bit(momentum: float) -> None:
     flat_net, plain = mnist_net(4), mnist_net(4).to(memory_format=torch.channels_last)
     weights = flat_weights(flat_net)
     gradient = bind(flat_net, weights)
-    ours, theirs = FlatSgd(weights, gradient, 0.1, momentum), torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum)
+    ours, theirs = (
+        FlatSgd(weights, gradient, 0.1, momentum),
+        torch.optim.SGD(plain.parameters(), lr=0.1, momentum=momentum),
+    )
     for step in range(5):
         images, labels = torch.randn(13, 1, 28, 28), torch.randint(10, (13,))
         gradient.zero_()

@@ -1,4 +1,6 @@
-"""The proxy configurations that we ship, carried out by the real programs: TLS, WebSockets, a base path, and cookies that stay under it."""
+"""The proxy configurations that we ship, carried out by the real programs: TLS, WebSockets, a base path, and cookies
+that stay under it.
+"""
 
 import os
 import shutil
@@ -45,7 +47,9 @@ def program(name: str) -> str:
 @contextmanager
 def running(words: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("ab") as output:
-        process = subprocess.Popen(words, cwd=ROOT, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
     try:
         yield process
     finally:
@@ -68,7 +72,13 @@ def run_id(home: Home) -> int:
 def upstream(home: Home, tmp_path: Path, run_id: int) -> Iterator[int]:
     """Serve the home under /lab, as the console of a lab behind a proxy is served; give its port."""
     port = free_port()
-    told = {"PARALLAB_PORT": str(port), "PARALLAB_HOSTS": HOST, "PARALLAB_BASE": "/lab", "PARALLAB_RUNNER": "separate", "PARALLAB_HOME": str(home.path)}
+    told = {
+        "PARALLAB_PORT": str(port),
+        "PARALLAB_HOSTS": HOST,
+        "PARALLAB_BASE": "/lab",
+        "PARALLAB_RUNNER": "separate",
+        "PARALLAB_HOME": str(home.path),
+    }
     with running([sys.executable, "-m", "app"], tmp_path / "console.log", **told):
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "the console answers")
         yield port
@@ -79,7 +89,10 @@ def nginx(upstream: int, tmp_path: Path) -> Iterator[int]:
     """Put nginx before it, by the file that we ship; give the port on which it speaks TLS."""
     port, plain = free_port(), free_port()
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    words = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={HOST} -keyout {key} -out {certificate}"
+    words = (
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={HOST} "
+        f"-keyout {key} -out {certificate}"
+    )
     subprocess.run(words.split(), check=True, capture_output=True)
     changes = {
         "listen 80;": f"listen 127.0.0.1:{plain};",
@@ -150,9 +163,18 @@ def test_through_nginx_and_under_a_path_people_sign_in_and_watch_a_run(nginx: in
     expect(abroad.get_by_test_id("stException")).to_have_count(0)
     abroad.goto(f"{host}/")
     abroad.wait_for_url(f"{host}/lab/")
-    assert not [url for url in asked if url != f"{host}/" and not url.startswith((f"{host}/lab", f"wss://{HOST}:{nginx}/lab/", "blob:", "data:"))]
+    assert not [
+        url
+        for url in asked
+        if url != f"{host}/" and not url.startswith((f"{host}/lab", f"wss://{HOST}:{nginx}/lab/", "blob:", "data:"))
+    ]
     foreign = {"host": f"{HOST}:{nginx}", "origin": "https://evil.example"}
-    assert httpx.get(f"https://127.0.0.1:{nginx}/lab/api/token", headers=foreign, verify=False, timeout=PATIENCE_S).status_code == 403
+    assert (
+        httpx.get(
+            f"https://127.0.0.1:{nginx}/lab/api/token", headers=foreign, verify=False, timeout=PATIENCE_S
+        ).status_code
+        == 403
+    )
 
 
 @pytest.mark.processes

@@ -33,7 +33,14 @@ def port() -> int:
 def started(home: Home, *words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Start a console by one of the ways in, which ends with the block."""
     surroundings = os.environ | {"PARALLAB_HOME": str(home.path), "PARALLAB_RUNNER": "separate"} | environment
-    process = subprocess.Popen([sys.executable, "-m", *words], cwd=ROOT, env=surroundings, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        env=surroundings,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         yield process
     finally:
@@ -43,7 +50,15 @@ def started(home: Home, *words: str, **environment: str) -> Iterator[subprocess.
 
 WAYS: dict[str, Callable[[int], list[str]]] = {
     "the one way in": lambda port: ["app", "--port", str(port), "--address", "0.0.0.0"],
-    "streamlit itself": lambda port: ["streamlit", "run", "app/asgi.py", "--server.port", str(port), "--server.address", "0.0.0.0"],
+    "streamlit itself": lambda port: [
+        "streamlit",
+        "run",
+        "app/asgi.py",
+        "--server.port",
+        str(port),
+        "--server.address",
+        "0.0.0.0",
+    ],
     "uvicorn": lambda port: ["uvicorn", "app.asgi:app", "--port", str(port), "--host", "0.0.0.0"],
 }
 
@@ -60,7 +75,9 @@ def test_without_accounts_no_way_in_serves_beyond_loopback(home: Home, port: int
 def test_with_an_account_it_serves_by_the_names_it_was_given(home: Home, port: int) -> None:
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada", password=WORDS)
-    with started(home, "app", PARALLAB_ADDRESS="0.0.0.0", PARALLAB_PORT=str(port), PARALLAB_HOSTS="lab.example.org") as console:
+    with started(
+        home, "app", PARALLAB_ADDRESS="0.0.0.0", PARALLAB_PORT=str(port), PARALLAB_HOSTS="lab.example.org"
+    ) as console:
         address = f"http://127.0.0.1:{port}"
         wait_until(lambda: _status(f"{address}/healthz") == 200 or console.poll() is not None, "the console answers")
         assert _status(f"{address}/healthz", "lab.example.org") == 200
@@ -86,7 +103,10 @@ def _is_healthy(port: int) -> bool:
     [
         ({"PARALLAB_ADDRESS": "lab.example.org"}, "PARALLAB_ADDRESS must be an address to listen on"),
         ({"PARALLAB_ADDRESS": "https://lab.example.org"}, "the URL of links into PARALLAB_PUBLIC_URL."),
-        ({"PARALLAB_PUBLIC_URL": "lab.example.org"}, "PARALLAB_PUBLIC_URL must be a URL such as https://lab.example.org, got 'lab.example.org'."),
+        (
+            {"PARALLAB_PUBLIC_URL": "lab.example.org"},
+            "PARALLAB_PUBLIC_URL must be a URL such as https://lab.example.org, got 'lab.example.org'.",
+        ),
         ({"PARALLAB_PORT": "70000"}, "PARALLAB_PORT must be a whole number from 1 to 65535, got '70000'."),
         ({"PARALLAB_PORT": "٣"}, "PARALLAB_PORT must be"),
         ({"PARALLAB_HOSTS": "a.example, https://b.example"}, "got 'https://b.example'."),
@@ -104,11 +124,24 @@ def test_a_value_that_cannot_be_is_told_with_its_rule(environment: dict[str, str
 def test_what_the_environment_asks_for_is_read(home: Home) -> None:
     plain = Serving.of({})
     assert (plain.address, plain.port, plain.base, plain.is_near) == ("127.0.0.1", 8501, "", True)
-    asked = Serving.of({"PARALLAB_ADDRESS": "::", "PARALLAB_PORT": "9000", "PARALLAB_HOSTS": "Lab.Example, *.example.org", "PARALLAB_BASE": "lab/one/"})
+    asked = Serving.of(
+        {
+            "PARALLAB_ADDRESS": "::",
+            "PARALLAB_PORT": "9000",
+            "PARALLAB_HOSTS": "Lab.Example, *.example.org",
+            "PARALLAB_BASE": "lab/one/",
+        }
+    )
     assert (asked.address, asked.port, asked.base) == ("::", 9000, "/lab/one")
     assert asked.hosts == ("localhost", "127.0.0.1", "[::1]", "lab.example", "*.example.org")
-    assert [refusal(Serving.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})] == ["", "", ""]
-    assert refusal(Serving.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, "other names than this machine's are of no use to people of this machine"
+    assert [refusal(Serving.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})] == [
+        "",
+        "",
+        "",
+    ]
+    assert refusal(Serving.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, (
+        "other names than this machine's are of no use to people of this machine"
+    )
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada", password=WORDS)
     assert refusal(asked) == ""
@@ -126,7 +159,9 @@ def test_what_the_environment_asks_for_is_read(home: Home) -> None:
         (("/run/socket", None), None, True),
     ],
 )
-def test_who_comes_through_a_proxy_on_this_machine_is_as_far_as_they_are(server: tuple[str, int | None], client: tuple[str, int] | None, near: bool) -> None:
+def test_who_comes_through_a_proxy_on_this_machine_is_as_far_as_they_are(
+    server: tuple[str, int | None], client: tuple[str, int] | None, near: bool
+) -> None:
     assert is_near({"type": "http", "headers": [], "server": server, "client": client}) is near
 
 
@@ -140,17 +175,32 @@ def under(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("under")
 def test_under_a_path_all_of_ours_is_there_and_nothing_beside_it(home: Home) -> None:
-    assert (at("/run?run=5"), inside("/lab/run"), inside("/lab"), inside("/labs"), inside("/api/token"), cookie_path()) == (
+    assert (
+        at("/run?run=5"),
+        inside("/lab/run"),
+        inside("/lab"),
+        inside("/labs"),
+        inside("/api/token"),
+        cookie_path(),
+    ) == (
         *("/lab/run?run=5", "/run", "/", "/labs", "/api/token"),
         "/lab",
     )
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada", password=WORDS)
     client = Client()
-    assert [client.get(path).status_code for path in ("/healthz", "/lab/healthz", "/lab/api/token", "/api/token")] == [200, 200, 401, 401]
+    assert [client.get(path).status_code for path in ("/healthz", "/lab/healthz", "/lab/api/token", "/api/token")] == [
+        200,
+        200,
+        401,
+        401,
+    ]
     page = {"accept": "text/html"}
     assert client.get("/lab/run?run=5", headers=page).headers["location"] == "/lab/signin?next=/lab/run%3Frun%3D5"
-    assert [client.get(path, headers=page).headers["location"] for path in ("/", "/lab/")] == ["/lab/signin", "/lab/signin"]
+    assert [client.get(path, headers=page).headers["location"] for path in ("/", "/lab/")] == [
+        "/lab/signin",
+        "/lab/signin",
+    ]
     answer = client.post("/lab/signin", data={"name": "ada", "password": WORDS, "next": "/lab/run?run=5"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/lab/run?run=5")
     assert "path=/lab;" in answer.headers["set-cookie"].lower()
@@ -163,7 +213,19 @@ def test_under_a_path_all_of_ours_is_there_and_nothing_beside_it(home: Home) -> 
 
 
 @pytest.mark.usefixtures("under")
-@pytest.mark.parametrize("wanted", ["/", "/run", "//evil.example/lab/", "/lab/signin", "/lab/api/log", "https://evil.example/lab/", "/lab\\..", "/labs/run"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "/",
+        "/run",
+        "//evil.example/lab/",
+        "/lab/signin",
+        "/lab/api/log",
+        "https://evil.example/lab/",
+        "/lab\\..",
+        "/labs/run",
+    ],
+)
 def test_under_a_path_a_way_out_of_it_leads_to_the_first_page(wanted: str) -> None:
     assert safe_way(wanted) == "/lab/"
     assert safe_way("/lab/run?run=5") == "/lab/run?run=5"
@@ -171,13 +233,36 @@ def test_under_a_path_a_way_out_of_it_leads_to_the_first_page(wanted: str) -> No
 
 PAGES = "home|launch|runs|run|sweep|results|compare|scaling|duel|figures|museum|machine"
 LEAVES_THE_PATH = re.compile(
-    r"""href=["']/(?!/)|action=["']/|fetch\([`"']/|src=["']/|link_button\("[^"]*", f?"/""" rf"""|return f?"/({PAGES})\?|": f"/({PAGES})\?"""
+    r"""href=["']/(?!/)|action=["']/|fetch\([`"']/|src=["']/|link_button\("[^"]*", f?"/"""
+    rf"""|return f?"/({PAGES})\?|": f"/({PAGES})\?"""
 )
 
 
 def test_every_address_of_ours_that_a_browser_gets_is_made_for_the_path() -> None:
-    """What begins with a slash would leave the path; in browser code an address is relative, since each page lies right under it."""
-    files = [path for folder in ("app", "pages") for path in sorted((ROOT / folder).rglob("*.*")) if path.suffix in (".py", ".js", ".html")]
-    found = [f"{path.relative_to(ROOT)}: {line.strip()}" for path in files for line in path.read_text().splitlines() if LEAVES_THE_PATH.search(line)]
+    """What begins with a slash would leave the path; in browser code an address is relative, since each page lies right
+    under it.
+    """
+    files = [
+        path
+        for folder in ("app", "pages")
+        for path in sorted((ROOT / folder).rglob("*.*"))
+        if path.suffix in (".py", ".js", ".html")
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        if LEAVES_THE_PATH.search(line)
+    ]
     assert not found
-    assert all(map(LEAVES_THE_PATH.search, ('<a href="/run?run=5">', "fetch(`/api/series?", '"run": f"/run?run={run.id}"', 'return f"/results?{query}"')))
+    assert all(
+        map(
+            LEAVES_THE_PATH.search,
+            (
+                '<a href="/run?run=5">',
+                "fetch(`/api/series?",
+                '"run": f"/run?run={run.id}"',
+                'return f"/results?{query}"',
+            ),
+        )
+    )

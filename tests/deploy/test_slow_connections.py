@@ -1,4 +1,6 @@
-"""A console under an attack of slow connections, with few files to open: it serves on, an open page and an upload at 20 kB/s too, and ends what is slow."""
+"""A console under an attack of slow connections, with few files to open: it serves on, an open page and an upload at 20
+kB/s too, and ends what is slow.
+"""
 
 import resource
 import selectors
@@ -25,7 +27,9 @@ SLOW, FILES = 300, 256
 
 @pytest.fixture
 def console(home: Home) -> Iterator[Console]:
-    """A console that begins with room for fewer files than there are slow connections, as services and containers give it."""
+    """A console that begins with room for fewer files than there are slow connections, as services and containers give
+    it.
+    """
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     served = Console(home)
     served.settings = {"PARALLAB_RUNNER": "separate"}
@@ -66,7 +70,11 @@ def upload(address: str, session: str) -> int:
 
     with httpx.Client(base_url=address, timeout=PATIENCE_S) as browser:
         token = browser.get("/_stcore/health").cookies["_streamlit_xsrf"]
-        headers = {"content-type": "multipart/form-data; boundary=x", "content-length": str(len(head) + length + len(tail)), "x-xsrftoken": token}
+        headers = {
+            "content-type": "multipart/form-data; boundary=x",
+            "content-length": str(len(head) + length + len(tail)),
+            "x-xsrftoken": token,
+        }
         return browser.put(f"/_stcore/upload_file/{session}/1", content=parts(), headers=headers).status_code
 
 
@@ -84,7 +92,9 @@ def test_slow_connections_starve_nobody_and_are_ended(console: Console) -> None:
         with httpx.Client(base_url=console.address, timeout=PATIENCE_S) as browser:
             answers = 0
             while selector.get_map():
-                assert time.monotonic() < begun + PATIENCE_S, f"{len(selector.get_map())} slow connections are still open"
+                assert time.monotonic() < begun + PATIENCE_S, (
+                    f"{len(selector.get_map())} slow connections are still open"
+                )
                 assert browser.get("/healthz", headers={"connection": "close"}).json()["store"] == "ok"
                 answers += 1
                 for key, _ in selector.select(0.5):

@@ -30,8 +30,16 @@ def test_the_lock_files_have_every_package_that_is_asked_for_in_a_version_that_f
     for version in TRIED:
         plain = pinned(lock_of(version, "Linux", "x86_64", dev=False).read_text())
         dev = pinned(lock_of(version, "Linux", "x86_64", dev=True).read_text())
-        assert not {name for name, each in asked("requirements.txt").items() if name not in plain or plain[name] not in each.specifier}
-        assert not {name for name, each in asked("requirements-dev.txt").items() if name not in dev or dev[name] not in each.specifier}
+        assert not {
+            name
+            for name, each in asked("requirements.txt").items()
+            if name not in plain or plain[name] not in each.specifier
+        }
+        assert not {
+            name
+            for name, each in asked("requirements-dev.txt").items()
+            if name not in dev or dev[name] not in each.specifier
+        }
         assert plain.items() <= dev.items(), "developers run what users run"
 
 
@@ -58,7 +66,8 @@ def test_a_python_without_a_lock_file_is_told_so(tmp_path: Path) -> None:
     """With pip in the place of a program that only says what it was asked for."""
     program = (
         "import platform, subprocess, sys; import deploy.install as install; platform.machine = lambda: 'riscv64';"
-        "subprocess.run = lambda words: print(*words[2:]) or type('Ended', (), {'returncode': 0}); sys.argv = ['install']; install.main()"
+        "subprocess.run = lambda words: print(*words[2:]) or type('Ended', (), {'returncode': 0}); sys.argv = "
+        "['install']; install.main()"
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (ended.returncode, "riscv64: requirements.txt is installed" in ended.stderr) == (0, True), ended.stderr
@@ -67,9 +76,15 @@ def test_a_python_without_a_lock_file_is_told_so(tmp_path: Path) -> None:
 
 def test_every_package_of_the_lock_file_has_a_licence_that_somebody_accepted() -> None:
     """Fails after a change of the lock file until `make licences` was run."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines() if re.match(r"\| [a-z0-9-]+ \| \d", line)]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.read_text().splitlines()
+        if re.match(r"\| [a-z0-9-]+ \| \d", line)
+    ]
     assert {name: version for name, version, _ in rows} == pinned(PLAIN.read_text())
-    assert not {name: refused for name, version, licence in rows if (refused := Licence(name, version, licence).refused)}
+    assert not {
+        name: refused for name, version, licence in rows if (refused := Licence(name, version, licence).refused)
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,6 +105,8 @@ def test_a_licence_is_accepted_only_where_all_of_it_is(name: str, refused: list[
 
 def test_a_report_of_weaknesses_is_told_and_anything_else_is_no_report() -> None:
     found = {"name": "some", "version": "1.0", "vulns": [{"id": "CVE-1", "aliases": [], "fix_versions": ["1.1"]}]}
-    assert weaknesses(json.dumps({"dependencies": [found, {"name": "other", "version": "2", "vulns": []}]})) == ["some 1.0: CVE-1, mended in 1.1"]
+    assert weaknesses(json.dumps({"dependencies": [found, {"name": "other", "version": "2", "vulns": []}]})) == [
+        "some 1.0: CVE-1, mended in 1.1"
+    ]
     with pytest.raises(ValueError, match="Expecting value"):
         weaknesses("could not connect")

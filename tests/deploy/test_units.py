@@ -1,4 +1,6 @@
-"""Console and runner as services: what their unit files say is carried out, and killed at random moments both come back with nothing lost."""
+"""Console and runner as services: what their unit files say is carried out, and killed at random moments both come back
+with nothing lost.
+"""
 
 import os
 import random
@@ -28,7 +30,14 @@ from tests.deploy.units import FOLDER, Service, read
 from tests.waiting import wait_until
 
 UNITS = ("parallab-runner.service", "parallab-console.service")
-SETTINGS: dict[str, Any] = {"dataset": "digits", "trainers": 2, "epochs": 12, "device": "cpu", "threads_per_rank": 1, "evaluate_every": 0}
+SETTINGS: dict[str, Any] = {
+    "dataset": "digits",
+    "trainers": 2,
+    "epochs": 12,
+    "device": "cpu",
+    "threads_per_rank": 1,
+    "evaluate_every": 0,
+}
 
 
 @dataclass
@@ -89,9 +98,12 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
             wait_until(lambda victim=victim, starts=starts: victim.starts > starts, "it is started again")
             wait_until(lab.serves, "console and runner are there again")
             if all(status in ENDED for status in lab.statuses()):
-                runs.append(launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30))
+                runs.append(
+                    launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30)
+                )
         assert (lab.runner.starts, lab.console.starts) == (kills - kills // 2 + 1, kills // 2 + 1), (
-            f"each was started once more for each kill, by its service alone; they said: {lab.runner.said()} {lab.console.said()}"
+            f"each was started once more for each kill, by its service alone; they said: {lab.runner.said()} "
+            f"{lab.console.said()}"
         )
         wait_until(lambda: all(status in ENDED for status in lab.statuses()), "all runs have ended")
         assert lab.failures() == [], "runs outlive the runner and the console"
@@ -106,7 +118,9 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
     assert (kept.returncode, runner_process(home)) == (0, None), "asked to end, the runner signs off"
 
 
-def test_where_a_service_sees_to_the_runner_nothing_else_starts_one(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_service_sees_to_the_runner_nothing_else_starts_one(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PARALLAB_RUNNER", "separate")
     assert not ensure_running(home)
     assert runner_process(home) is None
@@ -121,7 +135,15 @@ def test_runs_survive_what_the_runner_s_service_does() -> None:
     assert "PrivateTmp" not in runner and "PrivateDevices" not in runner and "PrivateIPC" not in runner
     assert int(runner["LimitNOFILE"]) >= 65_536
     console = {name: values[-1] for name, values in read(UNITS[1]).items()}
-    for name in ("NoNewPrivileges", "ProtectSystem", "ProtectHome", "StateDirectory", "User", "UMask", "EnvironmentFile"):
+    for name in (
+        "NoNewPrivileges",
+        "ProtectSystem",
+        "ProtectHome",
+        "StateDirectory",
+        "User",
+        "UMask",
+        "EnvironmentFile",
+    ):
         assert runner[name] == console[name]
 
 
@@ -134,8 +156,13 @@ def test_systemd_finds_no_fault_with_the_unit_files(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze was not found (apt install systemd).")
     for name in UNITS:  # it looks for the program and the page that a unit names
         text = (
-            (FOLDER / name).read_text().replace("/opt/parallab/.venv/bin/python", "/bin/true").replace("file:/opt/parallab/docs/deployment.md", "man:true(1)")
+            (FOLDER / name)
+            .read_text()
+            .replace("/opt/parallab/.venv/bin/python", "/bin/true")
+            .replace("file:/opt/parallab/docs/deployment.md", "man:true(1)")
         )
         (tmp_path / name).write_text(text)
-    ended = subprocess.run([verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True)
+    ended = subprocess.run(
+        [verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True
+    )
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")

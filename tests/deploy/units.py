@@ -1,6 +1,8 @@
-"""A supervisor that does to our services what their unit files tell systemd: start, start again after a failure, end the main process alone.
+"""A supervisor that does to our services what their unit files tell systemd: start, start again after a failure, end
+the main process alone.
 
-It reads ExecStart, Environment, Restart, RestartSec, RestartPreventExitStatus, KillMode and TimeoutStopSec, and knows no others that matter here.
+It reads ExecStart, Environment, Restart, RestartSec, RestartPreventExitStatus, KillMode and TimeoutStopSec, and knows
+no others that matter here.
 """
 
 import os
@@ -40,7 +42,11 @@ class Service:
         self._log = log
         self._words = [_placed(word, places) for word in shlex.split(self.one("ExecStart"))]
         given = dict(each.split("=", 1) for each in self.settings["Environment"])
-        self._environment = {**os.environ, **{key: _placed(value, places) for key, value in given.items()}, **environment}
+        self._environment = {
+            **os.environ,
+            **{key: _placed(value, places) for key, value in given.items()},
+            **environment,
+        }
         self._folder = _placed(self.one("WorkingDirectory"), places)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._supervise)
@@ -78,7 +84,13 @@ class Service:
         while not self._ending.is_set():
             with self._log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    self._words, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    self._words,
+                    cwd=self._folder,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
                 )
             self.starts += 1
             if self._ending.is_set():

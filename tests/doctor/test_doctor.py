@@ -28,7 +28,9 @@ class cuda: device_count = staticmethod(lambda: 0)
 
 @pytest.fixture
 def instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put modules of a test's own before those of the same name that are installed, for the doctor's child processes."""
+    """Put modules of a test's own before those of the same name that are installed, for the doctor's child
+    processes.
+    """
 
     def put(**sources: str) -> None:
         for name, source in sources.items():
@@ -87,14 +89,22 @@ def test_a_network_file_system_is_refused(kind: str, home: Home) -> None:
     assert (found.state, kind in found.sentence, "local disk" in found.cure) == ("fail", True, True)
 
 
-@pytest.mark.parametrize(("kind", "state"), [("ext4", "ok"), ("xfs", "ok"), ("overlay", "ok"), ("tmpfs", "warn"), ("9p", "warn"), ("fuse.unheard", "warn")])
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [("ext4", "ok"), ("xfs", "ok"), ("overlay", "ok"), ("tmpfs", "warn"), ("9p", "warn"), ("fuse.unheard", "warn")],
+)
 def test_other_file_systems_are_told_apart(kind: str, state: str, home: Home) -> None:
     assert judge_file_system(Mount("/", kind), home.path).state == state
 
 
 def test_the_mount_of_a_path_is_the_last_of_the_longest_above_it(tmp_path: Path) -> None:
     inner = tmp_path / "lab"
-    mounts = [Mount("/", "ext4"), Mount(str(inner), "autofs"), Mount(str(inner), "nfs4"), Mount(str(tmp_path / "la"), "xfs")]
+    mounts = [
+        Mount("/", "ext4"),
+        Mount(str(inner), "autofs"),
+        Mount(str(inner), "nfs4"),
+        Mount(str(tmp_path / "la"), "xfs"),
+    ]
     assert mount_of(inner / "home", mounts).kind == "nfs4"
     assert mount_of(tmp_path / "other", mounts).kind == "ext4"
 

@@ -45,14 +45,19 @@ def test_what_breaks_a_rule_is_a_sentence() -> None:
     assert "must be above 0 passes, got 0" in sentence(amount=0)
     assert "rise and each stands there once, got 0.1, 0.03" in sentence(rates=(0.1, 0.03))
     assert "tuning_seeds must be from 1 to 50, got 0" in sentence(tuning_seeds=0)
-    assert "at most 500 runs, got 920" in sentence(rates=tuple(n / 100 for n in range(1, 10)), tuning_seeds=50, seeds=10)
+    assert "at most 500 runs, got 920" in sentence(
+        rates=tuple(n / 100 for n in range(1, 10)), tuning_seeds=50, seeds=10
+    )
     assert "judged by test/accuracy or test/loss, got 'train/loss'" in sentence(metric="train/loss")
     for strategies, said in (
         ([READY["hogwild"]], "has 2 to 6 strategies, got 1"),
         ([READY["hogwild"], READY["hogwild"]], "Two strategies are called 'Hogwild!'"),
         ([READY["hogwild"], Strategy("Twin", "hogwild")], "'Twin' has the same experiment and settings"),
         ([READY["hogwild"], Strategy("P", "pipeline")], "No method that can duel is named 'pipeline'"),
-        ([READY["hogwild"], Strategy("S", "sync_sgd", {"rounds": 3})], "S: rounds can't be a strategy's own: the budget says how long a run is."),
+        (
+            [READY["hogwild"], Strategy("S", "sync_sgd", {"rounds": 3})],
+            "S: rounds can't be a strategy's own: the budget says how long a run is.",
+        ),
     ):
         with pytest.raises(ConfigError) as error:
             Duel(tuple(strategies), Budget("passes", 1)).checked()
@@ -61,8 +66,12 @@ def test_what_breaks_a_rule_is_a_sentence() -> None:
 
 def test_strategies_are_written_with_settings_and_names() -> None:
     assert read_strategy("hogwild") == READY["hogwild"]
-    assert read_strategy("async_sgd:staleness_bound=4") == Strategy("Asynchronous SGD, staleness_bound=4", "async_sgd", {"staleness_bound": 4})
-    assert read_strategy("Locked=hogwild: lock=true; trainers=3") == Strategy("Locked", "hogwild", {"lock": True, "trainers": 3})
+    assert read_strategy("async_sgd:staleness_bound=4") == Strategy(
+        "Asynchronous SGD, staleness_bound=4", "async_sgd", {"staleness_bound": 4}
+    )
+    assert read_strategy("Locked=hogwild: lock=true; trainers=3") == Strategy(
+        "Locked", "hogwild", {"lock": True, "trainers": 3}
+    )
     for text, said in (
         ("hogwyld", "Did you mean 'hogwild'?"),
         ("hogwild:epochs=3", "epochs can't be a strategy's own"),
@@ -81,7 +90,14 @@ def test_all_share_settings_seeds_and_a_length_that_reaches_the_budget() -> None
     configs = {one.name: config_of(duel, one, 0.03, 100) for one in duel.strategies}
     for one, config in zip(duel.strategies, configs.values(), strict=True):
         found, values = pace(one.experiment, config), config.model_dump()
-        shared = {"learning_rate": 0.03, "seed": 100, "dataset": "digits", "batch_size": 32, "momentum": 0.5, "evaluate_every": 1}
+        shared = {
+            "learning_rate": 0.03,
+            "seed": 100,
+            "dataset": "digits",
+            "batch_size": 32,
+            "momentum": 0.5,
+            "evaluate_every": 1,
+        }
         assert {name: values[name] for name in shared} == shared
         assert values.get("schedule", "constant") == "constant" and values.get("checkpoint_every_s", 0) == 0
         length = values[found.field] * found.passes
@@ -106,12 +122,19 @@ def test_updates_and_bytes_are_reckoned_from_the_methods() -> None:
     assert found["Parameter server"].bytes == 46 * vector == found["Synchronous SGD, gradients"].bytes
     assert found["Synchronous SGD, weights"].bytes == 2 * vector, "each trainer once a round"
     assert found["Hogwild!"].bytes is None
-    assert found["Hogwild!"].spent("passes", 90, 3.0, 3.9) == 4.0, "two trainers' second epoch, though one of them was not there yet"
+    assert found["Hogwild!"].spent("passes", 90, 3.0, 3.9) == 4.0, (
+        "two trainers' second epoch, though one of them was not there yet"
+    )
     assert found["Hogwild!"].spent("updates", 90, 3.0, 3.9) == 180
     assert found["Parameter server"].spent("passes", 23, 3.0, 1.02) == 1.02
     with pytest.raises(ConfigError, match="Hogwild!: nothing travels between its processes"):
         config_of(duel_of("hogwild", "sync_sgd", kind="bytes"), READY["hogwild"], 0.1, 0)
-    assert config_of(duel_of("async_sgd", "sync_sgd", kind="bytes", amount=3 * vector * 46), READY["async_sgd"], 0.1, 0).model_dump()["epochs"] == 3
+    assert (
+        config_of(
+            duel_of("async_sgd", "sync_sgd", kind="bytes", amount=3 * vector * 46), READY["async_sgd"], 0.1, 0
+        ).model_dump()["epochs"]
+        == 3
+    )
     with pytest.raises(ConfigError, match=r"would take 2,500 epochs, and at most 1,000 are allowed"):
         config_of(duel_of("hogwild", "sync_sgd", amount=5000), READY["hogwild"], 0.1, 0)
 
@@ -136,12 +159,17 @@ def test_the_first_stage_leads_to_the_second_once(home: Home) -> None:
     assert tuned(found).rates == (0.1, 0.03)
     assert [labs.continued(home, duel_id) for _ in range(3)] == [True, False, False]
     judged = labs.gathered(home, duel_id).of("judging")
-    assert [(each.strategy, each.rate, each.seed) for each in judged] == [*((0, 0.1, 100 * n) for n in range(5)), *((1, 0.03, 100 * n) for n in range(5))]
+    assert [(each.strategy, each.rate, each.seed) for each in judged] == [
+        *((0, 0.1, 100 * n) for n in range(5)),
+        *((1, 0.03, 100 * n) for n in range(5)),
+    ]
     queue = sorted((each.run.id, each.strategy) for each in judged if each.run)
     assert [place for _, place in queue] == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1], "in turns"
     with Reader.open(home) as reader:
         assert {run.exclusive for run in reader.queue()} == {True}
-        assert {reader.run(run_id).terms.max_retries for run_id, _ in queue} == {2}, "on the terms of the runs that tuned"
+        assert {reader.run(run_id).terms.max_retries for run_id, _ in queue} == {2}, (
+            "on the terms of the runs that tuned"
+        )
 
 
 def test_values_are_cut_at_the_budget_and_early_tests_told(home: Home) -> None:
@@ -185,17 +213,26 @@ def test_a_rate_that_failed_is_out_and_a_strategy_without_one_stops_the_duel(hom
     found = labs.drive(home, other, "tuning", ends=dict.fromkeys(ids, "failed"))
     assert not labs.continued(home, other)
     (said,) = tuned(found).obstacles
-    assert said == f"No learning rate of Hogwild! is in the running: 3 of 3 runs failed (run {ids[0]}: It failed.). Launch another duel with smaller rates."
+    assert said == (
+        f"No learning rate of Hogwild! is in the running: 3 of 3 runs failed (run {ids[0]}: It failed.). "
+        "Launch another duel with smaller rates."
+    )
 
 
 def test_a_rate_that_was_not_tested_in_time_is_out_and_said_to_be(home: Home) -> None:
     duel_id = labs.launched(home, "hogwild", "reference", amount=1.5)
     found = labs.drive(home, duel_id, "tuning", lambda name, rate, seed, share: 90 + rate, beyond=2.0)
-    assert [each.at is None for each in found.of("tuning")] == [True] * 3 + [False] * 3, "Hogwild! is tested every 2 passes"
+    assert [each.at is None for each in found.of("tuning")] == [True] * 3 + [False] * 3, (
+        "Hogwild! is tested every 2 passes"
+    )
     assert not labs.continued(home, duel_id)
     told = outcome(found)
-    assert "Hogwild! was not tested within the budget at learning rate 0.01, 0.03, 0.1 while tuning" in " ".join(told.cautions)
-    assert told.tuned.obstacles[0].endswith("no run was tested within the budget. Launch another duel with a larger budget.")
+    assert "Hogwild! was not tested within the budget at learning rate 0.01, 0.03, 0.1 while tuning" in " ".join(
+        told.cautions
+    )
+    assert told.tuned.obstacles[0].endswith(
+        "no run was tested within the budget. Launch another duel with a larger budget."
+    )
 
 
 def test_a_lost_run_halts_the_duel_until_it_was_tried_again(home: Home) -> None:
@@ -217,7 +254,9 @@ def test_deleted_runs_are_gone_and_a_duel_of_none_is_told(home: Home) -> None:
     found = labs.gathered(home, duel_id)
     assert [each.run for each in found.of("tuning")] == [None] * 6
     assert not labs.continued(home, duel_id)
-    assert outcome(found).tuned.obstacles == ("All runs that tune were deleted, so no learning rate is chosen. Launch the duel again.",)
+    assert outcome(found).tuned.obstacles == (
+        "All runs that tune were deleted, so no learning rate is chosen. Launch the duel again.",
+    )
 
 
 def test_a_cancelled_duel_goes_no_further(home: Home) -> None:
@@ -242,8 +281,14 @@ def test_a_judged_run_that_failed_never_speaks_for_its_strategy(home: Home) -> N
     flattered = outcome(_with_a_failed_seed(home, strategy=0))
     assert [each.outcome for each in flattered.found] == ["failed runs"]
     assert "Hogwild! is ahead" not in flattered.verdict
-    assert "Not decided: Hogwild! and Parameter server; runs of one that would be ahead or level failed." in flattered.verdict
-    assert [(each.name, len(each.spent), each.runs) for each in flattered.reached] == [("Hogwild!", 5, 6), ("Parameter server", 6, 6)]
+    assert (
+        "Not decided: Hogwild! and Parameter server; runs of one that would be ahead or level failed."
+        in flattered.verdict
+    )
+    assert [(each.name, len(each.spent), each.runs) for each in flattered.reached] == [
+        ("Hogwild!", 5, 6),
+        ("Parameter server", 6, 6),
+    ]
 
 
 def _with_a_failed_seed(home: Home, strategy: int) -> Evidence:

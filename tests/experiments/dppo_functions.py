@@ -27,7 +27,9 @@ class Spoiled(Board):
 
 
 def balance(player: Player) -> None:
-    """Make a player's policy for CartPole one that holds the pole up: push to the side to which it leans and falls, and back to the middle."""
+    """Make a player's policy for CartPole one that holds the pole up: push to the side to which it leans and falls, and
+    back to the middle.
+    """
     actor = player.policy.actor
     with torch.no_grad():
         for parameter in actor.parameters():
@@ -38,7 +40,9 @@ def balance(player: Player) -> None:
 
 
 def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None:
-    """One rank publishes vectors of one number each until the other has taken so many, which counts those that are of two."""
+    """One rank publishes vectors of one number each until the other has taken so many, which counts those that are of
+    two.
+    """
     weights, state = Weights(board, rank.lock), torch.zeros(board.weights.shape[1])
     rank.ready()
     if rank.index == 0:
@@ -57,7 +61,9 @@ def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None
 
 
 def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor) -> None:
-    """Take part; the learner compares each batch's log-probabilities with those of the version that it says it was played by."""
+    """Take part; the learner compares each batch's log-probabilities with those of the version that it says it was
+    played by.
+    """
     kept: dict[int, Tensor] = {}
     if rank.role != "learner":
         method._take_part(rank, config, board)
@@ -68,7 +74,9 @@ def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor)
     judge, learn, publish = Player(config, kind), learner._update, learner.weights.publish
 
     def update(batch: object) -> dict[str, float]:
-        slot = next(each for each in range(len(board.about)) if board.batch(each).states.data_ptr() == batch.states.data_ptr())  # type: ignore[attr-defined]
+        slot = next(
+            each for each in range(len(board.about)) if board.batch(each).states.data_ptr() == batch.states.data_ptr()
+        )  # type: ignore[attr-defined]
         about = board.about[slot].tolist()
         judge.state.copy_(kept[about[BORN]])
         own = board.batch(slot, about[LENGTH])

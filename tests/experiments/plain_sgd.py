@@ -14,7 +14,9 @@ def drawn(seed: int, stream: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(stream, 0)).generate_state(1, np.uint64)[0])
 
 
-def train(dataset: str, *, seed: int, epochs: int, batch_size: int, learning_rate: float, momentum: float) -> tuple[list[float], dict[str, Tensor]]:
+def train(
+    dataset: str, *, seed: int, epochs: int, batch_size: int, learning_rate: float, momentum: float
+) -> tuple[list[float], dict[str, Tensor]]:
     """Return the loss of each step and the weights at the end."""
     data = load(dataset)
     net = mnist_net(drawn(seed, 0)).to(memory_format=torch.channels_last)

@@ -25,12 +25,16 @@ SERVERS: dict[str, type[WeightServer]] = {"parameter_server": BatchServer, "asyn
 
 @dataclass(frozen=True)
 class Frozen(Digits):
-    """Digits for a net without dropout: a run of it draws nothing, so it can be compared with another one number by number."""
+    """Digits for a net without dropout: a run of it draws nothing, so it can be compared with another one number by
+    number.
+    """
 
     def net(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return nn.Sequential(nn.Conv2d(1, 4, 5, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 10), nn.LogSoftmax(1))
+            return nn.Sequential(
+                nn.Conv2d(1, 4, 5, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 10), nn.LogSoftmax(1)
+            )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Batched-RPC REINFORCE: one gradient whatever the mode, on every transport, in real processes; and what is said when an observer falls out."""
+"""Batched-RPC REINFORCE: one gradient whatever the mode, on every transport, in real processes; and what is said when
+an observer falls out.
+"""
 
 import statistics
 from functools import partial
@@ -25,7 +27,15 @@ LONG = partial(pytest.param, marks=pytest.mark.long)
 """A pair of which each half is in another test that is not long."""
 TRANSPORTS = ("rpc", "gloo", "shared_memory")
 MODES = ("batched", "per_call")
-SMALL: dict[str, Any] = {"observers": 3, "episodes": 2, "steps": 40, "envs_per_observer": 2, "threads_per_rank": 1, "seed": 5, "device": "cpu"}
+SMALL: dict[str, Any] = {
+    "observers": 3,
+    "episodes": 2,
+    "steps": 40,
+    "envs_per_observer": 2,
+    "threads_per_rank": 1,
+    "seed": 5,
+    "device": "cpu",
+}
 
 
 def config_of(**changes: Any) -> BatchedReinforceConfig:
@@ -45,7 +55,9 @@ def agent_of(config: BatchedReinforceConfig) -> Agent:
 
 
 def played(config: BatchedReinforceConfig, order: list[int]) -> tuple[Agent, dict[tuple[int, int], Tensor]]:
-    """Let an agent answer made-up observers, who ask in `order` in each step, up to the end of a round; return it unlearned, and its answers."""
+    """Let an agent answer made-up observers, who ask in `order` in each step, up to the end of a round; return it
+    unlearned, and its answers.
+    """
     agent = agent_of(config)
     agent._learn = lambda: None  # type: ignore[method-assign]
     answers: dict[tuple[int, int], Tensor] = {}
@@ -133,7 +145,9 @@ def test_the_length_of_first_sub_episodes() -> None:
 
 @pytest.mark.processes
 @grid(mode=MODES, transport=TRANSPORTS)
-def test_a_run_plays_all_its_steps_and_records_every_finished_episode(tmp_path: Path, mode: str, transport: str) -> None:
+def test_a_run_plays_all_its_steps_and_records_every_finished_episode(
+    tmp_path: Path, mode: str, transport: str
+) -> None:
     config = config_of(mode=mode, transport=transport)
     sink = run_of(config, tmp_path)
     assert sink.progress == (480, 480, "env steps")
@@ -152,7 +166,9 @@ def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path) 
     configs = [config_of(observers=1, mode=mode, transport=transport) for mode in MODES for transport in TRANSPORTS]
     cases = [(config, exchange_of(config)) for config in configs]
     sink = MemorySink()
-    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(in_each_case, functions.take_part_seeded, cases)
+    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(
+        in_each_case, functions.take_part_seeded, cases
+    )
     losses, returns = sink.values("train/loss", 0), sink.values("charts/episodic_return", 1)
     assert len(losses) == 6 * 2 and losses == losses[:2] * 6 and returns == returns[: len(returns) // 6] * 6
     assert returns
@@ -167,7 +183,9 @@ def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) ->
     method("batched_reinforce")(config, ranks)
     assert sink.progress[:2] == (3 * 2 * 40,) * 2
     assert len(sink.values("charts/first_length", 0)) == 2
-    assert any(sink.values("charts/episodic_return", observer) for observer in (1, 2, 3)), "that of one alone may end no episode in 2 x 40 steps"
+    assert any(sink.values("charts/episodic_return", observer) for observer in (1, 2, 3)), (
+        "that of one alone may end no episode in 2 x 40 steps"
+    )
 
 
 @pytest.mark.processes
@@ -179,19 +197,25 @@ def test_a_killed_observer_ends_the_run_with_its_name(tmp_path: Path, transport:
 
 @pytest.mark.processes
 def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -> None:
-    with pytest.raises(RankFailed, match=r"observer2 asked nothing for 8 s \(timeout_s\) in round 1, and no one goes on without it"):
+    with pytest.raises(
+        RankFailed, match=r"observer2 asked nothing for 8 s \(timeout_s\) in round 1, and no one goes on without it"
+    ):
         fall(config_of(transport="shared_memory", timeout_s=8), tmp_path, "stop")
 
 
 @pytest.mark.processes
 def test_an_environment_that_raises_ends_the_run_with_its_name_and_step(tmp_path: Path) -> None:
-    with pytest.raises(RankFailed, match=r"observer2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"):
+    with pytest.raises(
+        RankFailed, match=r"observer2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"
+    ):
         fall(config_of(transport="shared_memory"), tmp_path, "raise")
 
 
 def exchange_of(config: BatchedReinforceConfig) -> Exchange:
     size, clients = layout(config, kind_of(config.environment)).size, tuple(range(1, config.observers + 1))
-    return Exchange.create(config.transport, size, server=0, server_role="agent", clients=clients, patience_s=config.patience_s)
+    return Exchange.create(
+        config.transport, size, server=0, server_role="agent", clients=clients, patience_s=config.patience_s
+    )
 
 
 def fall(config: BatchedReinforceConfig, folder: Path, how: str) -> None:
@@ -205,7 +229,9 @@ def test_the_policy_learns_in_four_of_five_seeds(tmp_path: Path) -> None:
     better = 0
     for seed in range(5):
         (folder := tmp_path / str(seed)).mkdir()
-        config = BatchedReinforceConfig.check({"observers": 5, "episodes": 50, "transport": "shared_memory", "seed": seed, "device": "cpu"})
+        config = BatchedReinforceConfig.check(
+            {"observers": 5, "episodes": 50, "transport": "shared_memory", "seed": seed, "device": "cpu"}
+        )
         lengths = run_of(config, folder).values("charts/first_length", 0)
         better += sum(lengths[40:]) >= 2 * sum(lengths[:10])
     assert better >= 4
@@ -214,7 +240,11 @@ def test_the_policy_learns_in_four_of_five_seeds(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_batched_takes_less_time_with_many_observers_and_grows_more_slowly(tmp_path: Path) -> None:
     """The shape of the tutorial's figure: execution time against the number of observers."""
-    seconds = {(mode, count): statistics.median(seconds_of(mode, count, seed, tmp_path) for seed in (1, 2, 3)) for mode in MODES for count in (2, 6, 10)}
+    seconds = {
+        (mode, count): statistics.median(seconds_of(mode, count, seed, tmp_path) for seed in (1, 2, 3))
+        for mode in MODES
+        for count in (2, 6, 10)
+    }
     assert seconds["batched", 6] < seconds["per_call", 6]
     assert seconds["batched", 10] < seconds["per_call", 10]
     assert seconds["batched", 10] - seconds["batched", 2] < seconds["per_call", 10] - seconds["per_call", 2]

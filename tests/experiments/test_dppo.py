@@ -1,4 +1,6 @@
-"""DPPO: whole weights, a queue that keeps its bound and loses nothing, and runs in every mode that end whenever they are told to."""
+"""DPPO: whole weights, a queue that keeps its bound and loses nothing, and runs in every mode that end whenever they
+are told to.
+"""
 
 import os
 import signal
@@ -88,7 +90,9 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
     players = [1] if collectors_as == "threads" else [2, 3, 4]
     rewards = [reward for rank in players for reward in sink.values("charts/episodic_return", rank)]
     assert all(8 <= reward <= 500 for reward in rewards)
-    assert sum(rewards) > counts[COLLECTED] / 2, "a reward a step: most steps are of episodes that ended; how many were whose is for the machine to say"
+    assert sum(rewards) > counts[COLLECTED] / 2, (
+        "a reward a step: most steps are of episodes that ended; how many were whose is for the machine to say"
+    )
     if mode != "unlocked":
         assert counts[MIXED] == 0
         assert counts[SYNCS] > 0
@@ -104,8 +108,12 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     assert set(sink.values("perf/steps_used", 1)) == {100.0}
     assert counts[SYNCS] == counts[BATCHES] // 5
     batches = 30 * board.bytes_of(0, 32)
-    taken = (sum(1e6 * max([0.0, *sink.values("perf/exchanged", rank)]) for rank in (2, 3, 4)) - batches) / board.weights[0].nbytes
-    assert taken == pytest.approx(round(taken)) and taken >= 30, "each batch was played with a policy that was taken whole"
+    taken = (
+        sum(1e6 * max([0.0, *sink.values("perf/exchanged", rank)]) for rank in (2, 3, 4)) - batches
+    ) / board.weights[0].nbytes
+    assert taken == pytest.approx(round(taken)) and taken >= 30, (
+        "each batch was played with a policy that was taken whole"
+    )
 
 
 @pytest.mark.parametrize("mode", ["bounded_queue", pytest.param("reader_writer", marks=pytest.mark.long)])
@@ -116,7 +124,13 @@ def test_a_seed_reproduces_a_run_of_one_collector(tmp_path: Path, mode: str) -> 
         config = config_of(mode=mode, collectors=1)
         ranks, sink = ranks_of(config, folder)
         method("dppo")(config, ranks)
-        found.append((sink.values("train/policy_loss", 1), sink.values("charts/episodic_return", 2), sink.values("test/episodic_return", 0)))
+        found.append(
+            (
+                sink.values("train/policy_loss", 1),
+                sink.values("charts/episodic_return", 2),
+                sink.values("test/episodic_return", 0),
+            )
+        )
     assert len(found[0][0]) > 10
     assert found[0] == found[1]
 
@@ -143,7 +157,9 @@ def test_every_batch_has_one_policy_version_and_its_own_log_probabilities(tmp_pa
 
 @grid(environment=("Pendulum-v1", "FrozenLake-v1"), collectors_as=("processes", "threads"))
 def test_vectors_and_one_hot_observations_are_played_too(tmp_path: Path, environment: str, collectors_as: str) -> None:
-    config = config_of(environment=environment, collectors_as=collectors_as, normalize_observations=True, network="published")
+    config = config_of(
+        environment=environment, collectors_as=collectors_as, normalize_observations=True, network="published"
+    )
     ranks, sink = ranks_of(config, tmp_path)
     method("dppo")(config, ranks)
     assert np.isfinite(sink.values("train/value_loss", 1)).all()
@@ -166,7 +182,10 @@ def test_a_killed_rank_ends_the_run_with_its_name(tmp_path: Path, mode: str, rol
 
 PHASES: dict[str, tuple[dict[str, Any], Any]] = {
     "filling": ({"batch_steps": 5000}, lambda counts: counts[DEPTH] == 0),
-    "full": ({"batch_steps": 400, "epochs": 100, "minibatches": 400}, lambda counts: counts[DEPTH] == counts[BATCHES] + 5),
+    "full": (
+        {"batch_steps": 400, "epochs": 100, "minibatches": 400},
+        lambda counts: counts[DEPTH] == counts[BATCHES] + 5,
+    ),
     "draining": ({"epochs": 20}, lambda counts: 0 < counts[DEPTH] < 3 and counts[BATCHES] > 6),
     "evaluating": ({"evaluate_every_s": 0.01, "evaluation_episodes": 1000}, lambda counts: counts[BATCHES] > 20),
 }
@@ -192,14 +211,19 @@ def test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded(tmp_
 def test_an_environment_that_hangs_is_named(tmp_path: Path) -> None:
     config = config_of(timeout_s=8, total_steps=10**8)
     ranks, _ = ranks_of(config, tmp_path)
-    with pytest.raises(RankFailed, match=r"collector2's environments have been in one step for 8 s \(timeout_s\): CartPole-v1 hangs there"):
+    with pytest.raises(
+        RankFailed,
+        match=r"collector2's environments have been in one step for 8 s \(timeout_s\): CartPole-v1 hangs there",
+    ):
         ranks.run(functions.take_part_and_break, config, board_of(config), "hang")
 
 
 def test_an_environment_that_raises_is_named_with_its_step(tmp_path: Path) -> None:
     config = config_of(total_steps=10**8)
     ranks, _ = ranks_of(config, tmp_path)
-    with pytest.raises(RankFailed, match=r"collector2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"):
+    with pytest.raises(
+        RankFailed, match=r"collector2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"
+    ):
         ranks.run(functions.take_part_and_break, config, board_of(config), "raise")
 
 
@@ -209,7 +233,9 @@ def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
     learner = Learner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
     batch = board.batch(0)
     batch.rewards[0, 0] = torch.nan
-    with pytest.raises(Exception, match=r"learner's losses became .*nan.* in update 1\. Lower learning_rate \(0\.0025\)"):
+    with pytest.raises(
+        Exception, match=r"learner's losses became .*nan.* in update 1\. Lower learning_rate \(0\.0025\)"
+    ):
         learner._update(batch)
     assert int(board.counts[STOP]) == 0 and int(board.counts[DEPTH]) == 0
     assert Weights(board, lambda name: threading.Lock()).version == 0

@@ -1,4 +1,6 @@
-"""DPPO's linear schedule: it falls from the first batch to the last, and every batch that is learned from moves the policy."""
+"""DPPO's linear schedule: it falls from the first batch to the last, and every batch that is learned from moves the
+policy.
+"""
 
 import threading
 from collections import defaultdict
@@ -18,7 +20,9 @@ from tests.experiments.dppo_runs import board_of, config_of
 
 
 def learned(config: DppoConfig) -> tuple[list[float], list[bool]]:
-    """Carry out a run in threads of this process; return the actor's learning rate in each update, and whether that moved the policy."""
+    """Carry out a run in threads of this process; return the actor's learning rate in each update, and whether that
+    moved the policy.
+    """
     board, kind, record = board_of(config), kind_of(config.environment), MemoryRecorder()
     kept: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
     learner = Learner(board, config, kind, kept.__getitem__, record)
@@ -33,7 +37,10 @@ def learned(config: DppoConfig) -> tuple[list[float], list[bool]]:
 
     learner._update = noted  # type: ignore[method-assign]
     own = ThreadRecorder(record)
-    threads = [CollectorThread(board, Collector(board, config, kind, kept.__getitem__, own, place)) for place in range(config.collectors)]
+    threads = [
+        CollectorThread(board, Collector(board, config, kind, kept.__getitem__, own, place))
+        for place in range(config.collectors)
+    ]
     for thread in threads:
         thread.start()
     learner.learn()

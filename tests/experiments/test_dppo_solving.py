@@ -25,7 +25,9 @@ from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_display(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
 ) -> None:
-    """Beside training the learner goes on while a policy is tested, and can have spoiled it by the time the run ends."""
+    """Beside training the learner goes on while a policy is tested, and can have spoiled it by the time the
+    run ends.
+    """
     monkeypatch.delenv("DISPLAY", raising=False)
     config = config_of(render_every_s=0.001, **asked)
     board, player = board_of(config), Player(config, kind_of(config.environment))
@@ -39,7 +41,9 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_
     ranks.run(watch, board, config, kind_of(config.environment))
     tested = ranks.recorders["main"].values("test/episodic_return")
     assert tested[-1] >= 475
-    assert ranks.events == [("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")]
+    assert ranks.events == [
+        ("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")
+    ]
     with Image.open(tmp_path / PICTURE) as picture:
         assert picture.format == "GIF" and picture.is_animated and picture.width == 320
         assert picture.n_frames > 40  # frames that look alike are one; a pole that falls is ten

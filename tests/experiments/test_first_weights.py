@@ -1,4 +1,6 @@
-"""The methods that can duel start from the same weights, to the last bit: shown by runs that step by next to nothing."""
+"""The methods that can duel start from the same weights, to the last bit: shown by runs that step by next
+to nothing.
+"""
 
 from pathlib import Path
 
@@ -19,7 +21,14 @@ from engine.training.learner import Learner
 NOTHING = 1e-30
 """A learning rate whose steps are lost in every float32 weight, so that weights end as they began."""
 SEED = 100
-SHARED = {"dataset": "digits", "trainers": 2, "batch_size": 512, "momentum": 0.0, "threads_per_rank": 1, "device": "cpu"}
+SHARED = {
+    "dataset": "digits",
+    "trainers": 2,
+    "batch_size": 512,
+    "momentum": 0.0,
+    "threads_per_rank": 1,
+    "device": "cpu",
+}
 ENGINES = ("reference", "parameter_server", "async_sgd", "sync_sgd", "sync_gradients", "hogwild")
 """One strategy of each way in which first weights come about."""
 DUEL = Duel(tuple(READY.values()), Budget("passes", 1), SHARED)
@@ -45,7 +54,8 @@ def test_every_strategy_starts_from_the_weights_of_its_seed(tmp_path: Path, name
     ranks = LocalRanks(config.roles, seed=config.seed, folder=tmp_path)
     method(one.experiment)(config, ranks)
     losses, test_losses, accuracies = (
-        [value for recorder in ranks.recorders.values() for value in recorder.values(metric)] for metric in ("train/loss", "test/loss", "test/accuracy")
+        [value for recorder in ranks.recorders.values() for value in recorder.values(metric)]
+        for metric in ("train/loss", "test/loss", "test/accuracy")
     )
     assert len(losses) >= 3, "it did train"
     assert (test_losses[-1], accuracies[-1]) == score_of(SEED)

@@ -17,7 +17,14 @@ from engine.runtime.ranks import LocalRanks
 from tests.experiments import plain_sgd
 
 pytestmark = pytest.mark.ranks
-SETTINGS: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "seed": 7}
+SETTINGS: dict[str, Any] = {
+    "dataset": "digits",
+    "epochs": 2,
+    "batch_size": 100,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "seed": 7,
+}
 
 
 @dataclass
@@ -40,7 +47,9 @@ def carry_out(name: str, **changes: Any) -> tuple[MemoryRecorder, KeptRanks]:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"), [("reference", {}), ("hogwild", {"trainers": 1}), ("hogwild", {"trainers": 1, "lock": True})], ids=["reference", "hogwild", "locked"]
+    ("name", "changes"),
+    [("reference", {}), ("hogwild", {"trainers": 1}), ("hogwild", {"trainers": 1, "lock": True})],
+    ids=["reference", "hogwild", "locked"],
 )
 def test_one_trainer_is_plain_sgd(name: str, changes: dict[str, Any]) -> None:
     recorder, ranks = carry_out(name, **changes)
@@ -82,6 +91,8 @@ def test_only_trainer1_tests_and_all_phases_are_known() -> None:
 @pytest.mark.parametrize("name", ["hogwild", "reference"])
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure(name: str) -> None:
     changes = {"learning_rate": 10.0, "momentum": 0.99, "seed": 1} | ({"trainers": 1} if name == "hogwild" else {})
-    with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\)") as caught:
+    with pytest.raises(
+        RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\)"
+    ) as caught:
         carry_out(name, **changes)
     assert "momentum" in str(caught.value)

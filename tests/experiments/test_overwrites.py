@@ -1,4 +1,6 @@
-"""How many updates others overwrite: exactly 0 alone or under a lock, exact for a known collision, seen between real processes."""
+"""How many updates others overwrite: exactly 0 alone or under a lock, exact for a known collision, seen between real
+processes.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,14 @@ from engine.runtime.sink import MemorySink
 from tests.experiments import trainer_functions
 
 NET: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9}
-SPARSE: dict[str, Any] = {"model": "sparse_logistic", "momentum": 0.0, "sparse_samples": 300, "batch_size": 20, "learning_rate": 3.0, "epochs": 2}
+SPARSE: dict[str, Any] = {
+    "model": "sparse_logistic",
+    "momentum": 0.0,
+    "sparse_samples": 300,
+    "batch_size": 20,
+    "learning_rate": 3.0,
+    "epochs": 2,
+}
 
 
 def recorded(**settings: Any) -> list[list[float]]:
@@ -63,7 +72,9 @@ def beside(weights: Tensor, own: Change, others: Callable[[Tensor], object], *, 
 def test_the_share_is_that_of_the_weights_others_wrote(after_ours: bool) -> None:
     weights = torch.randn(900)  # fewer than are sampled: every one is looked at
     watched = Overwrites(weights, 1, seed=0)
-    watched.write(beside(weights, lambda target: target.add_(0.5), lambda target: target[:270].sub_(0.25), after_ours=after_ours))
+    watched.write(
+        beside(weights, lambda target: target.add_(0.5), lambda target: target[:270].sub_(0.25), after_ours=after_ours)
+    )
     assert watched.share() == pytest.approx(30)
     assert watched.share() is None
 
@@ -72,7 +83,15 @@ def test_of_a_sparse_change_only_the_touched_weights_are_looked_at() -> None:
     weights, touched = torch.zeros(5_000), torch.tensor([4, 4, 9, 4_000, 7])
     watched = Overwrites(weights, 1, seed=0)
     own = torch.ones(5)
-    watched.write(beside(weights, lambda target: target.index_add_(0, touched, own), lambda target: target[:8].add_(1), after_ours=True), touched)
+    watched.write(
+        beside(
+            weights,
+            lambda target: target.index_add_(0, touched, own),
+            lambda target: target[:8].add_(1),
+            after_ours=True,
+        ),
+        touched,
+    )
     assert watched.share() == 50.0, "4 and 7 of 4, 7, 9 and 4,000"
 
 
@@ -100,5 +119,7 @@ def test_the_watched_step_is_the_plain_one_bit_for_bit(size: int) -> None:
 @pytest.mark.processes
 def test_two_processes_that_write_the_same_weights_see_each_other(tmp_path: Path) -> None:
     weights, seen = torch.zeros(200_000).share_memory_(), torch.zeros(2).share_memory_()
-    Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink()).run(trainer_functions.write_until_overwritten, weights, seen)
+    Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink()).run(
+        trainer_functions.write_until_overwritten, weights, seen
+    )
     assert float(seen.max()) > 0

@@ -1,4 +1,6 @@
-"""What makes a pipeline right: its gradients are those of the net in one piece, whatever the mode, the stages and the splits."""
+"""What makes a pipeline right: its gradients are those of the net in one piece, whatever the mode, the stages and the
+splits.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,9 +79,15 @@ def trained(config: PipelineConfig, folder: Path) -> tuple[Tensor, Tensor]:
 def trained_one_after_another(configs: list[PipelineConfig], folder: Path) -> list[Tensor]:
     """Run configs of the same stages in one start of the ranks; return the weights that each ends with."""
     costs = shared_zeros(configs[0].stages, len(boundaries(configs[0])), dtype=torch.float64)
-    cases = [(config.mode, config, Feed.create(config), Lines.create(config, False, ("cpu",) * config.stages), costs) for config in configs]
+    cases = [
+        (config.mode, config, Feed.create(config), Lines.create(config, False, ("cpu",) * config.stages), costs)
+        for config in configs
+    ]
     ranks_for(configs[0], folder).run(in_each_case, pipeline_functions.take_part_and_keep, cases)
-    return [torch.cat([torch.load(folder / str(number) / f"{role}.pt")[0] for role in configs[0].stage_roles]) for number in range(len(configs))]
+    return [
+        torch.cat([torch.load(folder / str(number) / f"{role}.pt")[0] for role in configs[0].stage_roles])
+        for number in range(len(configs))
+    ]
 
 
 def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
@@ -88,22 +96,35 @@ def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
     before = flat_weights(net)
     gradient = bind(net, before.clone())
     images, targets = feed.images(cpu), feed.targets(cpu)
-    batch = torch.cat([next(images) for _ in range(config.splits)]), torch.cat([next(targets) for _ in range(config.splits)])
+    batch = (
+        torch.cat([next(images) for _ in range(config.splits)]),
+        torch.cat([next(targets) for _ in range(config.splits)]),
+    )
     loss_of(net(batch[0]), batch[1], config).backward()  # type: ignore[no-untyped-call]
     return before, gradient
 
 
 def error_of(config: PipelineConfig, after: Tensor) -> float:
-    """Return how far the gradient behind a run's weights is from that of the net in one piece, as a share of its length."""
+    """Return how far the gradient behind a run's weights is from that of the net in one piece, as a share of its
+    length.
+    """
     before, gradient = in_one_piece(config)
     found = (before - after).double() / config.learning_rate
     return float((found - gradient).norm() / gradient.norm())
 
 
 @pytest.mark.parametrize(
-    ("mode", "stages", "splits"), [LONG("gpipe", 2, (1, 2, 3, 4, 8)), ("gpipe", 4, (1, 3, 4)), LONG("1f1b", 2, (1, 2, 3, 4, 8)), ("1f1b", 3, (2, 3, 8))]
+    ("mode", "stages", "splits"),
+    [
+        LONG("gpipe", 2, (1, 2, 3, 4, 8)),
+        ("gpipe", 4, (1, 3, 4)),
+        LONG("1f1b", 2, (1, 2, 3, 4, 8)),
+        ("1f1b", 3, (2, 3, 8)),
+    ],
 )
-def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(mode: str, stages: int, splits: tuple[int, ...], tmp_path: Path) -> None:
+def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(
+    mode: str, stages: int, splits: tuple[int, ...], tmp_path: Path
+) -> None:
     configs = [config_of(mode=mode, stages=stages, splits=each) for each in splits]
     for config, after in zip(configs, trained_one_after_another(configs, tmp_path), strict=True):
         assert error_of(config, after) < 1e-5, config.splits
@@ -111,7 +132,9 @@ def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(
 
 @pytest.mark.parametrize("splits", [LONG(1), LONG(2), LONG(3), 4, LONG(8)])
 def test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd(splits: int, tmp_path: Path) -> None:
-    """The tutorial's official code steps one in each stage, and so trains nothing: gradients lie in the context, not in `.grad`."""
+    """The tutorial's official code steps one in each stage, and so trains nothing: gradients lie in the context, not in
+    `.grad`.
+    """
     config = config_of(mode="rpc", splits=splits)
     after, dot_grad = trained(config, tmp_path)
     assert error_of(config, after) < 1e-5
@@ -119,7 +142,8 @@ def test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd(spl
 
 
 @pytest.mark.parametrize(
-    ("schedule", "splits"), [("gpipe", 1), LONG("gpipe", 2), LONG("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)]
+    ("schedule", "splits"),
+    [("gpipe", 1), LONG("gpipe", 2), LONG("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)],
 )
 def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
     config = config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits)
@@ -141,10 +165,13 @@ def test_so_are_those_of_two_stages_on_one_gpu(mode: str, tmp_path: Path) -> Non
     before, gradient = in_one_piece(config)
     method("pipeline")(config, Keeping(ranks, mode))
     after = torch.cat([torch.load(tmp_path / f"{role}.pt", map_location="cpu")[0] for role in config.stage_roles])
-    assert ((before - after) / config.learning_rate - gradient).norm() / gradient.norm() < 1e-4  # other kernels than the CPU's
+    assert (
+        (before - after) / config.learning_rate - gradient
+    ).norm() / gradient.norm() < 1e-4  # other kernels than the CPU's
 
 
-# ---- what follows from it ---------------------------------------------------------------------------------------------
+# ---- what follows from it
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +189,16 @@ def sink_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], MemoryS
 
 
 def recorded_config(mode: str) -> PipelineConfig:
-    return config_of(mode=mode, splits=4, batches=3, cut="3", learning_rate=0.001, dataset="digits", loss="cross_entropy", evaluate_every=2)
+    return config_of(
+        mode=mode,
+        splits=4,
+        batches=3,
+        cut="3",
+        learning_rate=0.001,
+        dataset="digits",
+        loss="cross_entropy",
+        evaluate_every=2,
+    )
 
 
 def spans_of(sink: MemorySink, stage: int, *names: str) -> list[Span]:
@@ -204,12 +240,17 @@ def test_what_stages_exchange_is_counted(mode: str, sink_of: Callable[[str], Mem
     config, sink = recorded_config(mode), sink_of(mode)
     images_in, between = (prod(boundaries(config)[layer]) for layer in (0, 3))
     master = (images_in, config.outputs) if mode == "rpc" else (0, 0)  # it sends images, and gets the outputs
-    trained, tested = 3 * config.batch_size * (2 * between + master[0] + 2 * master[1]), 2 * 360 * (between + sum(master))
+    trained, tested = (
+        3 * config.batch_size * (2 * between + master[0] + 2 * master[1]),
+        2 * 360 * (between + sum(master)),
+    )
     exchanged = sum(max([0.0, *sink.values("perf/exchanged", rank)]) for rank in range(len(config.roles)))
     assert exchanged == pytest.approx(4 * (trained + tested) / 1e6)
 
 
-def test_one_forward_one_backward_holds_the_activations_of_as_many_micro_batches_as_stages(sink_of: Callable[[str], MemorySink]) -> None:
+def test_one_forward_one_backward_holds_the_activations_of_as_many_micro_batches_as_stages(
+    sink_of: Callable[[str], MemorySink],
+) -> None:
     for stage, times in ((0, 2), (1, 4)):  # of 4 micro-batches stage 1 holds 2, stage 2 holds 1
         (all_of_them,), (few,) = (sink_of(mode).values("perf/activations_held", stage) for mode in ("gpipe", "1f1b"))
         assert all_of_them == pytest.approx(times * few, rel=0.01)

@@ -22,13 +22,22 @@ WHERE = "in the backward of micro-batch 2, batch 2"
 
 
 def config_of(**changes: Any) -> PipelineConfig:
-    settings = {"image_size": 24, "classes": 7, "batch_size": 8, "batches": 4, "learning_rate": 0.01, "threads_per_rank": 1}
+    settings = {
+        "image_size": 24,
+        "classes": 7,
+        "batch_size": 8,
+        "batches": 4,
+        "learning_rate": 0.01,
+        "threads_per_rank": 1,
+    }
     found = experiment("pipeline").configure(None, settings | changes)
     assert isinstance(found, PipelineConfig)
     return found
 
 
-def ended(folder: Path, config: PipelineConfig, error: type[Exception], watched: Callable[[Ranks], bool] = lambda ranks: False) -> str:
+def ended(
+    folder: Path, config: PipelineConfig, error: type[Exception], watched: Callable[[Ranks], bool] = lambda ranks: False
+) -> str:
     """Run it, with `watched` asked now and then whether to stop; return what its failure says. Nobody may be left."""
     folder.mkdir(exist_ok=True)
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, folder, MemorySink())
@@ -50,7 +59,9 @@ def has_begun(ranks: Ranks) -> bool:
 
 def pairs(*fast: tuple[str, int], long: tuple[tuple[str, int], ...] = ()) -> pytest.MarkDecorator:
     """Give modes and stages, those of the long tests last."""
-    return pytest.mark.parametrize(("mode", "stage"), [*fast, *(pytest.param(*each, marks=pytest.mark.long) for each in long)])
+    return pytest.mark.parametrize(
+        ("mode", "stage"), [*fast, *(pytest.param(*each, marks=pytest.mark.long) for each in long)]
+    )
 
 
 @pairs(("1f1b", 2), ("rpc", 1), long=(("gpipe", 1), ("torch_pipelining", 2)))
@@ -67,7 +78,9 @@ def test_a_stage_that_was_killed_is_named(mode: str, stage: int, tmp_path: Path)
 
 
 @pairs(("1f1b", 1), long=(("rpc", 1),))
-def test_memory_that_one_stage_can_not_have_is_told_with_how_much_it_asked_for(mode: str, stage: int, tmp_path: Path) -> None:
+def test_memory_that_one_stage_can_not_have_is_told_with_how_much_it_asked_for(
+    mode: str, stage: int, tmp_path: Path
+) -> None:
     told = failure(tmp_path, mode=mode, fault="memory", fault_stage=stage)
     assert told.startswith(f"stage{stage} ran out of memory, when 4503599627370496 bytes more were asked for, {WHERE}.")
 
@@ -80,7 +93,9 @@ def test_numbers_gone_bad_are_blamed_on_the_stage_where_they_began(mode: str, st
     assert "Lower learning_rate (0.01)" in told
 
 
-@pytest.mark.parametrize("mode", [pytest.param(each, marks=() if each in ("1f1b", "rpc") else pytest.mark.long) for each in MODES])
+@pytest.mark.parametrize(
+    "mode", [pytest.param(each, marks=() if each in ("1f1b", "rpc") else pytest.mark.long) for each in MODES]
+)
 def test_a_stop_ends_all_stages_wherever_they_are(mode: str, tmp_path: Path) -> None:
     ended(tmp_path, config_of(mode=mode, batches=100_000), StopRequested, has_begun)
 
@@ -99,7 +114,9 @@ def test_a_stage_that_hangs_is_named_by_those_who_wait_and_does_not_stay(tmp_pat
     with ThreadPoolExecutor() as pool:
         modes = {mode: pool.submit(hang, mode, fault_stage=2) for mode in ("1f1b", "rpc", "torch_pipelining")}
         chain = pool.submit(hang, "gpipe", fault_stage=3, stages=3)
-        stopped = pool.submit(ended, tmp_path / "stopped", config_of(batches=100_000, timeout_s=8), RankFailed, stop_one)
+        stopped = pool.submit(
+            ended, tmp_path / "stopped", config_of(batches=100_000, timeout_s=8), RankFailed, stop_one
+        )
     for mode, run in modes.items():
         assert "stage2" in run.result().partition(" in batch")[0], mode
         assert "8 s (timeout_s)" in run.result() or mode == "torch_pipelining"

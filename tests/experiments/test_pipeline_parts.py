@@ -33,7 +33,9 @@ def problem(**changes: Any) -> str:
 def test_rules_name_the_value_the_rule_and_the_cure() -> None:
     assert problem(splits=9) == "splits must be at most batch_size (8), got 9: a micro-batch needs an image."
     assert "splits must divide batch_size (8)" in problem(mode="torch_pipelining", splits=3)
-    assert "splits must be at least stages (3)" in problem(mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2)
+    assert "splits must be at least stages (3)" in problem(
+        mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2
+    )
     assert "Choose at most 4, larger images, or batch_norm frozen." in problem(splits=8)
     assert config_of(splits=8, batch_norm="frozen").splits == config_of(splits=8, image_size=33).splits == 8
     assert "got '2,1'" in problem(stages=3, cut="2,1")
@@ -59,10 +61,16 @@ def test_boundaries_are_the_shapes_of_what_goes_into_each_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("costs", "stages", "cuts"), [([1, 1, 1, 1], 2, (2,)), ([5, 1, 1, 1], 2, (1,)), ([1, 2, 3, 4, 5], 3, (3, 4)), ([1, 1, 9, 1, 1], 4, (1, 2, 3))]
+    ("costs", "stages", "cuts"),
+    [([1, 1, 1, 1], 2, (2,)), ([5, 1, 1, 1], 2, (1,)), ([1, 2, 3, 4, 5], 3, (3, 4)), ([1, 1, 9, 1, 1], 4, (1, 2, 3))],
 )
-def test_the_best_cut_makes_the_slowest_stage_as_fast_as_it_can_be(costs: list[float], stages: int, cuts: tuple[int, ...]) -> None:
-    parts = [sum(costs[a:b]) for a, b in zip((0, *best_cut(costs, stages)), (*best_cut(costs, stages), len(costs)), strict=True)]
+def test_the_best_cut_makes_the_slowest_stage_as_fast_as_it_can_be(
+    costs: list[float], stages: int, cuts: tuple[int, ...]
+) -> None:
+    parts = [
+        sum(costs[a:b])
+        for a, b in zip((0, *best_cut(costs, stages)), (*best_cut(costs, stages), len(costs)), strict=True)
+    ]
     expected = [sum(costs[a:b]) for a, b in zip((0, *cuts), (*cuts, len(costs)), strict=True)]
     assert max(parts) == max(expected)
     assert len(parts) == stages
@@ -110,31 +118,45 @@ def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
     lines = Lines.create(config_of(stages=4), over_rpc=True, devices=("cpu",) * 4)
     lines.waiting[:] = torch.tensor([1, 2, -1, 2])
     told = str(lines.blame(0, "the gradient of micro-batch 1, batch 2"))
-    assert told.startswith("stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for")
-    assert str(lines.blame(3, "activations")).startswith("stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations.")
+    assert told.startswith(
+        "stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for"
+    )
+    assert str(lines.blame(3, "activations")).startswith(
+        "stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations."
+    )
     lines.waiting[:] = torch.tensor([1, 2, 1, 2])
     assert str(lines.blame(0, "a gradient")).startswith("stage3 did not come to send")
-    assert str(lines.blame(1, "a gradient")).startswith("stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient.")
+    assert str(lines.blame(1, "a gradient")).startswith(
+        "stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient."
+    )
 
 
 def test_a_stage_that_hears_nothing_over_rpc_gives_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mail, "LOOK_S", 0.01)
     lines = Lines.create(config_of(stages=2, transport="rpc", timeout_s=1), over_rpc=True, devices=("cpu",) * 2)
     mail.forget_mail()
-    with pytest.raises(RunFailed, match=r"stage2 did not come to send within 1 s \(timeout_s\): stage1 waited for a gradient"):
+    with pytest.raises(
+        RunFailed, match=r"stage2 did not come to send within 1 s \(timeout_s\): stage1 waited for a gradient"
+    ):
         mail.RpcLink(lines, 0, 1).wait(0, "a gradient")
 
 
 def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:
     with (
         pytest.raises(
-            RunFailed, match=r"stage2 ran out of memory, when 4503599627370496 bytes more were asked for, in the backward of micro-batch 1, batch 3"
+            RunFailed,
+            match=(
+                r"stage2 ran out of memory, when 4503599627370496 bytes more were asked for, in the backward of "
+                r"micro-batch 1, batch 3"
+            ),
         ) as told,
         named("stage2", "backward", 2, 1),
     ):
         torch.empty(2**50)
     assert is_out_of_memory(told.value.__cause__ or told.value)
     assert "choose mode 1f1b" in str(told.value)
-    gpu = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB")
+    gpu = torch.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB"
+    )
     with pytest.raises(RunFailed, match=r"20\.00 GiB more were asked for"), named("stage1", "forward", 0, 0):
         raise gpu

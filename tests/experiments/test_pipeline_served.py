@@ -1,4 +1,6 @@
-"""How a stage of mode rpc orders forwards that come in several threads, and accounts for backwards that come in two at a time."""
+"""How a stage of mode rpc orders forwards that come in several threads, and accounts for backwards that come in two at
+a time.
+"""
 
 import random
 import threading
@@ -46,14 +48,25 @@ class Reference:
 
 
 def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> None:
-    config = PipelineConfig.check({"mode": "rpc", "model": "small_resnet", "splits": 4, "batch_size": 8, "image_size": 32, "batch_norm": "micro_batch"})
+    config = PipelineConfig.check(
+        {
+            "mode": "rpc",
+            "model": "small_resnet",
+            "splits": 4,
+            "batch_size": 8,
+            "image_size": 32,
+            "batch_norm": "micro_batch",
+        }
+    )
     inputs = [torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(number)) for number in range(4)]
     plain, norm = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     for each in inputs:
         plain(each)
     rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
     stage = Served(rank, Stage(config, 0, [norm], rank.device))
-    threads = [threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)]
+    threads = [
+        threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)
+    ]
     for thread in threads:
         thread.start()
         thread.join(0.2 if thread is not threads[-1] else 20)  # each comes before the next one is asked

@@ -1,4 +1,6 @@
-"""A run that was killed on its way and resumed ends as one that was not, bit for bit; real processes, killed wherever they are."""
+"""A run that was killed on its way and resumed ends as one that was not, bit for bit; real processes, killed wherever
+they are.
+"""
 
 import time
 from dataclasses import dataclass, field
@@ -43,8 +45,12 @@ class KeptRanks(Ranks):
         super().run(resuming_functions.go_no_further, self.last, function, *shared, **options)
 
 
-def train(folder: Path, *, until: int | None = None, every_s: float = 0.03, **more: Any) -> tuple[KeptRanks, dict[str, dict[int, float]]]:
-    """Carry out the reference, or kill it once a checkpoint has come to step `until`, and before it is 50 steps on; return its ranks and its curves by step."""
+def train(
+    folder: Path, *, until: int | None = None, every_s: float = 0.03, **more: Any
+) -> tuple[KeptRanks, dict[str, dict[int, float]]]:
+    """Carry out the reference, or kill it once a checkpoint has come to step `until`, and before it is 50 steps on;
+    return its ranks and its curves by step.
+    """
     config = experiment("reference").config.check(SETTINGS | {"checkpoint_every_s": every_s})
 
     def stop() -> bool:
@@ -94,7 +100,9 @@ def test_a_run_killed_twice_and_resumed_twice_ends_with_the_same_weights(tmp_pat
 
 @pytest.mark.processes
 @pytest.mark.parametrize("late_s", [0.0, 0.5])
-def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float) -> None:
+def test_a_checkpoint_stands_for_every_point_up_to_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float
+) -> None:
     """However long after its last look at the rank the worker ends it."""
     end_all = Ranks._end_all
 
@@ -108,7 +116,9 @@ def test_a_checkpoint_stands_for_every_point_up_to_its_step(tmp_path: Path, monk
     found = last_checkpoint(tmp_path)
     assert found is not None
     losses = [point for batch in ranks.sink.batches for point in batch.points if point.name == "train/loss"]
-    assert [point.step for point in losses if point.time_s <= found.time_s][: found.step] == list(range(1, found.step + 1))
+    assert [point.step for point in losses if point.time_s <= found.time_s][: found.step] == list(
+        range(1, found.step + 1)
+    )
     assert found.passes == next(point.passes for point in losses if point.step == found.step)
 
 
@@ -127,7 +137,9 @@ def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
     (tmp_path / checkpoint.ABOUT).write_text("{half")
     assert last_checkpoint(tmp_path) is None
-    assert checkpoints.Checkpoints(tmp_path, 1.0, lambda: None).save({"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25)
+    assert checkpoints.Checkpoints(tmp_path, 1.0, lambda: None).save(
+        {"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25
+    )
     found = last_checkpoint(tmp_path)
     assert found is not None
     assert (found.step, found.passes, found.time_s) == (7, 0.5, 1.25)

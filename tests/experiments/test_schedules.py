@@ -1,4 +1,6 @@
-"""The schedules as drawings: what stages do in each unit of time when a forward and a backward take one unit each and transfers none."""
+"""The schedules as drawings: what stages do in each unit of time when a forward and a backward take one unit each and
+transfers none.
+"""
 
 import pytest
 

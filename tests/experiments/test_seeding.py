@@ -1,4 +1,6 @@
-"""Random streams: no two seeds share a draw, whatever ranks they meet in, and first weights depend on the seed alone."""
+"""Random streams: no two seeds share a draw, whatever ranks they meet in, and first weights depend on the
+seed alone.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -14,7 +16,11 @@ from engine.runtime.ranks import LocalRanks, Rank
 from engine.seeding import DROPOUT, ENVIRONMENT, EVALUATION, ORDER, PARTITION, WEIGHTS, place_of, seed_of
 
 SMALL: dict[str, Any] = {"dataset": "digits", "trainers": 4, "batch_size": 512, "threads_per_rank": 1, "device": "cpu"}
-TRAINING = {"hogwild": {"epochs": 1}, "sync_sgd": {"rounds": 1}, "parameter_server": {"epochs": 1, "transport": "shared_memory"}}
+TRAINING = {
+    "hogwild": {"epochs": 1},
+    "sync_sgd": {"rounds": 1},
+    "parameter_server": {"epochs": 1, "transport": "shared_memory"},
+}
 
 
 @pytest.fixture
@@ -51,17 +57,26 @@ def test_every_stream_of_every_rank_and_seed_is_one_of_its_own() -> None:
     teams = [ranks_of("ps", *(f"trainer{number}" for number in range(1, 17)), seed=seed) for seed in range(20)]
     streams = (WEIGHTS, ORDER, DROPOUT, ENVIRONMENT, EVALUATION, PARTITION)
     drawn = [rank.seed_of(stream) for team in teams for rank, stream in product(team, streams)]
-    assert len({seed % 2**32 for seed in drawn}) == len(drawn) == 20 * 17 * 6, "torch's generator on the CPU takes 32 bits"
+    assert len({seed % 2**32 for seed in drawn}) == len(drawn) == 20 * 17 * 6, (
+        "torch's generator on the CPU takes 32 bits"
+    )
 
 
 def test_the_first_rank_that_computes_draws_what_the_reference_draws() -> None:
     (reference,), (_, first, second) = ranks_of("trainer1", seed=7), ranks_of("ps", "trainer1", "trainer2", seed=7)
-    assert [first.seed_of(stream) for stream in (ORDER, DROPOUT)] == [reference.seed_of(stream) for stream in (ORDER, DROPOUT)]
+    assert [first.seed_of(stream) for stream in (ORDER, DROPOUT)] == [
+        reference.seed_of(stream) for stream in (ORDER, DROPOUT)
+    ]
     assert second.seed_of(ORDER) != first.seed_of(ORDER)
 
 
 def test_a_server_keeps_its_streams_however_many_it_serves() -> None:
-    places = {count: [place_of(index, ("agent", *(f"observer{number}" for number in range(count)))) for index in range(count + 1)] for count in (1, 3)}
+    places = {
+        count: [
+            place_of(index, ("agent", *(f"observer{number}" for number in range(count)))) for index in range(count + 1)
+        ]
+        for count in (1, 3)
+    }
     assert places[1][0] == places[3][0]
     assert places[1][1:] == [0]
     assert places[3][1:] == [0, 1, 2]

@@ -1,4 +1,6 @@
-"""Whole runs of the server methods in real processes, on every transport: exact where they must be, and alive when others die."""
+"""Whole runs of the server methods in real processes, on every transport: exact where they must be, and alive when
+others die.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -55,18 +57,33 @@ def config_of(name: str, trainers: int, **changes: Any) -> ServerConfig:
 
 def ranks_of(config: ServerConfig, folder: Path, resume_from: Path | None = None) -> tuple[Ranks, MemorySink]:
     sink = MemorySink()
-    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink, resume_from=resume_from), sink
+    return Ranks(
+        config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink, resume_from=resume_from
+    ), sink
 
 
-def run_with(name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None) -> tuple[dict[str, Any], MemorySink]:
+def run_with(
+    name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None
+) -> tuple[dict[str, Any], MemorySink]:
     """Run the method on another workload; return how the server ended."""
     ranks, sink = ranks_of(config, folder, resume_from)
-    ranks.run(functions.take_part, name, config, exchange_with_server(config, workload, "cpu"), workload, expendable=config.expendable)
+    ranks.run(
+        functions.take_part,
+        name,
+        config,
+        exchange_with_server(config, workload, "cpu"),
+        workload,
+        expendable=config.expendable,
+    )
     return torch.load(folder / "end.pt"), sink
 
 
-def run_in_threads(name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None) -> tuple[dict[str, Any], MemoryRecorder]:
-    """Run the method on another workload in threads of this process; return how the server ended, and what the first trainer recorded."""
+def run_in_threads(
+    name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None
+) -> tuple[dict[str, Any], MemoryRecorder]:
+    """Run the method on another workload in threads of this process; return how the server ended, and what the first
+    trainer recorded.
+    """
     folder.mkdir(exist_ok=True)
     ranks = LocalRanks(config.roles, seed=config.seed, folder=folder, resume_from=resume_from)
     ranks.run(functions.take_part, name, config, exchange_with_server(config, workload, "cpu"), workload)
@@ -85,7 +102,9 @@ def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> 
     expected, _ = plain_sgd.train("digits", seed=7, epochs=1, batch_size=32, learning_rate=0.05, momentum=0.5)
     assert sink.values("train/loss", 1) == expected
     assert sink.progress == (1437, 1437, "samples")
-    assert sink.values("perf/exchanged")[-1] == pytest.approx((1 + 2 * 45) * 21_840 * 4 / 1e6), "a fetch, and weights for each gradient"
+    assert sink.values("perf/exchanged")[-1] == pytest.approx((1 + 2 * 45) * 21_840 * 4 / 1e6), (
+        "a fetch, and weights for each gradient"
+    )
     assert len(sink.values("test/accuracy", 0)) == 1
 
 
@@ -163,7 +182,9 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(tmp_path: Path, name
     once, twice = config_of(name, 1, transport="shared_memory"), config_of(name, 1, transport="shared_memory", epochs=2)
     whole, _ = run_in_threads(name, twice, frozen(twice), tmp_path / "whole")
     run_in_threads(name, once, frozen(once), tmp_path / "first")
-    resumed, trainer = run_in_threads(name, twice, frozen(twice), tmp_path / "second", resume_from=tmp_path / "first" / "end.pt")
+    resumed, trainer = run_in_threads(
+        name, twice, frozen(twice), tmp_path / "second", resume_from=tmp_path / "first" / "end.pt"
+    )
     assert torch.equal(resumed["state"], whole["state"])
     assert resumed["steps"] == whole["steps"] == [90]
     points = [point for point in trainer.points if point.name == "train/loss"]
@@ -175,7 +196,9 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(tmp_path: Path, name
 def test_the_last_checkpoint_stands_when_the_loss_becomes_nan(tmp_path: Path, name: str) -> None:
     config = config_of(name, 2, transport="shared_memory", checkpoint_every_s=0.001)
     poisoned = functions.Poisoned(load("digits"), config.trainers, config.batch_size, config.epochs, tmp_path)
-    with pytest.raises(RankFailed, match=r"trainer\d's loss became nan at its step 4. Lower learning_rate \(0.05\) or momentum \(0.5\)"):
+    with pytest.raises(
+        RankFailed, match=r"trainer\d's loss became nan at its step 4. Lower learning_rate \(0.05\) or momentum \(0.5\)"
+    ):
         run_with(name, config, poisoned, tmp_path)
     saved = torch.load(tmp_path / "checkpoint.pt")
     assert saved["state"].isfinite().all()
@@ -200,11 +223,16 @@ def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
     assert torch.allclose(ended["state"], exact["state"], atol=0.05)
 
 
-def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_of_the_execution_time(tmp_path: Path) -> None:
+def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_of_the_execution_time(
+    tmp_path: Path,
+) -> None:
     config = config_of("async_sgd", 3, transport="shared_memory")
     ranks, sink = ranks_of(config, tmp_path)
     method("async_sgd")(config, ranks)
-    counts = {index: sum(count for batch in sink.batches if batch.rank == index for count in batch.histograms.values()) for index in (1, 2, 3)}
+    counts = {
+        index: sum(count for batch in sink.batches if batch.rank == index for count in batch.histograms.values())
+        for index in (1, 2, 3)
+    }
     assert counts == {1: 15, 2: 15, 3: 15}
     assert len(sink.values("perf/staleness")) == 45
     assert len(sink.values("perf/staleness_mean", 0)) == len(sink.values("perf/staleness_p99", 0)) == 1
@@ -219,7 +247,9 @@ def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_
 
 
 def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
-    config = config_of("parameter_server", 1, transport="shared_memory", model="small_resnet", iterations=2, batch_size=2)
+    config = config_of(
+        "parameter_server", 1, transport="shared_memory", model="small_resnet", iterations=2, batch_size=2
+    )
     ranks = LocalRanks(config.roles, seed=config.seed, folder=tmp_path)
     method("parameter_server")(config, ranks)
     workload = RandomImages("small_resnet", 1, 2, 2)
@@ -235,7 +265,10 @@ def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
 
 
-@pytest.mark.parametrize(("trainers", "batch", "batch_size", "steps"), [(2, 2, 718, [1, 2]), LONG(2, 1, 256, [3, 3]), LONG(4, 3, 32, [12, 12, 12, 12])])
+@pytest.mark.parametrize(
+    ("trainers", "batch", "batch_size", "steps"),
+    [(2, 2, 718, [1, 2]), LONG(2, 1, 256, [3, 3]), LONG(4, 3, 32, [12, 12, 12, 12])],
+)
 def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_that_is_done(
     tmp_path: Path, trainers: int, batch: int, batch_size: int, steps: list[int]
 ) -> None:
@@ -251,7 +284,9 @@ def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_th
 
 
 def test_a_tutorial_run_goes_on_without_a_killed_trainer_where_an_update_does_not_need_it(tmp_path: Path) -> None:
-    config = config_of("async_sgd", 2, variant="tutorial", start_method="spawn", batch_size=256, kill_trainer=1, kill_at_step=2)
+    config = config_of(
+        "async_sgd", 2, variant="tutorial", start_method="spawn", batch_size=256, kill_trainer=1, kill_at_step=2
+    )
     ranks, sink = ranks_of(config, tmp_path)
     ranks.start_method = "forkserver"
     method("async_sgd")(config, ranks)
@@ -261,7 +296,15 @@ def test_a_tutorial_run_goes_on_without_a_killed_trainer_where_an_update_does_no
 
 
 def test_the_tutorials_module_learns_what_the_engines_weights_learn(tmp_path: Path) -> None:
-    config = config_of("parameter_server", 1, variant="tutorial", start_method="spawn", model="small_resnet", iterations=2, batch_size=2)
+    config = config_of(
+        "parameter_server",
+        1,
+        variant="tutorial",
+        start_method="spawn",
+        model="small_resnet",
+        iterations=2,
+        batch_size=2,
+    )
     ranks, sink = ranks_of(config, tmp_path)
     ranks.start_method = "forkserver"
     method("parameter_server")(config, ranks)

@@ -43,7 +43,9 @@ class Desk:
     def push(self, trainer: int, step: int, value: float = 1.0, version: int | None = None) -> None:
         version = self.answers[trainer].version if version is None and trainer in self.answers else version or 0
         self.answers.pop(trainer, None)
-        self.server(Request(trainer, PUSH, step, version, 10), torch.full_like(self.server.state, value), self.respond(trainer))
+        self.server(
+            Request(trainer, PUSH, step, version, 10), torch.full_like(self.server.state, value), self.respond(trainer)
+        )
 
     def fetch(self, trainer: int) -> None:
         self.server(Request(trainer, FETCH), None, self.respond(trainer))
@@ -55,7 +57,17 @@ class Desk:
 def desk(kind: type[WeightServer], config: ParameterServerConfig | AsyncSgdConfig, folder: Path) -> Desk:
     events: list[tuple[str, str]] = []
     departed = torch.zeros(config.trainers + 1, dtype=torch.uint8)
-    rank = Rank(0, "ps", config.trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed)
+    rank = Rank(
+        0,
+        "ps",
+        config.trainers + 1,
+        torch.device("cpu"),
+        0,
+        MemoryRecorder(),
+        folder,
+        lambda name: 0.0,
+        departed=departed,
+    )
     rank.say = lambda what, detail: events.append((what, detail))
     server = kind(rank, config, Frozen(load("digits"), config.trainers, config.batch_size, config.epochs))
     server.state.zero_()
@@ -228,7 +240,10 @@ def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_othe
     needed = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=60)
     needed.push(1, 1)
     needed.server.members[2].heard_at -= 61
-    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0, and no update can be made without it"):
+    with pytest.raises(
+        RunFailed,
+        match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0, and no update can be made without it",
+    ):
         needed.server.look_after_members()
     free = async_desk(tmp_path, trainers=2, timeout_s=60)
     free.push(1, 1)

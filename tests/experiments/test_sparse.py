@@ -1,4 +1,6 @@
-"""Hogwild! on sparse logistic regression: one trainer is plain SGD exactly, many learn, and sparsity is measured as the paper does."""
+"""Hogwild! on sparse logistic regression: one trainer is plain SGD exactly, many learn, and sparsity is measured as the
+paper does.
+"""
 
 import math
 from collections.abc import Callable
@@ -22,14 +24,23 @@ from engine.runtime.sink import MemorySink
 from tests.experiments import plain_sgd
 
 SPARSE: dict[str, Any] = {"model": "sparse_logistic", "momentum": 0.0}
-SMALL: dict[str, Any] = SPARSE | {"sparse_samples": 300, "sparse_features": 40, "sparse_nonzeros": 4, "batch_size": 7, "learning_rate": 3.0, "epochs": 2}
+SMALL: dict[str, Any] = SPARSE | {
+    "sparse_samples": 300,
+    "sparse_features": 40,
+    "sparse_nonzeros": 4,
+    "batch_size": 7,
+    "learning_rate": 3.0,
+    "epochs": 2,
+}
 
 
 class KeptRanks(LocalRanks):
     """Ranks that keep the shared weights for a look at them."""
 
     def run(self, function: Callable[..., None], *shared: Any, expendable: Any = ()) -> None:
-        self.weights = next(thing for thing in shared if isinstance(thing, torch.Tensor) and thing.dtype == torch.float32)
+        self.weights = next(
+            thing for thing in shared if isinstance(thing, torch.Tensor) and thing.dtype == torch.float32
+        )
         super().run(function, *shared)
 
 
@@ -97,7 +108,10 @@ def test_trainers_share_passes_and_only_trainer1_tests_and_tells_the_sparsity() 
 
 @pytest.mark.processes
 def test_two_processes_learn_without_a_lock(tmp_path: Path) -> None:
-    config, promised = experiment("hogwild").configure("sparse", {"trainers": 2, "epochs": 3}), experiment("hogwild").preset("sparse").expects["test/accuracy"]
+    config, promised = (
+        experiment("hogwild").configure("sparse", {"trainers": 2, "epochs": 3}),
+        experiment("hogwild").preset("sparse").expects["test/accuracy"],
+    )
     sink = MemorySink()
     method("hogwild")(config, Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, sink))
     assert sink.values("test/accuracy")[-1] >= promised, "half of them would be right by chance, 95 % at best"
@@ -125,7 +139,9 @@ def by_the_definition(rows: Indices) -> tuple[int, float, float]:
     )
 
 
-@pytest.mark.parametrize(("count", "features", "nonzeros"), [(1, 10, 3), (40, 10, 1), (60, 30, 3), (60, 400, 5), (50, 6, 6), (80, 12, 4)])
+@pytest.mark.parametrize(
+    ("count", "features", "nonzeros"), [(1, 10, 3), (40, 10, 1), (60, 30, 3), (60, 400, 5), (50, 6, 6), (80, 12, 4)]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_three_numbers_are_what_their_definitions_say(count: int, features: int, nonzeros: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -1,4 +1,6 @@
-"""What makes synchronous SGD right, exactly: one trainer is plain SGD, N that average gradients are one with N times the batch."""
+"""What makes synchronous SGD right, exactly: one trainer is plain SGD, N that average gradients are one with N times
+the batch.
+"""
 
 import os
 import signal
@@ -70,10 +72,14 @@ def in_threads(folder: Path, resume_from: Path | None = None, **changes: Any) ->
     return ranks
 
 
-def in_processes(folder: Path, function: Callable[..., None] | None = None, *, more: dict[str, Any] | None = None, **changes: Any) -> tuple[Ranks, MemorySink]:
+def in_processes(
+    folder: Path, function: Callable[..., None] | None = None, *, more: dict[str, Any] | None = None, **changes: Any
+) -> tuple[Ranks, MemorySink]:
     """Train in real processes."""
     config, sink = SyncSgdConfig.check(SHORT | changes), MemorySink()
-    ranks = Ranks(config.roles, ("cpu",) * config.trainers, 1, config.seed, folder, sink, config.start_method, **(more or {}))
+    ranks = Ranks(
+        config.roles, ("cpu",) * config.trainers, 1, config.seed, folder, sink, config.start_method, **(more or {})
+    )
     method("sync_sgd")(config, With(ranks, function) if function else ranks)
     return ranks, sink
 
@@ -106,14 +112,18 @@ def assert_plain(losses: list[float], folder: Path) -> None:
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("changes", [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}], ids=str
+)
 def test_one_trainer_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
     ranks = in_threads(tmp_path, trainers=1, **changes)
     assert_plain(ranks.recorders["trainer1"].values("train/loss"), tmp_path)
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("changes", [pytest.param({"sync": "ddp"}, marks=pytest.mark.long), {"transport": "rpc"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [pytest.param({"sync": "ddp"}, marks=pytest.mark.long), {"transport": "rpc"}], ids=str
+)
 def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
     _, sink = in_processes(tmp_path, trainers=1, **changes)
     assert_plain(sink.values("train/loss"), tmp_path)
@@ -130,7 +140,9 @@ def all_batches_at_once() -> Tensor:
     for step in range(config.rounds * every[0].longest):
         batches = [part.take() for part in every if step % part.longest < part.steps]
         gradient.zero_()
-        nll_loss(net(torch.cat([images for images, _ in batches])), torch.cat([labels for _, labels in batches])).backward()
+        nll_loss(
+            net(torch.cat([images for images, _ in batches])), torch.cat([labels for _, labels in batches])
+        ).backward()
         velocity.mul_(config.momentum).add_(gradient)
         weights.sub_(velocity, alpha=config.learning_rate)
     return weights
@@ -195,7 +207,11 @@ def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: P
 def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen], sync: str) -> None:
     in_threads(tmp_path, trainers=2, rounds=1, sync=sync)
     trainers = {id(seen.trainer): seen.trainer for seen in meetings}.values()
-    vectors = [vector for trainer in trainers for vector in (trainer.center, trainer.learner.state, trainer.learner.message, trainer.optimizer.velocity)]
+    vectors = [
+        vector
+        for trainer in trainers
+        for vector in (trainer.center, trainer.learner.state, trainer.learner.message, trainer.optimizer.velocity)
+    ]
     assert len({vector.untyped_storage().data_ptr() for vector in vectors}) == len(vectors) == 8
 
 
@@ -206,7 +222,9 @@ def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: l
     for seen in meetings:
         expected = seen.local + 0.3 * (seen.center - seen.local)
         assert torch.allclose(seen.trainer.learner.state, expected, rtol=1e-6, atol=1e-8)
-        assert torch.allclose(seen.trainer.center, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7)
+        assert torch.allclose(
+            seen.trainer.center, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7
+        )
 
 
 @pytest.mark.ranks
@@ -263,7 +281,11 @@ UNEQUAL = {"seed": 1, "trainers": 3, "partition": "dirichlet", "alpha": 0.1, "ba
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("changes", [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients"}, {"average_every": 4, "rounds": 5}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"sync": "weights"}, {"sync": "elastic"}, {"sync": "gradients"}, {"average_every": 4, "rounds": 5}],
+    ids=str,
+)
 def test_unequal_parts_hang_nobody(tmp_path: Path, changes: dict[str, Any]) -> None:
     ranks = in_threads(tmp_path, **UNEQUAL | changes)
     assert len(ranks.recorders["trainer1"].values("test/accuracy")) == changes.get("rounds", 2)
@@ -335,20 +357,34 @@ def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
         return False
 
     config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 8, "sync": "ddp"})
-    ranks.append(Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training))
-    with pytest.raises(RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 8 s"):
+    ranks.append(
+        Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training)
+    )
+    with pytest.raises(
+        RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 8 s"
+    ):
         method("sync_sgd")(config, ranks[0])
 
 
 @pytest.mark.processes
 def test_a_trainer_that_is_stopped_while_torch_agrees_on_what_to_send_together_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RankFailed, match=r"^trainer2 did not come to the average of step 2 of round 1 within 8 s, while others waited\. It is stopped\.$"):
-        in_processes(tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=8)
+    with pytest.raises(
+        RankFailed,
+        match=(
+            r"^trainer2 did not come to the average of step 2 of round 1 within 8 s, while others waited\. It is "
+            r"stopped\.$"
+        ),
+    ):
+        in_processes(
+            tmp_path, sync_functions.train_and_stop_before_the_second_step, trainers=2, sync="ddp", timeout_s=8
+        )
 
 
 @pytest.mark.ranks
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\) or momentum"):
+    with pytest.raises(
+        RunFailed, match=r"trainer1's loss became (nan|inf) at step \d+.*Lower learning_rate \(10\.0\) or momentum"
+    ):
         in_threads(tmp_path, trainers=1, learning_rate=10.0, momentum=0.99, average_every=1, rounds=50, seed=1)
     assert center_of(tmp_path).isfinite().all()
 
@@ -358,7 +394,11 @@ def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_c
 
 @pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
-@pytest.mark.parametrize("changes", [{"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL],
+    ids=str,
+)
 def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, changes: dict[str, Any]) -> None:
     changes = {"trainers": 2, "evaluate_every": 1} | changes
     whole = in_threads(tmp_path / "whole", rounds=2, **changes)
@@ -370,7 +410,9 @@ def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, chang
         assert recorder.values("train/loss") == whole.recorders[role].values("train/loss")[-len(steps) :]
         assert steps[-1] == len(whole.recorders[role].values("train/loss"))
         assert recorder.done == recorder.total
-    assert rest.recorders["trainer1"].values("test/accuracy") == whole.recorders["trainer1"].values("test/accuracy"), "the test of round 1 again"
+    assert rest.recorders["trainer1"].values("test/accuracy") == whole.recorders["trainer1"].values("test/accuracy"), (
+        "the test of round 1 again"
+    )
 
 
 @pytest.mark.processes
@@ -384,7 +426,13 @@ def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> No
         return found is not None and found.step >= 16
 
     with pytest.raises(StopRequested):
-        in_processes(tmp_path / "first", sync_functions.train_up_to_the_third_average, trainers=2, rounds=4, more={"stop_requested": stop})
+        in_processes(
+            tmp_path / "first",
+            sync_functions.train_up_to_the_third_average,
+            trainers=2,
+            rounds=4,
+            more={"stop_requested": stop},
+        )
     kept, found = tmp_path / "first" / "checkpoint.pt", last_checkpoint(tmp_path / "first")
     assert found is not None
     assert load_checkpoint(kept)["round"] == 2
@@ -393,7 +441,9 @@ def test_a_killed_run_goes_on_with_the_same_random_numbers(tmp_path: Path) -> No
 
 
 @pytest.mark.processes
-def test_one_start_serves_all_rounds_and_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(tmp_path: Path) -> None:
+def test_one_start_serves_all_rounds_and_a_checkpoint_stands_for_every_point_up_to_its_round_and_for_none_after(
+    tmp_path: Path,
+) -> None:
     ranks, sink = in_processes(tmp_path, sync_functions.train_and_write_pids, trainers=2, rounds=3, evaluate_every=1)
     for member in ranks.members:
         assert (tmp_path / f"{member.role}.pids").read_text().split() == [str(member.pid)] * 3
@@ -401,8 +451,12 @@ def test_one_start_serves_all_rounds_and_a_checkpoint_stands_for_every_point_up_
     assert found is not None
     for rank in (0, 1):
         points = [point for batch in sink.batches if batch.rank == rank for point in batch.points]
-        assert [point.step for point in points if point.name == "train/loss" and point.time_s <= found.time_s] == list(range(1, 25))
-        assert all(point.time_s > found.time_s for point in points if point.name == "test/accuracy" and point.step == 24)
+        assert [point.step for point in points if point.name == "train/loss" and point.time_s <= found.time_s] == list(
+            range(1, 25)
+        )
+        assert all(
+            point.time_s > found.time_s for point in points if point.name == "test/accuracy" and point.step == 24
+        )
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
@@ -413,5 +467,7 @@ def test_quick_keeps_its_promise_over_ten_seeds(tmp_path: Path) -> None:
     floor = experiment("sync_sgd").preset("quick").expects["test/accuracy"]
     for seed in range(10):
         (tmp_path / str(seed)).mkdir()
-        _, sink = in_processes(tmp_path / str(seed), **dict(experiment("sync_sgd").preset("quick").settings) | {"seed": seed})
+        _, sink = in_processes(
+            tmp_path / str(seed), **dict(experiment("sync_sgd").preset("quick").settings) | {"seed": seed}
+        )
         assert sink.values("test/accuracy")[-1] >= floor, f"seed {seed}"

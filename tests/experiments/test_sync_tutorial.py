@@ -1,4 +1,6 @@
-"""The tutorial variant of synchronous SGD: a process a round that trains on a copy and sees what the engine variant sees."""
+"""The tutorial variant of synchronous SGD: a process a round that trains on a copy and sees what the engine variant
+sees.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,14 @@ from engine.registry import method
 from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
 
-SHORT: dict[str, Any] = {"dataset": "digits", "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "variant": "tutorial", "start_method": "spawn"}
+SHORT: dict[str, Any] = {
+    "dataset": "digits",
+    "batch_size": 100,
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "variant": "tutorial",
+    "start_method": "spawn",
+}
 
 
 def test_both_variants_see_the_same_images() -> None:
@@ -49,7 +58,9 @@ def test_each_round_of_each_trainer_draws_an_order_of_its_own() -> None:
     def losses(seed: int, number: int) -> list[float]:
         told: list[float] = []
         weights: Tensor = parameters_to_vector(mnist_net(0).parameters()).detach().clone()
-        tutorial._go_through(lambda said: told.append(said[0]), config, pixels, torch.arange(200), weights, seed, number)
+        tutorial._go_through(
+            lambda said: told.append(said[0]), config, pixels, torch.arange(200), weights, seed, number
+        )
         return told
 
     assert losses(5, 1) == losses(5, 1)
@@ -59,7 +70,10 @@ def test_each_round_of_each_trainer_draws_an_order_of_its_own() -> None:
 @pytest.mark.long
 def test_the_tutorial_variant_learns_and_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     def train(folder: Path, rounds: int, **more: Any) -> tuple[Ranks, MemorySink]:
-        config, sink = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": rounds, "checkpoint_every_s": 1e-6, "device": "cpu"}), MemorySink()
+        config, sink = (
+            SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": rounds, "checkpoint_every_s": 1e-6, "device": "cpu"}),
+            MemorySink(),
+        )
         folder.mkdir()
         ranks = Ranks(config.roles, ("cpu", "cpu"), 1, config.seed, folder, sink, "spawn", **more)
         method("sync_sgd")(config, ranks)

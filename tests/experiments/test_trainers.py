@@ -30,7 +30,15 @@ SHORT: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "t
 def team(tmp_path: Path) -> Team:
     def make(config: Config) -> tuple[Ranks, MemorySink]:
         sink = MemorySink()
-        return Ranks(config.roles, ("cpu",) * len(config.roles), config.threads(), config.seed, tmp_path, sink, config.start_method), sink
+        return Ranks(
+            config.roles,
+            ("cpu",) * len(config.roles),
+            config.threads(),
+            config.seed,
+            tmp_path,
+            sink,
+            config.start_method,
+        ), sink
 
     return make
 
@@ -45,7 +53,13 @@ def times_of(ranks: Ranks) -> list[float]:
 def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the shared weights as this process sees them at the end, and as each rank saw them."""
     weights = shared(flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))))
-    ranks.run(trainer_functions.train_and_keep_weights, config, load(config.dataset), weights, Tally.shared_counts(config.trainers))
+    ranks.run(
+        trainer_functions.train_and_keep_weights,
+        config,
+        load(config.dataset),
+        weights,
+        Tally.shared_counts(config.trainers),
+    )
     return weights, [torch.load(ranks.folder / f"{role}.pt") for role in config.roles]
 
 
@@ -72,7 +86,13 @@ def test_one_trainer_in_a_process_of_its_own_is_plain_sgd(team: Team) -> None:
 @pytest.mark.parametrize("variant", ["engine", "tutorial"])
 def test_a_run_records_what_each_trainer_did(team: Team, variant: str) -> None:
     config = HogwildConfig.check(
-        SHORT | {"trainers": 2, "evaluate_every": 1, "variant": variant, "start_method": "forkserver" if variant == "engine" else "spawn"}
+        SHORT
+        | {
+            "trainers": 2,
+            "evaluate_every": 1,
+            "variant": variant,
+            "start_method": "forkserver" if variant == "engine" else "spawn",
+        }
     )
     ranks, sink = team(config)
     ranks.start_method = "forkserver"  # spawn is the same, and loads all of torch for each rank

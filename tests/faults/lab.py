@@ -79,7 +79,9 @@ class Lab:
 
     def until_training(self, run_id: int) -> None:
         """Wait until the ranks of a run train."""
-        wait_until(lambda: self.run(run_id).progress_done > 0 or self.run(run_id).status in ENDED, f"run {run_id} trains")
+        wait_until(
+            lambda: self.run(run_id).progress_done > 0 or self.run(run_id).status in ENDED, f"run {run_id} trains"
+        )
         assert self.run(run_id).status == "running", self.run(run_id).cause
         self.note(run_id)
 
@@ -90,7 +92,9 @@ class Lab:
     def goes_on(self, run_id: int) -> bool:
         """Wait until the run has trained further or has ended; say whether it goes on."""
         before = self.run(run_id).progress_done
-        wait_until(lambda: self.run(run_id).progress_done > before or self.run(run_id).status in ENDED, f"run {run_id} goes on")
+        wait_until(
+            lambda: self.run(run_id).progress_done > before or self.run(run_id).status in ENDED, f"run {run_id} goes on"
+        )
         return self.run(run_id).status == "running"
 
     def worker(self, run_id: int) -> ProcessIdentity:
@@ -127,7 +131,10 @@ class Lab:
         run, seen = self.run(run_id), self.footprints.get(run_id, Footprint())
         shared = [path for path in seen.paths if path.parent == SHARED]
         wait_until(lambda: run.worker is None or tree(run.worker) == [], f"no process of run {run_id} is left")
-        wait_until(lambda: not made_by(seen.pids) and not any(path.exists() for path in shared), f"no shared memory of run {run_id} is left")
+        wait_until(
+            lambda: not made_by(seen.pids) and not any(path.exists() for path in shared),
+            f"no shared memory of run {run_id} is left",
+        )
         return run
 
     def cancel_all(self) -> None:

@@ -1,6 +1,7 @@
 """Real processes killed at real moments: the run gets the right status and cause, and no process is left behind.
 
-One runner serves the whole module, and runs are started together; each test kills something of runs of its own (the runner's own deaths come last).
+One runner serves the whole module, and runs are started together; each test kills something of runs of its own (the
+runner's own deaths come last).
 """
 
 import os
@@ -80,7 +81,9 @@ def test_a_raising_rank_fails_the_run_with_its_traceback(lab: Lab) -> None:
     with Reader.open(lab.home) as reader:
         expected = max((row.id for row in reader.runs()), default=0) + 1
     (lab.home.run_folder(expected) / "weights.lock").mkdir(parents=True)  # where the ranks want a file
-    run_id = lab.launch("hogwild", {"dataset": "digits", "trainers": 2, "device": "cpu", "threads_per_rank": 1, "lock": True})
+    run_id = lab.launch(
+        "hogwild", {"dataset": "digits", "trainers": 2, "device": "cpu", "threads_per_rank": 1, "lock": True}
+    )
     assert run_id == expected
     run = lab.ended(run_id)
     assert run.status == "failed"
@@ -139,7 +142,10 @@ def test_a_killed_runner_takes_its_spare_worker_with_it(lab: Lab) -> None:
     sessions = [known for spare in spares if (known := identity(spare.pid))]
     assert sessions
     os.kill(first.pid, signal.SIGKILL)
-    wait_until(lambda: not any(session_members(session) for session in sessions), "the spare worker is gone with all that it started")
+    wait_until(
+        lambda: not any(session_members(session) for session in sessions),
+        "the spare worker is gone with all that it started",
+    )
 
 
 def _reaped(pid: int) -> bool:

@@ -38,7 +38,18 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
         for _ in range(RUNS):
             run_id = labs.add(store, "Ada")
             labs.drive(store, home, run_id, "running")
-            store.write(run_id, [RankBatch(0, [Point("train/loss", step, 1 / (step + 1), float(step)) for step in range(1_000, 1_000 + POINTS)])])
+            store.write(
+                run_id,
+                [
+                    RankBatch(
+                        0,
+                        [
+                            Point("train/loss", step, 1 / (step + 1), float(step))
+                            for step in range(1_000, 1_000 + POINTS)
+                        ],
+                    )
+                ],
+            )
             store.end(run_id, "finished", "It finished.", execution_time_s=1.0)
         write_bundle(reader, range(1, RUNS + 1), folder / "runs.zip", by="Ada")
     begun = time.monotonic()
@@ -47,7 +58,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     return folder / "runs.zip", time.monotonic() - begun
 
 
-@pytest.mark.parametrize("share", [0.2, 0.7, 0.95, *(pytest.param(share, marks=pytest.mark.long) for share in (0.5, 0.85))])
+@pytest.mark.parametrize(
+    "share", [0.2, 0.7, 0.95, *(pytest.param(share, marks=pytest.mark.long) for share in (0.5, 0.85))]
+)
 def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, bundle: tuple[Path, float], share: float) -> None:
     path, takes_s = bundle
     with Store.open(home) as store:
@@ -58,8 +71,15 @@ def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, bundle: tuple[P
         process.send_signal(signal.SIGKILL)
     with Store.open(home) as store, Reader.open(home) as reader:
         assert reader.count() in (1, 1 + RUNS)
-        assert not checks.damage(store) + checks.strangers(store) + checks.unlike_summaries(store) + checks.unlike_corners(store)
+        assert (
+            not checks.damage(store)
+            + checks.strangers(store)
+            + checks.unlike_summaries(store)
+            + checks.unlike_corners(store)
+        )
         if reader.count() == 1:
             folders = {int(path.name) for path in home.path.glob("runs/*")}
             assert len(import_path(store, path, by="Lin").ids) == RUNS
-            assert not folders & {run.id for run in reader.runs()}, "a folder of the killed import belongs to another run now"
+            assert not folders & {run.id for run in reader.runs()}, (
+                "a folder of the killed import belongs to another run now"
+            )

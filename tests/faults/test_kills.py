@@ -1,4 +1,6 @@
-"""Kills with -9 at random moments; `python -m bench.kills` does two hundred. What a kill at a known moment does is in test_faults.py."""
+"""Kills with -9 at random moments; `python -m bench.kills` does two hundred. What a kill at a known moment does is in
+test_faults.py.
+"""
 
 import pytest
 

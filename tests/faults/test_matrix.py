@@ -1,6 +1,8 @@
-"""Each process killed or stopped at each moment of a run: what comes of the run stands in docs/fault-matrix.md, which this writes and is held to.
+"""Each process killed or stopped at each moment of a run: what comes of the run stands in docs/fault-matrix.md, which
+this writes and is held to.
 
-`PARALLAB_WRITE_DOCS=1 python -m pytest -m "long or not long" tests/faults/test_matrix.py` writes the page anew (`make fault-matrix`).
+`PARALLAB_WRITE_DOCS=1 python -m pytest -m "long or not long" tests/faults/test_matrix.py` writes the page anew (`make
+fault-matrix`).
 """
 
 import os
@@ -37,7 +39,7 @@ Where a worker has not ended a few seconds after a cancel it is killed, and the 
 out here.
 
 This page is written by `make fault-matrix` from what `tests/faults/test_matrix.py` sees (pids are written as N), and held against it.
-"""
+"""  # noqa: E501
 MOMENTS = ("queued", "starting", "running", "stopping")
 ROWS = {
     f"{victim} {done}": (victim, number)
@@ -73,11 +75,19 @@ class Supervised(Lab):
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        wait_until(lambda: _answers(port) and runner_process(self.home) is not None, "the console answers and a runner serves")
+        wait_until(
+            lambda: _answers(port) and runner_process(self.home) is not None, "the console answers and a runner serves"
+        )
 
     def fill(self) -> int:
         """Queue a run that takes all of the machine and would go on for long."""
-        settings = {"dataset": "synthetic", "trainers": min(16, machine().cores), "epochs": 1000, "device": "cpu", "threads_per_rank": 1}
+        settings = {
+            "dataset": "synthetic",
+            "trainers": min(16, machine().cores),
+            "epochs": 1000,
+            "device": "cpu",
+            "threads_per_rank": 1,
+        }
         return self.launch("hogwild", settings, oversubscribe=False)
 
 
@@ -136,16 +146,22 @@ def test_a_process_dies_or_stops(lab: Supervised, row: str, moment: str) -> None
 
 
 def _expected(victim: str, number: int, moment: str) -> str:
-    """Return what may come of it: a kill of what carries out the run ends it, a stop only delays it, a cancel is always carried out."""
+    """Return what may come of it: a kill of what carries out the run ends it, a stop only delays it, a cancel is always
+    carried out.
+    """
     if moment == "stopping":
         return "cancelled"
     if moment == "queued":
         return STARTS
-    return {("worker", signal.SIGKILL): "lost", ("rank", signal.SIGKILL): "failed"}.get((victim, signal.Signals(number)), GOES_ON)
+    return {("worker", signal.SIGKILL): "lost", ("rank", signal.SIGKILL): "failed"}.get(
+        (victim, signal.Signals(number)), GOES_ON
+    )
 
 
 def _brought_to(lab: Supervised, moment: str) -> tuple[int, int | None]:
-    """Launch a run and bring it to the moment; one that went past it before its rank could be held is cancelled, and another one launched."""
+    """Launch a run and bring it to the moment; one that went past it before its rank could be held is cancelled, and
+    another one launched.
+    """
     for _ in range(TRIES):
         run_id = lab.fill()
         held = _bring_to(lab, run_id, moment)
@@ -223,8 +239,14 @@ def page(seen: dict[tuple[str, str], str]) -> str:
 
 def written(path: Path = PAGE) -> dict[tuple[str, str], str]:
     """Return the cells of the page as it stands."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in path.read_text().splitlines() if line.startswith("| ")]
-    return {(row[0], moment): cell for row in rows[1:] for moment, cell in zip(MOMENTS, row[1:], strict=True) if cell != "–"}
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in path.read_text().splitlines()
+        if line.startswith("| ")
+    ]
+    return {
+        (row[0], moment): cell for row in rows[1:] for moment, cell in zip(MOMENTS, row[1:], strict=True) if cell != "–"
+    }
 
 
 @pytest.mark.long

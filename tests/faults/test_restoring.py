@@ -16,7 +16,9 @@ __all__ = ["parallab"]
 
 @pytest.mark.long
 def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(home: Home, parallab: Parallab) -> None:
-    sweep = json.loads(parallab("sweep", "hogwild", "--preset", "quick", "--over", "trainers=1,2", "--seeds", "3", "--json").stdout)
+    sweep = json.loads(
+        parallab("sweep", "hogwild", "--preset", "quick", "--over", "trainers=1,2", "--seeds", "3", "--json").stdout
+    )
 
     def going_on() -> bool:
         with Reader.open(home) as reader:

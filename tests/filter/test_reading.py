@@ -8,7 +8,19 @@ from hypothesis import example
 from hypothesis import strategies as some
 
 from engine.errors import FilterError
-from engine.filter import Both, Comparison, Field, Filter, Moment, Names, Negation, One, read_field, read_filter, read_order
+from engine.filter import (
+    Both,
+    Comparison,
+    Field,
+    Filter,
+    Moment,
+    Names,
+    Negation,
+    One,
+    read_field,
+    read_filter,
+    read_order,
+)
 from engine.filter.syntax import LONGEST
 from engine.filter.times import read_length
 from engine.filter.values import STATUSES
@@ -18,7 +30,11 @@ from tests.inputs import drawn
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 OWNER, TAGS, STARRED = Field("run", "owner", "text"), Field("run", "tags", "tags"), Field("run", "starred", "flag")
 CREATED, DURATION = Field("run", "created", "time"), Field("run", "duration", "seconds")
-TRAINERS, LOCK, MODE = Field("config", "trainers", "number"), Field("config", "lock", "flag"), Field("config", "mode", "text")
+TRAINERS, LOCK, MODE = (
+    Field("config", "trainers", "number"),
+    Field("config", "lock", "flag"),
+    Field("config", "mode", "text"),
+)
 
 
 def accuracy(of: str = "last") -> Field:
@@ -36,7 +52,9 @@ MEANINGS = {
     "4 <= trainers": FOUR,
     "config.trainers >= 4": Comparison(TRAINERS, ">=", 4),
     'owner == "ada" and trainers >= 4 or starred': One((Both((ADA, FOUR)), Comparison(STARRED, "==", True))),
-    'owner == "ada" AND (trainers >= 4 OR NOT starred)': Both((ADA, One((FOUR, Negation(Comparison(STARRED, "==", True)))))),
+    'owner == "ada" AND (trainers >= 4 OR NOT starred)': Both(
+        (ADA, One((FOUR, Negation(Comparison(STARRED, "==", True)))))
+    ),
     "2 < trainers <= 8": Both((Comparison(TRAINERS, ">", 2), Comparison(TRAINERS, "<=", 8))),
     "trainers in (1, 2)": Comparison(TRAINERS, "in", (1, 2)),
     "trainers not in [1]": Negation(Comparison(TRAINERS, "in", (1,))),
@@ -57,9 +75,15 @@ MEANINGS = {
     "test/accuracy.best > test/accuracy.last": Comparison(accuracy("best"), ">", accuracy()),
     'created > "7d ago"': Comparison(CREATED, ">", Moment("2026-11-14T12:30:00.000Z", "2026-11-14T12:30:00.000Z")),
     'created == "yesterday"': Comparison(CREATED, "==", Moment("2026-11-20T00:00:00.000Z", "2026-11-20T23:59:59.999Z")),
-    'created <= "2026-11-01"': Comparison(CREATED, "<=", Moment("2026-11-01T00:00:00.000Z", "2026-11-01T23:59:59.999Z")),
-    'created < "2026-11-01 14:30"': Comparison(CREATED, "<", Moment("2026-11-01T14:30:00.000Z", "2026-11-01T14:30:00.000Z")),
-    'created < "2026-11-01T14:30+02:00"': Comparison(CREATED, "<", Moment("2026-11-01T12:30:00.000Z", "2026-11-01T12:30:00.000Z")),
+    'created <= "2026-11-01"': Comparison(
+        CREATED, "<=", Moment("2026-11-01T00:00:00.000Z", "2026-11-01T23:59:59.999Z")
+    ),
+    'created < "2026-11-01 14:30"': Comparison(
+        CREATED, "<", Moment("2026-11-01T14:30:00.000Z", "2026-11-01T14:30:00.000Z")
+    ),
+    'created < "2026-11-01T14:30+02:00"': Comparison(
+        CREATED, "<", Moment("2026-11-01T12:30:00.000Z", "2026-11-01T12:30:00.000Z")
+    ),
     'duration > "1 h 30 min"': Comparison(DURATION, ">", 5_400.0),
     "execution_time_s > 90": Comparison(DURATION, ">", 90),
     "": Both(()),
@@ -149,7 +173,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "start", "word", "cure"), WRONG, ids=[text[:30].encode("ascii", "replace").decode() for text, *_ in WRONG])
+@pytest.mark.parametrize(
+    ("text", "start", "word", "cure"), WRONG, ids=[text[:30].encode("ascii", "replace").decode() for text, *_ in WRONG]
+)
 def test_an_error_names_the_word_its_place_and_the_cure(text: str, start: int | None, word: str, cure: str) -> None:
     with pytest.raises(FilterError) as told:
         read_filter(text, now=NOW)
@@ -164,13 +190,52 @@ def test_an_error_names_the_word_its_place_and_the_cure(text: str, start: int | 
 WORDS = some.sampled_from(
     [
         *"()[],.<>=!-+*/#:;\\'\"",
-        *("==", ">=", "and", "or", "not", "in", "contains", "is", "owner", "tags", "trainers", "lock", "created", "test/accuracy.best"),
-        *("metric[", '"7d ago"', '"x"', "4", "0.5", "1e400", "7d", "none", "true", "lambda", "if", "else", "for", "yield", "await", "é", "\n", "\t"),
+        *(
+            "==",
+            ">=",
+            "and",
+            "or",
+            "not",
+            "in",
+            "contains",
+            "is",
+            "owner",
+            "tags",
+            "trainers",
+            "lock",
+            "created",
+            "test/accuracy.best",
+        ),
+        *(
+            "metric[",
+            '"7d ago"',
+            '"x"',
+            "4",
+            "0.5",
+            "1e400",
+            "7d",
+            "none",
+            "true",
+            "lambda",
+            "if",
+            "else",
+            "for",
+            "yield",
+            "await",
+            "é",
+            "\n",
+            "\t",
+        ),
     ]
 )
 
 
-@drawn(100, text=some.one_of(some.text(max_size=LONGEST + 5), *(some.lists(WORDS, max_size=40).map(joint.join) for joint in (" ", ""))))
+@drawn(
+    100,
+    text=some.one_of(
+        some.text(max_size=LONGEST + 5), *(some.lists(WORDS, max_size=40).map(joint.join) for joint in (" ", ""))
+    ),
+)
 @example("7and lock")
 @example("(yield)")
 @example("a" * 10_000)
@@ -200,7 +265,10 @@ def test_a_filter_says_what_it_asks_for() -> None:
 
 
 def test_an_order_is_a_field_with_a_minus_for_the_greatest_first() -> None:
-    assert (read_order("-test/accuracy.best").field, read_order("-test/accuracy.best").descending) == (accuracy("best"), True)
+    assert (read_order("-test/accuracy.best").field, read_order("-test/accuracy.best").descending) == (
+        accuracy("best"),
+        True,
+    )
     assert (read_order("trainers").field, read_order("trainers").descending) == (TRAINERS, False)
     assert read_field("duration") == DURATION
     for text in ("", "-", "tags", "trainers > 3", "3", '"owner"'):
@@ -208,7 +276,10 @@ def test_an_order_is_a_field_with_a_minus_for_the_greatest_first() -> None:
             read_order(text)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90 s", 90), ("5min", 300), ("1.5 h", 5400), ("2 d 1 h", 176_400), ("1 w", 604_800), ("5", None), ("h", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90 s", 90), ("5min", 300), ("1.5 h", 5400), ("2 d 1 h", 176_400), ("1 w", 604_800), ("5", None), ("h", None)],
+)
 def test_a_length_of_time_is_a_number_with_its_unit(text: str, seconds: float | None) -> None:
     assert read_length(text) == seconds
 

@@ -1,4 +1,6 @@
-"""Whatever stands on the command line, every command ends with a documented code and a sentence, never with a traceback."""
+"""Whatever stands on the command line, every command ends with a documented code and a sentence, never with a
+traceback.
+"""
 
 import click
 import pytest
@@ -31,27 +33,62 @@ def leaves(command: click.Command, path: Words) -> list[tuple[Words, click.Comma
     context = click.Context(command)
     names = [name for name in command.list_commands(context) if path or name not in LEFT_OUT]
     found = [] if not path else [(path, command)]
-    return found + [each for name in names if (inner := command.get_command(context, name)) for each in leaves(inner, [*path, name])]
+    return found + [
+        each for name in names if (inner := command.get_command(context, name)) for each in leaves(inner, [*path, name])
+    ]
 
 
 ALL = leaves(main, [])
 NEAR = some.sampled_from(
-    ["1", "2", "3", "99", "hogwild", "digits", "quick", "ada", "train/loss", "seed=1,2", "trainers=1,2", "dataset=digits", "none", "first"]
+    [
+        "1",
+        "2",
+        "3",
+        "99",
+        "hogwild",
+        "digits",
+        "quick",
+        "ada",
+        "train/loss",
+        "seed=1,2",
+        "trainers=1,2",
+        "dataset=digits",
+        "none",
+        "first",
+    ]
 )
 
 
 def words_of(draw: some.DrawFn, command: click.Command, folder: str) -> Words:
-    """Draw options and arguments of a command; paths are of a folder alone, since a command that is asked to writes there."""
+    """Draw options and arguments of a command; paths are of a folder alone, since a command that is asked to writes
+    there.
+    """
     given: Words = []
-    paths = some.sampled_from([f"{folder}/{name}" for name in ("there.json", "nothing", "a\nb", "é.csv", "x.zip", "deep/y.parquet")] + [folder])
+    paths = some.sampled_from(
+        [f"{folder}/{name}" for name in ("there.json", "nothing", "a\nb", "é.csv", "x.zip", "deep/y.parquet")]
+        + [folder]
+    )
     for each in command.params:
-        is_path = isinstance(each.type, click.Path) or any(word in (each.name or "") for word in ("path", "file", "output", "folder"))
+        is_path = isinstance(each.type, click.Path) or any(
+            word in (each.name or "") for word in ("path", "file", "output", "folder")
+        )
         value = paths if is_path else some.one_of(NEAR, WORDS)
         if isinstance(each, click.Argument):
-            given += [draw(value) for _ in range(draw(some.integers(0 if each.nargs == -1 else 1, 2 if each.nargs == -1 else 1)))]
-        elif isinstance(each, click.Option) and each.name not in ("no_runner", "follow", "password_stdin") and draw(some.booleans()):
+            given += [
+                draw(value)
+                for _ in range(draw(some.integers(0 if each.nargs == -1 else 1, 2 if each.nargs == -1 else 1)))
+            ]
+        elif (
+            isinstance(each, click.Option)
+            and each.name not in ("no_runner", "follow", "password_stdin")
+            and draw(some.booleans())
+        ):
             given += [draw(some.sampled_from(each.opts))] + ([] if each.is_flag else [draw(value)])
-    stray = draw(some.lists(WORDS.filter(lambda text: "/" not in text and "~" not in text), max_size=1)) if draw(some.integers(0, 9)) == 0 else []
+    stray = (
+        draw(some.lists(WORDS.filter(lambda text: "/" not in text and "~" not in text), max_size=1))
+        if draw(some.integers(0, 9)) == 0
+        else []
+    )
     return [*given, *stray]
 
 
@@ -70,7 +107,11 @@ def test_no_words_get_a_traceback_out_of_a_command(home: Home, count: int) -> No
     @some.composite
     def lines(draw: some.DrawFn) -> Words:
         path, command = draw(some.sampled_from(ALL))
-        quiet = [option for option in ("--no-runner", "--password-stdin") if any(option in each.opts for each in command.params)]
+        quiet = [
+            option
+            for option in ("--no-runner", "--password-stdin")
+            if any(option in each.opts for each in command.params)
+        ]
         return [*path, *quiet, *words_of(draw, command, str(folder))]
 
     @inputs(count)

@@ -1,4 +1,6 @@
-"""Real exported files, changed byte by byte and in their structure: they come in whole or not at all, with a sentence."""
+"""Real exported files, changed byte by byte and in their structure: they come in whole or not at all, with
+a sentence.
+"""
 
 import json
 import resource
@@ -42,7 +44,11 @@ class Lab:
         with self.store.change() as connection:  # the next one finds the store as it was
             connection.execute("DELETE FROM runs WHERE id IN (SELECT run_id FROM origins)")
             connection.execute("DELETE FROM sweeps WHERE NOT EXISTS (SELECT 1 FROM runs WHERE sweep_id = sweeps.id)")
-        assert {**rows_of(self.store), "audit": 0, "sqlite_sequence": 0} == {**self.before, "audit": 0, "sqlite_sequence": 0}
+        assert {**rows_of(self.store), "audit": 0, "sqlite_sequence": 0} == {
+            **self.before,
+            "audit": 0,
+            "sqlite_sequence": 0,
+        }
 
 
 def memory_mb() -> float:
@@ -67,7 +73,13 @@ def mutated(draw: Any, data: bytes) -> bytes:
             "repeat": data[at : at + length] * 2,
             "end": b"",
         }[how]
-        rest = {"flip": data[at + 1 :], "cut": data[at + length :], "put": data[at:], "repeat": data[at + length :], "end": b""}[how]
+        rest = {
+            "flip": data[at + 1 :],
+            "cut": data[at + length :],
+            "put": data[at:],
+            "repeat": data[at + length :],
+            "end": b"",
+        }[how]
         data = data[:at] + piece + rest
     return data
 
@@ -89,7 +101,9 @@ def test_a_bundle_changed_byte_by_byte(bundle: Path, lab: Lab, count: int) -> No
 
 def otherwise(held: dict[str, bytes], draw: Any) -> None:
     """Put another value into a row of a table, or into the manifest."""
-    name = draw(some.sampled_from(sorted(name for name in held if name.endswith((".jsonl", ".json")) and held[name].strip())))
+    name = draw(
+        some.sampled_from(sorted(name for name in held if name.endswith((".jsonl", ".json")) and held[name].strip()))
+    )
     if name.endswith(".json"):
         about = json.loads(held[name])
         about[draw(some.sampled_from(sorted(about)))] = draw(JSON)
@@ -110,7 +124,11 @@ def test_a_bundle_whose_values_are_others_and_whose_checksums_fit(bundle: Path, 
     def holds(data: some.DataObject) -> None:
         try:
             path = changed(bundle, lambda held: otherwise(held, data.draw))
-        except (KeyError, TypeError, AttributeError):  # the test's own re-signing found no tables in the manifest any more
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # the test's own re-signing found no tables in the manifest any more
             return
         lab.take(path)
 
@@ -124,7 +142,10 @@ def test_event_files_changed_with_their_checksums(lab: Lab, tmp_path: Path, coun
 
     @inputs(count)
     @given(
-        parts=some.lists(some.one_of(some.composite(mutated)(payload), some.binary(max_size=60), some.just(payload)), max_size=5), tail=some.binary(max_size=12)
+        parts=some.lists(
+            some.one_of(some.composite(mutated)(payload), some.binary(max_size=60), some.just(payload)), max_size=5
+        ),
+        tail=some.binary(max_size=12),
     )
     def holds(parts: list[bytes], tail: bytes) -> None:
         path.write_bytes(b"".join(map(events.record, parts)) + tail)
@@ -139,14 +160,25 @@ def test_event_files_changed_with_their_checksums(lab: Lab, tmp_path: Path, coun
 def test_a_folder_of_mlflow_with_nonsense_in_its_files(lab: Lab, tmp_path: Path, count: int) -> None:
     folder = mlruns(tmp_path)
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    lines = some.lists(some.builds(lambda *words: " ".join(words), WORDS, WORDS, WORDS), max_size=4).map(lambda found: "\n".join(found))
-    yaml = some.lists(some.builds(lambda key, value: f"{key}: {value}", some.sampled_from(["run_id", "start_time", "status", "run_name"]), WORDS), max_size=5)
+    lines = some.lists(some.builds(lambda *words: " ".join(words), WORDS, WORDS, WORDS), max_size=4).map(
+        lambda found: "\n".join(found)
+    )
+    yaml = some.lists(
+        some.builds(
+            lambda key, value: f"{key}: {value}",
+            some.sampled_from(["run_id", "start_time", "status", "run_name"]),
+            WORDS,
+        ),
+        max_size=5,
+    )
 
     @inputs(count)
     @given(data=some.data())
     def holds(data: some.DataObject) -> None:
         path = data.draw(some.sampled_from(sorted(files)))
-        made = data.draw(some.one_of(some.composite(mutated)(files[path]), lines.map(_bytes), yaml.map("\n".join).map(_bytes)))
+        made = data.draw(
+            some.one_of(some.composite(mutated)(files[path]), lines.map(_bytes), yaml.map("\n".join).map(_bytes))
+        )
         path.write_bytes(made)
         try:
             lab.take(folder)

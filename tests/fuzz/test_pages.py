@@ -19,11 +19,41 @@ from tests.inputs import counts, inputs
 
 __all__ = ["quick_pages"]
 KEYS = (
-    *("run", "sweep", "duel", "figure", "exhibit", "experiment", "preset", "set", "show", "sort", "group", "differences", "baseline", "archived", "next", "v"),
+    *(
+        "run",
+        "sweep",
+        "duel",
+        "figure",
+        "exhibit",
+        "experiment",
+        "preset",
+        "set",
+        "show",
+        "sort",
+        "group",
+        "differences",
+        "baseline",
+        "archived",
+        "next",
+        "v",
+    ),
     *(*CHOICES, *View.__dataclass_fields__),
 )
 NEAR = some.sampled_from(
-    ["1", "1,2,5-9", "hogwild", "quick", "train/loss", "dataset:digits", "test/accuracy.best", "owner", "-created", "trainers", "true", "0.5"]
+    [
+        "1",
+        "1,2,5-9",
+        "hogwild",
+        "quick",
+        "train/loss",
+        "dataset:digits",
+        "test/accuracy.best",
+        "owner",
+        "-created",
+        "trainers",
+        "true",
+        "0.5",
+    ]
 )
 ROUTES = ("/api/token", "/api/standing", "/api/series", "/api/compare", "/api/log", "/api/home")
 ASKED = (
@@ -51,7 +81,11 @@ ASKED = (
 def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("app.person._cookies", dict)  # AppTest has none of its own
     labs.fill(home)
-    texts = some.one_of(NEAR, some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]), some.text(max_size=30))
+    texts = some.one_of(
+        NEAR,
+        some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]),
+        some.text(max_size=30),
+    )
 
     @inputs(count)
     @given(page=some.sampled_from(sorted(PAGES)), query=some.dictionaries(some.sampled_from(KEYS), texts, max_size=5))
@@ -70,7 +104,11 @@ def test_no_address_breaks_a_route(home: Home, count: int) -> None:
     words = some.one_of(NEAR, WORDS).map(lambda text: text.encode("utf-8", "ignore").decode())
 
     @inputs(count)
-    @given(route=some.sampled_from(ROUTES), query=some.dictionaries(some.one_of(some.sampled_from(ASKED), words), words, max_size=5), stray=words)
+    @given(
+        route=some.sampled_from(ROUTES),
+        query=some.dictionaries(some.one_of(some.sampled_from(ASKED), words), words, max_size=5),
+        stray=words,
+    )
     def holds(route: str, query: dict[str, str], stray: str) -> None:
         assert client.get(f"{route}?{urlencode(query)}").status_code < 500
         assert client.get(f"{route}?{quote(stray[:200])}").status_code < 500

@@ -1,4 +1,6 @@
-"""Whatever stands in a config, a link, a filter, a file of limits or a catalogue, only a sentence of ours comes of it."""
+"""Whatever stands in a config, a link, a filter, a file of limits or a catalogue, only a sentence of ours
+comes of it.
+"""
 
 import json
 from typing import Any
@@ -30,7 +32,9 @@ LONGEST_SENTENCE = 20_000
 
 
 def sentence_of(act: Any) -> str | None:
-    """Do something and return the sentence of ours that came of it, None where none did; any other error fails the test."""
+    """Do something and return the sentence of ours that came of it, None where none did; any other error fails the
+    test.
+    """
     sentence = None
     try:
         act()
@@ -41,7 +45,9 @@ def sentence_of(act: Any) -> str | None:
 
 
 def values_of(name: str) -> Any:
-    """Return configs of an experiment in which some settings are as they should be, some nonsense, some of other names."""
+    """Return configs of an experiment in which some settings are as they should be, some nonsense, some of
+    other names.
+    """
     fields = experiment(name).config.model_fields
 
     def value(field: str) -> Any:
@@ -50,7 +56,10 @@ def values_of(name: str) -> Any:
         return some.one_of(some.sampled_from(known), some.integers(-3, 70), some.floats(-1, 10), WORDS, JSON)
 
     right = {field: value(field) for field in fields}
-    return some.one_of(some.fixed_dictionaries({}, optional=right), some.dictionaries(some.one_of(some.sampled_from(list(fields)), WORDS), JSON, max_size=6))
+    return some.one_of(
+        some.fixed_dictionaries({}, optional=right),
+        some.dictionaries(some.one_of(some.sampled_from(list(fields)), WORDS), JSON, max_size=6),
+    )
 
 
 @counts()
@@ -74,7 +83,12 @@ def test_no_config_gets_past_a_sentence(home: Home, count: int) -> None:
 @counts()
 def test_no_written_setting_gets_past_a_sentence(home: Home, count: int) -> None:
     texts = some.one_of(
-        WORDS, some.builds(lambda name, value: f"{name}={value}", some.one_of(WORDS, some.sampled_from(["seed", "dataset", "trainers"])), WORDS)
+        WORDS,
+        some.builds(
+            lambda name, value: f"{name}={value}",
+            some.one_of(WORDS, some.sampled_from(["seed", "dataset", "trainers"])),
+            WORDS,
+        ),
     )
 
     @inputs(count)
@@ -98,11 +112,18 @@ def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
     @given(
         name=some.one_of(some.none(), WORDS, some.sampled_from(NAMES)),
         preset=some.one_of(some.none(), WORDS, some.just("quick")),
-        settings=some.lists(some.one_of(WORDS, WORDS.map(lambda text: f"dataset:{text}"), WORDS.map(lambda text: f"environment:{text}")), max_size=3),
+        settings=some.lists(
+            some.one_of(
+                WORDS, WORDS.map(lambda text: f"dataset:{text}"), WORDS.map(lambda text: f"environment:{text}")
+            ),
+            max_size=3,
+        ),
         query=some.dictionaries(keys, WORDS, max_size=6),
         columns=some.lists(some.one_of(WORDS, WORDS.map(lambda text: f"train/loss@{text}")), max_size=3),
     )
-    def holds(name: str | None, preset: str | None, settings: list[str], query: dict[str, str], columns: list[str]) -> None:
+    def holds(
+        name: str | None, preset: str | None, settings: list[str], query: dict[str, str], columns: list[str]
+    ) -> None:
         wish = read_link(name, preset, settings)
         for field in ("dataset", "environment"):
             kind = "environments" if field == "environment" else "images"
@@ -120,12 +141,34 @@ def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
 def test_no_filter_or_search_gets_past_a_sentence(home: Home, count: int) -> None:
     labs.fill(home)
     words = some.sampled_from(
-        ["owner", "tags", "trainers", "created", "duration", "test/accuracy.best", "==", "!=", ">", "in", "contains", "and", "or", "not", "(", ")", "none"]
+        [
+            "owner",
+            "tags",
+            "trainers",
+            "created",
+            "duration",
+            "test/accuracy.best",
+            "==",
+            "!=",
+            ">",
+            "in",
+            "contains",
+            "and",
+            "or",
+            "not",
+            "(",
+            ")",
+            "none",
+        ]
     )
     literals = some.one_of(WORDS.map(json.dumps), WORDS, some.integers().map(str))
 
     @inputs(count)
-    @given(text=some.one_of(WORDS, some.lists(some.one_of(words, literals), max_size=9).map(" ".join)), search=WORDS, order=some.one_of(WORDS, words))
+    @given(
+        text=some.one_of(WORDS, some.lists(some.one_of(words, literals), max_size=9).map(" ".join)),
+        search=WORDS,
+        order=some.one_of(WORDS, words),
+    )
     def holds(text: str, search: str, order: str) -> None:
         sentence_of(lambda: reader.runs(matching=read_filter(text), limit=5))
         sentence_of(lambda: reader.runs(search=search, order=reader.order(order), limit=5))
@@ -138,13 +181,24 @@ def test_no_filter_or_search_gets_past_a_sentence(home: Home, count: int) -> Non
 
 @counts()
 def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: int) -> None:
-    good = [Limits(1, 2, 3, 0, 60, 1.5, {"ada": {"max_queued_per_person": None}}).__dict__, Catalogue(environments=["ALE/Pong-v5"]).model_dump()]
-    keys = some.one_of(WORDS, some.sampled_from([*good[0], *good[1], "files", "folder", "title", "train", "test", "ada"]))
+    good = [
+        Limits(1, 2, 3, 0, 60, 1.5, {"ada": {"max_queued_per_person": None}}).__dict__,
+        Catalogue(environments=["ALE/Pong-v5"]).model_dump(),
+    ]
+    keys = some.one_of(
+        WORDS, some.sampled_from([*good[0], *good[1], "files", "folder", "title", "train", "test", "ada"])
+    )
     part = some.dictionaries(keys, JSON, max_size=4)
     texts = some.one_of(
         some.binary(max_size=200),
         some.builds(lambda base, more: json.dumps({**base, **more}).encode(), some.sampled_from(good), part),
-        some.builds(lambda inner, name: json.dumps({"max_running_per_person": 1, "people": {name: inner}, "datasets": {name: inner}}).encode(), part, WORDS),
+        some.builds(
+            lambda inner, name: json.dumps(
+                {"max_running_per_person": 1, "people": {name: inner}, "datasets": {name: inner}}
+            ).encode(),
+            part,
+            WORDS,
+        ),
         JSON.map(lambda value: json.dumps(value).encode()),
     )
 
@@ -158,7 +212,14 @@ def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: 
         assert set(choices("datasets")) >= {"mnist", "digits"}
         if count < 1_000:
             with Store.open(home) as store:
-                sentence_of(lambda: store.add_run("hogwild", {}, owner="ada", demand=labs.demand(experiment("hogwild").configure("quick"), labs.machine())))
+                sentence_of(
+                    lambda: store.add_run(
+                        "hogwild",
+                        {},
+                        owner="ada",
+                        demand=labs.demand(experiment("hogwild").configure("quick"), labs.machine()),
+                    )
+                )
 
     holds()
 
@@ -166,7 +227,11 @@ def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: 
 @counts()
 def test_no_terms_get_past_a_sentence(count: int) -> None:
     @inputs(count)
-    @given(priority=some.one_of(WORDS, some.just("low")), seconds=some.one_of(some.none(), some.floats()), retries=some.integers())
+    @given(
+        priority=some.one_of(WORDS, some.just("low")),
+        seconds=some.one_of(some.none(), some.floats()),
+        retries=some.integers(),
+    )
     def holds(priority: Any, seconds: float | None, retries: int) -> None:
         found = Terms(priority, False, seconds, retries)
         if sentence_of(found.checked) is None:

@@ -46,8 +46,16 @@ def shown(found: Sign, way: str, seed: int = 0) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("found", [pytest.param(found, id=found.name, marks=pytest.mark.processes if found.name in PROCESSES else ()) for found in SIGNS])
-def test_the_invariant_holds_the_right_way_and_is_broken_the_wrong_way(found: Sign, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(found, id=found.name, marks=pytest.mark.processes if found.name in PROCESSES else ())
+        for found in SIGNS
+    ],
+)
+def test_the_invariant_holds_the_right_way_and_is_broken_the_wrong_way(
+    found: Sign, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = import_module(found.module)
     invariant: Any = module.invariant
     monkeypatch.setattr(module, "WATCHED_S", PATIENCE_S, raising=False)  # who can end does so at some time
@@ -107,8 +115,12 @@ def test_a_run_records_both_ways_and_says_what_the_invariant_said() -> None:
     method("fault_museum")(config, ranks)
     for way, updates in (("right", 6.0), ("wrong", 1.0)):
         assert ranks.recorders[way].values("museum/gradients_set_to_none.updates") == [updates, updates]
-        assert len(ranks.recorders[way].values("museum/gradients_set_to_none")) == 6, "the picture is the first repetition's"
-    assert metric("perf/exhibits_per_second").unit == "exhibits/s", "what a run of the museum adds by the unit of its progress"
+        assert len(ranks.recorders[way].values("museum/gradients_set_to_none")) == 6, (
+            "the picture is the first repetition's"
+        )
+    assert metric("perf/exhibits_per_second").unit == "exhibits/s", (
+        "what a run of the museum adds by the unit of its progress"
+    )
     said = heard([Event("", kind, "worker", detail) for kind, detail in ranks.events], sign("gradients_set_to_none"))
     assert set(said) == {HELD, BROKEN, ERROR}
     assert said[BROKEN].startswith("1 of 6 rounds ended in an update")

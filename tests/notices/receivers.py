@@ -1,4 +1,6 @@
-"""Receivers on loopback: an HTTP server that answers as it is told, and certificates that a lab could have made itself."""
+"""Receivers on loopback: an HTTP server that answers as it is told, and certificates that a lab could have
+made itself.
+"""
 
 import json
 import ssl
@@ -113,22 +115,49 @@ def pours(request: BaseHTTPRequestHandler) -> None:
 
 
 def certificates(folder: Path, *names: str) -> tuple[Path, ssl.SSLContext]:
-    """Return the file of a new authority, and a server's context with a certificate of it for these names or addresses."""
+    """Return the file of a new authority, and a server's context with a certificate of it for these names
+    or addresses.
+    """
     day = timedelta(days=1)
     now = datetime.now(UTC)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A lab's own authority")])
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    made = x509.CertificateBuilder().subject_name(authority).issuer_name(authority).public_key(authority_key.public_key()).serial_number(1)
-    made = made.not_valid_before(now - day).not_valid_after(now + day).add_extension(x509.BasicConstraints(True, None), True).add_extension(usage, True)
-    signed = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), False).sign(authority_key, hashes.SHA256())
-    own = x509.CertificateBuilder().subject_name(x509.Name([])).issuer_name(authority).public_key(key.public_key()).serial_number(2)
-    own = own.not_valid_before(now - day).not_valid_after(now + day).add_extension(x509.SubjectAlternativeName([_name(each) for each in names]), True)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(authority)
+        .issuer_name(authority)
+        .public_key(authority_key.public_key())
+        .serial_number(1)
+    )
+    made = (
+        made.not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.BasicConstraints(True, None), True)
+        .add_extension(usage, True)
+    )
+    signed = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), False).sign(
+        authority_key, hashes.SHA256()
+    )
+    own = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([]))
+        .issuer_name(authority)
+        .public_key(key.public_key())
+        .serial_number(2)
+    )
+    own = (
+        own.not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.SubjectAlternativeName([_name(each) for each in names]), True)
+    )
     own = own.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False)
     certificate = own.sign(authority_key, hashes.SHA256())
     ca_file, chain = folder / "authority.pem", folder / "server.pem"
     ca_file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     chain.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)

@@ -5,7 +5,15 @@ import socket
 import pytest
 
 from engine.errors import ConfigError
-from engine.notices.addresses import Kind, Receiver, Webhook, checked_recipient, checked_webhook, read_receiver, shortened
+from engine.notices.addresses import (
+    Kind,
+    Receiver,
+    Webhook,
+    checked_recipient,
+    checked_webhook,
+    read_receiver,
+    shortened,
+)
 from engine.notices.looking_up import UnsafeAddress, looked_up, refuse_unsafe
 
 LISTED = {
@@ -25,7 +33,11 @@ GOOD: list[tuple[Kind, str]] = [
 ]
 BAD: list[tuple[Kind, str, str]] = [
     ("slack", SLACK.replace("https", "http"), "has to begin with https"),
-    ("slack", SLACK.replace("hooks.slack.com", "hooks.slack.com.evil.example"), "may not go to hooks.slack.com.evil.example"),
+    (
+        "slack",
+        SLACK.replace("hooks.slack.com", "hooks.slack.com.evil.example"),
+        "may not go to hooks.slack.com.evil.example",
+    ),
     ("slack", SLACK.replace("hooks.slack.com", "hooks.slack.com:8443"), "may not go to hooks.slack.com:8443"),
     ("slack", SLACK.replace("hooks.slack.com", "evil.example@hooks.slack.com"), "without a user"),
     ("slack", SLACK.replace("hooks.slack.com", "hooks.slack.com@evil.example"), "without a user"),
@@ -70,9 +82,15 @@ def test_of_an_address_the_host_and_the_end_are_shown_and_of_a_short_one_not_eve
 
 @pytest.mark.parametrize(
     ("address", "account", "goes_to"),
-    [("", "ada@lab.org", "ada@lab.org"), ("ADA@lab.org", "ada@lab.org", "ada@lab.org"), ("eve@LAB.org", None, "eve@LAB.org")],
+    [
+        ("", "ada@lab.org", "ada@lab.org"),
+        ("ADA@lab.org", "ada@lab.org", "ada@lab.org"),
+        ("eve@LAB.org", None, "eve@LAB.org"),
+    ],
 )
-def test_email_goes_to_ones_own_account_or_without_accounts_to_a_listed_domain(address: str, account: str | None, goes_to: str) -> None:
+def test_email_goes_to_ones_own_account_or_without_accounts_to_a_listed_domain(
+    address: str, account: str | None, goes_to: str
+) -> None:
     assert checked_recipient(address, account, LISTED) == goes_to
 
 
@@ -94,7 +112,9 @@ def test_email_goes_nowhere_else(address: str, account: str | None, words: str) 
         checked_recipient(address, account, LISTED)
 
 
-@pytest.mark.parametrize("text", ["", "https://x.org", "a b", "x.org/path", "x.org:port", "x.org:99999", "user@x.org", "exämple.org", "[::1"])
+@pytest.mark.parametrize(
+    "text", ["", "https://x.org", "a b", "x.org/path", "x.org:port", "x.org:99999", "user@x.org", "exämple.org", "[::1"]
+)
 def test_what_is_no_host_is_not_listed(text: str) -> None:
     with pytest.raises(ConfigError):
         read_receiver("public", text)
@@ -109,10 +129,38 @@ def test_an_internal_receiver_is_listed_with_its_port() -> None:
 
 SAFE = ["54.1.2.3", "192.0.1.1", "192.88.98.1", "168.63.129.17", "2600:1f18::1", "64:ff9b::3601:203"]
 OF_A_NETWORK = ["127.0.0.1", "10.0.0.5", "192.168.1.1", "172.16.0.1", "::1", "fd00::5", "::ffff:10.0.0.5"]
-NEVER = ["169.254.169.254", "fe80::1", "224.0.0.1", "0.0.0.0", "255.255.255.255", "::", "ff02::1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"]
-NEVER += ["192.0.0.192", "::ffff:192.0.0.192", "64:ff9b::c000:c0", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254"]  # clouds' own services
+NEVER = [
+    "169.254.169.254",
+    "fe80::1",
+    "224.0.0.1",
+    "0.0.0.0",
+    "255.255.255.255",
+    "::",
+    "ff02::1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+]
+NEVER += [
+    "192.0.0.192",
+    "::ffff:192.0.0.192",
+    "64:ff9b::c000:c0",
+    "100.100.100.200",
+    "168.63.129.16",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+]  # clouds' own services
 NOT_PUBLIC = [
-    *(*OF_A_NETWORK, *NEVER, "100.64.0.1", "127.1.2.3", "198.18.0.1", "203.0.113.5", "fec0::1", "::127.0.0.1", "64:ff9b:1::7f00:1"),
+    *(
+        *OF_A_NETWORK,
+        *NEVER,
+        "100.64.0.1",
+        "127.1.2.3",
+        "198.18.0.1",
+        "203.0.113.5",
+        "fec0::1",
+        "::127.0.0.1",
+        "64:ff9b:1::7f00:1",
+    ),
     *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "2002:a00:5::1", "2001:0:0:0:0:0:80ff:fffe"),
     *("192.0.0.9", "192.88.99.1", "2002:c058:6301::1", "3fff::1", "3fff:fff::1", "5f00::1", "100:0:0:1::1"),
 ]
@@ -134,7 +182,10 @@ def test_a_public_receiver_is_out_in_the_world_and_a_listed_internal_one_may_be_
 
 
 def test_a_listed_name_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("54.1.2.3", 443)), (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 443))]
+    answers = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("54.1.2.3", 443)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 443)),
+    ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     with pytest.raises(UnsafeAddress, match=r"hooks\.slack\.com leads to an address inside a private network"):
         looked_up(hook(internal=False))

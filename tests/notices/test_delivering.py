@@ -1,4 +1,6 @@
-"""Messages on their way: what the sender does with each answer, and a real runner that is killed between attempts and in the midst of one."""
+"""Messages on their way: what the sender does with each answer, and a real runner that is killed between attempts and
+in the midst of one.
+"""
 
 import logging
 import os
@@ -54,7 +56,11 @@ def let_it_be_due(store: Store) -> None:
 
 
 def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
-    home: Home, store: Store, serve: Callable[..., Receiver], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    home: Home,
+    store: Store,
+    serve: Callable[..., Receiver],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(delivering, "FIRST_S", 600.0)
@@ -70,13 +76,20 @@ def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
     sender.deliver(store)
     assert sent(home).state == "arrived"
     assert len({body["id"] for body in receiver.bodies}) == 1
-    assert (receiver.bodies[2]["run"]["id"], receiver.bodies[2]["run"]["cause"]) == (run_id, "It asks for more than the machine has.")
+    assert (receiver.bodies[2]["run"]["id"], receiver.bodies[2]["run"]["cause"]) == (
+        run_id,
+        "It asks for more than the machine has.",
+    )
     assert "channel 1 could not be told of run 1, attempt 1: 127.0.0.1 answered 500." in caplog.text
     assert "q7Zx9" not in caplog.text
 
 
-@pytest.mark.parametrize(("answer", "words"), [(404, "answered 404"), ((302, {"Location": "http://127.0.0.1:1/"}, b""), "another address")])
-def test_a_receiver_that_wants_no_more_pauses_its_channel(home: Home, store: Store, serve: Callable[..., Receiver], answer: Answer, words: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "words"), [(404, "answered 404"), ((302, {"Location": "http://127.0.0.1:1/"}, b""), "another address")]
+)
+def test_a_receiver_that_wants_no_more_pauses_its_channel(
+    home: Home, store: Store, serve: Callable[..., Receiver], answer: Answer, words: str
+) -> None:
     tell(store, serve(answer))
     Delivering(home, me()).deliver(store)
     assert words in channel(home).paused_because
@@ -124,7 +137,9 @@ def test_waits_double_with_a_random_part_off_and_are_no_shorter_than_asked_for()
 
 
 @pytest.mark.processes
-def test_a_runner_that_is_killed_between_attempts_or_in_one_loses_nothing(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
+def test_a_runner_that_is_killed_between_attempts_or_in_one_loses_nothing(
+    home: Home, store: Store, serve: Callable[..., Receiver]
+) -> None:
     receiver = serve((500, {"Retry-After": "600"}, b""), hangs(threading.Event()), 200)
     tell(store, receiver)
     Delivering(home, me()).deliver(store)  # a runner that has gone since
@@ -149,7 +164,9 @@ class runner:  # noqa: N801 -- reads as what it is
         with home.runner_log.open("ab") as log:
             command = [sys.executable, "-m", "engine", "serve"]
             environment = os.environ | {"PARALLAB_HOME": str(home.path)}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
 
     def __enter__(self) -> None:
         """Give nothing: what it does is seen in the store."""

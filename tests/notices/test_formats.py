@@ -16,7 +16,10 @@ from engine.store import Demand, Reader, Store
 from engine.store.sending import Due
 from tests.stand_in import worker
 
-HOSTILE = "<!channel> @everyone *bold* [click](https://evil.example) `code` <b>&amp;</b>\r\nBcc: eve@evil.example \u202egnol " + "x" * 300
+HOSTILE = (
+    "<!channel> @everyone *bold* [click](https://evil.example) `code` <b>&amp;</b>\r\nBcc: eve@evil.example \u202egnol "
+    + "x" * 300
+)
 
 
 @pytest.fixture
@@ -28,7 +31,11 @@ def notice(home: Home) -> Notice:
         store.claim(run_id, worker(), ())
         store.begin(run_id, worker(), {})
         store.mark_running(run_id, 0.5)
-        store.write(run_id, [], run_points=[Point("test/accuracy", step, value, 1.0) for step, value in enumerate((90.0, 97.25, 95.0))])
+        store.write(
+            run_id,
+            [],
+            run_points=[Point("test/accuracy", step, value, 1.0) for step, value in enumerate((90.0, 97.25, 95.0))],
+        )
         store.end(run_id, "failed", f"trainer2 raised ValueError: {HOSTILE}", execution_time_s=200.0)
         (due,) = store.take_due("me")
     with Reader.open(home) as reader:
@@ -53,7 +60,11 @@ def test_slack_gets_plain_text_and_nothing_calls_anybody(notice: Notice) -> None
     assert len(header["text"]["text"]) <= 150
     assert (facts["type"], facts["text"]["type"]) == ("section", "plain_text")
     assert 0 < len(facts["text"]["text"]) <= 3_000
-    assert link["text"] == {"type": "mrkdwn", "text": "<https://lab.example.org/run?run=1|Open it in Parallab>", "verbatim": True}
+    assert link["text"] == {
+        "type": "mrkdwn",
+        "text": "<https://lab.example.org/run?run=1|Open it in Parallab>",
+        "verbatim": True,
+    }
     json.dumps(body)
 
 
@@ -90,7 +101,16 @@ def test_an_email_has_one_recipient_whatever_a_name_says(notice: Notice) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["lab.example.org", "ftp://lab", "https://lab.example.org/?x=1", "https://lab|x", "https://lab example", "https://lab:port", "https://ada@lab"]
+    "text",
+    [
+        "lab.example.org",
+        "ftp://lab",
+        "https://lab.example.org/?x=1",
+        "https://lab|x",
+        "https://lab example",
+        "https://lab:port",
+        "https://ada@lab",
+    ],
 )
 def test_a_link_is_made_of_an_address_alone(home: Home, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PARALLAB_PUBLIC_URL", text)
@@ -103,5 +123,18 @@ def test_a_link_is_made_of_an_address_alone(home: Home, monkeypatch: pytest.Monk
 
 
 def test_a_secret_stays_out_of_what_a_message_is_shown_as() -> None:
-    due = Due(1, "key", "test", None, None, None, "2026-01-01T00:00:00.000Z", 1, 1, "slack", "ada", "https://hooks.slack.com/services/secret")
+    due = Due(
+        1,
+        "key",
+        "test",
+        None,
+        None,
+        None,
+        "2026-01-01T00:00:00.000Z",
+        1,
+        1,
+        "slack",
+        "ada",
+        "https://hooks.slack.com/services/secret",
+    )
     assert "secret" not in repr(due)

@@ -25,7 +25,14 @@ from engine.store import Demand, Store
 from tests.notices.receivers import certificates
 
 PASSWORD = "a password that nobody sees"
-NOTICE = Notice("0a1b2c3d", "run", "2026-01-01T00:00:00.000Z", "Run 12 failed: Hogwild!, quick", (("Why", "trainer2 raised ValueError"),), True)
+NOTICE = Notice(
+    "0a1b2c3d",
+    "run",
+    "2026-01-01T00:00:00.000Z",
+    "Run 12 failed: Hogwild!, quick",
+    (("Why", "trainer2 raised ValueError"),),
+    True,
+)
 
 
 class Inbox:
@@ -35,7 +42,9 @@ class Inbox:
         self.messages: list[Envelope] = []
         self.rcpt, self.data = "250 OK", "250 OK"
 
-    async def handle_RCPT(self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]) -> str:  # noqa: N802 -- aiosmtpd's name
+    async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
         if self.rcpt.startswith("250"):
             envelope.rcpt_tos.append(address)
         return self.rcpt
@@ -112,18 +121,30 @@ def test_a_message_is_handed_in_encrypted_and_signed_in(tmp_path: Path, security
     assert "could not be reached" in mail.check(server).error
 
 
-def test_an_end_arrives_in_the_mailbox_of_the_owners_account(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_arrives_in_the_mailbox_of_the_owners_account(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ca_file, context = certificates(tmp_path, "127.0.0.1")
     inbox = Inbox()
     with serving(inbox, "starttls", context) as port, Store.open(home) as store:
-        settings = {"host": "127.0.0.1", "port": port, "sender": "parallab@lab.org", "user": "parallab", "password": PASSWORD, "ca_file": ca_file}
+        settings = {
+            "host": "127.0.0.1",
+            "port": port,
+            "sender": "parallab@lab.org",
+            "user": "parallab",
+            "password": PASSWORD,
+            "ca_file": ca_file,
+        }
         for name, value in settings.items():
             monkeypatch.setenv(f"PARALLAB_MAIL_{name.upper()}", str(value))
         monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org")
         store.add_person("root", "admin", by=Program("first"))
         store.add_person("ada", "member", by="root", email="ada@lab.org")
         store.add_channel("email", "", owner="ada", ends="bad")
-        store.refuse(store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"), "It asks for more than the machine has.")
+        store.refuse(
+            store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"),
+            "It asks for more than the machine has.",
+        )
         assert Delivering(home, me()).deliver(store) == 1
     (envelope,) = inbox.messages
     assert envelope.rcpt_tos == ["ada@lab.org"]
@@ -139,7 +160,9 @@ def test_a_server_without_starttls_gets_no_message(tmp_path: Path) -> None:
         assert "does not offer" in mail.check(MailServer("127.0.0.1", port, "starttls", "parallab@lab.org")).error
 
 
-def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the_environment(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert mail_server(home) is None
     file = home.path / "mail.toml"
     file.write_text(f'host = "mail.lab.org"\nsender = "parallab@lab.org"\nuser = "parallab"\npassword = "{PASSWORD}"\n')
@@ -165,7 +188,9 @@ def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the
         ({"ca_file": "none/such.pem"}, "there is no such file"),
     ],
 )
-def test_settings_that_do_not_do_are_said(home: Home, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], words: str) -> None:
+def test_settings_that_do_not_do_are_said(
+    home: Home, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], words: str
+) -> None:
     for name, value in ({"host": "mail.lab.org", "sender": "parallab@lab.org"} | changes).items():
         monkeypatch.setenv(f"PARALLAB_MAIL_{name.upper()}", value)
     with pytest.raises(ConfigError, match=words):

@@ -41,7 +41,10 @@ def test_a_message_arrives_with_its_key_and_nothing_of_its_address_is_logged(cap
     with Receiver(204).serving() as receiver:
         assert sent(receiver).delivered
     assert receiver.bodies == [{"text": "Run 12 failed"}]
-    assert (receiver.headers[0]["Idempotency-Key"], receiver.headers[0]["Content-Type"]) == ("a key", "application/json")
+    assert (receiver.headers[0]["Idempotency-Key"], receiver.headers[0]["Content-Type"]) == (
+        "a key",
+        "application/json",
+    )
     assert "Cookie" not in receiver.headers[0]
     assert not any("q7Zx9" in record.getMessage() for record in caplog.records)
 
@@ -83,7 +86,9 @@ def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answer", [hangs(threading.Event()), drips])
-def test_a_receiver_that_hangs_or_drips_is_left_in_bounded_time(monkeypatch: pytest.MonkeyPatch, answer: Callable[..., None]) -> None:
+def test_a_receiver_that_hangs_or_drips_is_left_in_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[..., None]
+) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 0.4)
     monkeypatch.setattr(webhook, "WHOLE_S", 0.8)
     with Receiver(answer).serving() as receiver:
@@ -103,7 +108,9 @@ def test_nothing_is_sent_where_a_listed_name_leads_to_loopback(monkeypatch: pyte
         assert receiver.bodies == []
 
 
-def test_the_certificate_is_held_against_the_name_and_the_connection_goes_to_the_address_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_certificate_is_held_against_the_name_and_the_connection_goes_to_the_address_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     ca_file, context = certificates(tmp_path, "receiver.lab")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca_file))
     asked = leads_here(monkeypatch)

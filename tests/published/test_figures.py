@@ -1,4 +1,6 @@
-"""Every published figure is complete: it can be launched, its rules are about what it measures, its docs say where it comes from."""
+"""Every published figure is complete: it can be launched, its rules are about what it measures, its docs say where it
+comes from.
+"""
 
 from itertools import product
 from typing import get_args
@@ -33,7 +35,9 @@ def test_a_figure_is_launched_in_both_sizes_each_with_rules_to_judge(home: Home,
     assert [rule for rule in rules if rule.kind == "shape"]
     assert rules[0].kind == "floor" and [rule.kind for rule in rules].count("floor") == 1
     values = [rule for rule in rules if isinstance(rule, Near) and rule.number == found.number]
-    assert {(rule.x, rule.value) for rule in values} == {point for line in found.published for point in line.points.items()}
+    assert {(rule.x, rule.value) for rule in values} == {
+        point for line in found.published for point in line.points.items()
+    }
 
 
 @EACH
@@ -41,7 +45,9 @@ def test_a_figure_says_what_it_is_and_its_docs_name_its_tolerances(found: Figure
     assert found.claim.endswith(".") and found.source.endswith(".")
     assert found.axis == PASSES or found.axis in experiment(found.experiment).config.model_fields
     assert not found.versions["full"].reduced
-    assert found.versions["reduced"].reduced and all(sentence.endswith(".") for sentence in found.versions["reduced"].reduced)
+    assert found.versions["reduced"].reduced and all(
+        sentence.endswith(".") for sentence in found.versions["reduced"].reduced
+    )
     assert found.number in numbers_of(found)
     page = (ROOT / "docs" / "figures.md").read_text()
     assert f"`{found.name}`" in page
@@ -56,7 +62,11 @@ def test_an_unknown_figure_gets_a_suggestion_and_a_chosen_set_up_caps_the_verdic
         figure("hogwyld")
     server = figure("parameter_server")
     assert server.chosen.startswith("the batch of 32") and server.assumed == "4 trainers and a batch of 32"
-    assert (cap_of(server, "full"), cap_of(server, "reduced"), cap_of(figure("hogwild"), "full")) == ("set-up assumed", "trend only", None)
+    assert (cap_of(server, "full"), cap_of(server, "reduced"), cap_of(figure("hogwild"), "full")) == (
+        "set-up assumed",
+        "trend only",
+        None,
+    )
     assert experiment("parameter_server").configure("published").model_dump()["batch_size"] == 32
 
 
@@ -123,5 +133,7 @@ def test_every_verdict_can_be_had() -> None:
         ([("shape", "undecided"), ("value", "fails")], "too few seeds"),
     ],
 )
-def test_of_several_outcomes_the_first_line_that_applies_decides(more: list[tuple[Kind, Outcome]], wanted: Verdict) -> None:
+def test_of_several_outcomes_the_first_line_that_applies_decides(
+    more: list[tuple[Kind, Outcome]], wanted: Verdict
+) -> None:
     assert verdict([], [check("shape", "holds"), check("value", "holds"), *(check(*each) for each in more)]) == wanted

@@ -7,7 +7,19 @@ import pytest
 
 from engine.limits import Limits
 from engine.queue.estimates import Estimate
-from engine.queue.order import Free, Holder, Room, Waiting, delays_not, fits, forecast, free, next_up, soonest_start, started
+from engine.queue.order import (
+    Free,
+    Holder,
+    Room,
+    Waiting,
+    delays_not,
+    fits,
+    forecast,
+    free,
+    next_up,
+    soonest_start,
+    started,
+)
 from engine.queue.reasons import reasons
 
 ROOM = Room(4, 2)
@@ -73,9 +85,13 @@ def test_the_forecast_follows_ends_and_shares_and_says_nothing_where_nothing_tel
     queue = [Waiting(2, "ada", 4, takes=SHORT), Waiting(3, "ada", 1, takes=SHORT), Waiting(4, "ada", 4)]
     assert forecast(queue, on, ROOM) == {3: 0.0, 2: 20.0, 4: 30.0}
     assert forecast([Waiting(2, "ada", 4)], [Holder(1, "ada", 1)], ROOM) == {}
-    assert forecast([Waiting(2, "ada", 4), Waiting(3, "ada", 1)], [Holder(1, "ada", 1, soonest_end=1, end=2)], ROOM) == {2: 2.0}
+    assert forecast(
+        [Waiting(2, "ada", 4), Waiting(3, "ada", 1)], [Holder(1, "ada", 1, soonest_end=1, end=2)], ROOM
+    ) == {2: 2.0}
     assert forecast([Waiting(2, "ada", 1, held_by="ada")], [], ROOM) == {}
-    queue = [Waiting(run_id, owner, 1, takes=SHORT) for run_id, owner in ((1, "ada"), (2, "ada"), (3, "grace"), (4, "ada"))]
+    queue = [
+        Waiting(run_id, owner, 1, takes=SHORT) for run_id, owner in ((1, "ada"), (2, "ada"), (3, "grace"), (4, "ada"))
+    ]
     assert forecast(queue, [], Room(4, limits=Limits(1))) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
 
 
@@ -86,7 +102,13 @@ def test_no_run_that_passes_delays_the_head(seed: int) -> None:
 
     def run(run_id: int) -> Waiting:
         length = draw.uniform(1, 60)
-        return Waiting(run_id, "ada", draw.randint(1, 4), draw.choice((0, 0, 1)), takes=Estimate(length, length, length, 9) if draw.random() < 0.8 else None)
+        return Waiting(
+            run_id,
+            "ada",
+            draw.randint(1, 4),
+            draw.choice((0, 0, 1)),
+            takes=Estimate(length, length, length, 9) if draw.random() < 0.8 else None,
+        )
 
     on: list[Holder] = []
     for each in map(run, range(1, 4)):
@@ -113,22 +135,36 @@ def said(queue: list[Waiting], holders: list[Holder], room: Room = HALL) -> list
 
 def test_who_holds_cores_and_gpus_and_until_when() -> None:
     assert said([Waiting(1, "Ada", 8)], []) == ["starts next"]
-    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1, 10, 20)]) == ["waits for 2 GPUs: run 41 holds 1 until about 14:20"]
+    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1, 10, 20)]) == [
+        "waits for 2 GPUs: run 41 holds 1 until about 14:20"
+    ]
     assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1)]) == ["waits for 2 GPUs: run 41 holds 1"]
-    on = [Holder(run_id, "Grace", 1, 0, end, end) for run_id, end in ((1, None), (2, 40.0), (3, 20.0), (4, 50.0), (5, 55.0))]
-    told = "waits for 6 cores: run 3 holds 1 until about 14:20, run 2 holds 1 until about 14:40, run 4 holds 1 until about 14:50, 2 more runs the rest"
+    on = [
+        Holder(run_id, "Grace", 1, 0, end, end)
+        for run_id, end in ((1, None), (2, 40.0), (3, 20.0), (4, 50.0), (5, 55.0))
+    ]
+    told = (
+        "waits for 6 cores: run 3 holds 1 until about 14:20, run 2 holds 1 until about 14:40, run 4 holds 1 until "
+        "about 14:50, 2 more runs the rest"
+    )
     assert said([Waiting(9, "Ada", 6)], on) == [told]
     on = [Holder(41, "Grace", 7, 1, 10, 20), Holder(40, "Grace", 1)]
     assert said([Waiting(42, "Ada", 4, 2)], on) == [
         "waits for 2 GPUs and 4 cores: run 41 holds 1 GPU and 7 cores until about 14:20, run 40 holds 1 core",
     ]
-    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, foreign_gpus=(1,))) == ["waits for 2 GPUs: another program uses GPU 1"]
+    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, foreign_gpus=(1,))) == [
+        "waits for 2 GPUs: another program uses GPU 1"
+    ]
 
 
 def test_a_run_behind_another_says_whose_priority_is_higher_and_one_that_passes_is_next() -> None:
     on = [Holder(1, "Grace", 6)]
     queue = [Waiting(40, "Ada", 8, priority="high"), Waiting(41, "Ada", 8, priority="high"), Waiting(30, "Ada", 1)]
-    assert said(queue, on) == ["waits for 8 cores: run 1 holds 6", "waits behind run 40", "waits behind run 40 (high priority)"]
+    assert said(queue, on) == [
+        "waits for 8 cores: run 1 holds 6",
+        "waits behind run 40",
+        "waits behind run 40 (high priority)",
+    ]
     queue = [Waiting(10, "Ada", 1, 2), Waiting(11, "Ada", 1)]
     assert said(queue, [Holder(1, "Ada", 1, 1)]) == ["waits for 2 GPUs: run 1 holds 1", "starts next"]
 
@@ -141,7 +177,14 @@ def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
     assert said(queue[1:2], on[:1], Room(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
     limits = Limits(max_cores_per_person=8, max_gpus_per_person=1, people={"Bea": {"max_cores_per_person": 2}})
     on = [Holder(1, "Ada", 6, 1), Holder(2, "Bea", 2)]
-    queue = [Waiting(10, "Ada", 4), Waiting(11, "Ada", 1, 1), Waiting(12, "Bea", 4), Waiting(13, "Bea", 1), Waiting(14, "Ada", 2), Waiting(15, "Cyd", 2)]
+    queue = [
+        Waiting(10, "Ada", 4),
+        Waiting(11, "Ada", 1, 1),
+        Waiting(12, "Bea", 4),
+        Waiting(13, "Bea", 1),
+        Waiting(14, "Ada", 2),
+        Waiting(15, "Cyd", 2),
+    ]
     assert said(queue, on, Room(16, 2, limits)) == [
         "waits: Ada holds 6 of 8 cores, and this asks for 4",
         "waits: Ada holds 1 of 1 GPU",

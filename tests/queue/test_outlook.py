@@ -36,7 +36,9 @@ def store(home: Home) -> Iterator[Store]:
 @pytest.fixture
 def add(store: Store) -> Callable[..., int]:
     def add(cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, seed: int = 0, **more: Any) -> int:
-        return store.add_run("hogwild", {"epochs": epochs, "seed": seed}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more)
+        return store.add_run(
+            "hogwild", {"epochs": epochs, "seed": seed}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
+        )
 
     return add
 
@@ -60,21 +62,50 @@ def finished(store: Store, add: Callable[..., int]) -> Callable[..., int]:
     return finish
 
 
-def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]) -> None:
+def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]
+) -> None:
     for seconds in (36.0, 40.0, 44.0):
         finished(seconds, seed=int(seconds))
     finished(4.0, host="elsewhere")
     finished(400.0, epochs=9)
     finished(20.0, terms=Terms(oversubscribe=True))
-    found = prospect(store, home, "hogwild", {"epochs": 1, "seed": 3}, Demand(1, 0, 1, 1), owner="ada", here=HERE, gpus=FakeGpus(2), host="lab")
+    found = prospect(
+        store,
+        home,
+        "hogwild",
+        {"epochs": 1, "seed": 3},
+        Demand(1, 0, 1, 1),
+        owner="ada",
+        here=HERE,
+        gpus=FakeGpus(2),
+        host="lab",
+    )
     assert found.takes is not None
-    assert (found.takes.runs, round(found.takes.median), round(found.takes.shortest), round(found.takes.longest)) == (3, 40, 36, 44)
+    assert (found.takes.runs, round(found.takes.median), round(found.takes.shortest), round(found.takes.longest)) == (
+        3,
+        40,
+        36,
+        44,
+    )
     assert (found.starts_in_s, found.reason) == (0.0, "")
-    alone = prospect(store, home, "hogwild", {"epochs": 2, "seed": 3}, Demand(1, 0, 1, 1), owner="ada", here=HERE, gpus=FakeGpus(2), host="lab")
+    alone = prospect(
+        store,
+        home,
+        "hogwild",
+        {"epochs": 2, "seed": 3},
+        Demand(1, 0, 1, 1),
+        owner="ada",
+        here=HERE,
+        gpus=FakeGpus(2),
+        host="lab",
+    )
     assert alone.takes is None
 
 
-def test_each_waiting_run_has_its_reason_and_its_start(home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]) -> None:
+def test_each_waiting_run_has_its_reason_and_its_start(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]
+) -> None:
     finished(100.0, cores=3)
     on, large, behind, kept = add(cores=3), add(cores=4), add(cores=2), add()
     store.claim(on, WORKER, (), (0, 1, 2))
@@ -88,7 +119,9 @@ def test_each_waiting_run_has_its_reason_and_its_start(home: Home, store: Store,
     assert (found[kept].reason, found[kept].starts_in_s) == ("held by grace", None)
 
 
-def test_the_expected_end_of_a_run_follows_from_its_progress(home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_expected_end_of_a_run_follows_from_its_progress(
+    home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     on, waiting = add(cores=4), add()
     store.claim(on, WORKER, (), (0, 1, 2, 3))
     store.begin(on, WORKER, {"host": "lab"})
@@ -96,10 +129,14 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(home: Home, store: 
     store.write(on, [], progress=(25, 100, "samples"))
     monkeypatch.setattr("engine.queue.outlook.seconds_since", lambda _: 30.0)
     with Reader.open(home) as reader:
-        assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(90.0)
+        assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(
+            90.0
+        )
 
 
-def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(home: Home, store: Store, add: Callable[..., int]) -> None:
+def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
     run_id, gpus = add(gpus=2), FakeGpus(2)
     gpus.occupy(1, used_mb=9_000.0, pids=(4711,))
     found = outlook(store, home, here=HERE, gpus=gpus)
@@ -109,22 +146,42 @@ def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plai
     on, next_one = add(), add()
     store.claim(on, WORKER, (), (0,))
     set_limits(home, Limits(1))
-    assert outlook(store, home, here=HERE, gpus=FakeGpus(2))[next_one].reason == "ada has 1 run on, the most a person may have"
+    assert (
+        outlook(store, home, here=HERE, gpus=FakeGpus(2))[next_one].reason
+        == "ada has 1 run on, the most a person may have"
+    )
     assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
     assert start_in_words(3600.0).startswith("at about ")
-    before, told, after = datetime.now(UTC).astimezone().strftime("%H:%M"), clock(0.0), datetime.now(UTC).astimezone().strftime("%H:%M")
+    before, told, after = (
+        datetime.now(UTC).astimezone().strftime("%H:%M"),
+        clock(0.0),
+        datetime.now(UTC).astimezone().strftime("%H:%M"),
+    )
     assert told in (before, after)
     assert ", " in clock(3 * 86_400.0)
 
 
-def test_a_run_is_seen_ahead_where_its_priority_would_put_it(home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]) -> None:
+def test_a_run_is_seen_ahead_where_its_priority_would_put_it(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]
+) -> None:
     finished(60.0, cores=4)
     on, _ = add(cores=4), add(cores=4)
     store.claim(on, WORKER, (), (0, 1, 2, 3))
 
     def starts(priority: Any) -> float | None:
         asked = {"epochs": 1, "seed": 1}
-        return prospect(store, home, "hogwild", asked, Demand(4, 0, 4, 1), owner="ada", priority=priority, here=HERE, gpus=FakeGpus(2), host="lab").starts_in_s
+        return prospect(
+            store,
+            home,
+            "hogwild",
+            asked,
+            Demand(4, 0, 4, 1),
+            owner="ada",
+            priority=priority,
+            here=HERE,
+            gpus=FakeGpus(2),
+            host="lab",
+        ).starts_in_s
 
     assert starts("high") == pytest.approx(60, abs=5)
     assert starts("normal") == pytest.approx(120, abs=5)
@@ -138,7 +195,9 @@ def asked(home: Home, epochs: list[int], cores: int = 1, gpus: int = 0, **more: 
     """Return what a sweep over epochs would take."""
     cells = [({"epochs": count, "seed": 0}, Demand(cores, gpus, cores, 1)) for count in epochs]
     with Reader.open(home) as reader:
-        return before_launch(reader, home, "hogwild", cells, ["epochs"], owner="ada", here=HERE, gpus=FakeGpus(2), host="lab", **more)
+        return before_launch(
+            reader, home, "hogwild", cells, ["epochs"], owner="ada", here=HERE, gpus=FakeGpus(2), host="lab", **more
+        )
 
 
 def rest(home: Home, sweep_id: int) -> Outlay:
@@ -151,7 +210,9 @@ def swept(store: Store, epochs: list[int], cores: int = 1, **more: Any) -> int:
     return store.add_sweep("hogwild", {"epochs": epochs, "seed": [0]}, runs, owner="ada", **more)
 
 
-def test_what_fits_goes_side_by_side_and_gpus_shares_and_exclusive_sweeps_wait(home: Home, store: Store, finished: Finish) -> None:
+def test_what_fits_goes_side_by_side_and_gpus_shares_and_exclusive_sweeps_wait(
+    home: Home, store: Store, finished: Finish
+) -> None:
     finished(100.0, epochs=1)
     finished(300.0, epochs=2)
     found = asked(home, [1] * 4 + [2])
@@ -170,7 +231,9 @@ def test_gpus_are_counted_and_waited_for(home: Home, store: Store, finished: Fin
     assert (found.idle_s, found.gpu_hours) == (pytest.approx(200.0, abs=1), pytest.approx(300 / 3600, rel=0.01))
 
 
-def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(
+    home: Home, store: Store, add: Finish, finished: Finish
+) -> None:
     finished(100.0, epochs=1, cores=4)
     on, waiting = add(cores=4), add(cores=4)
     store.claim(on, WORKER, ())
@@ -181,7 +244,9 @@ def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(hom
     assert asked(home, [1, 1], cores=4).ends_in_s == pytest.approx(300.0, abs=2)
 
 
-def test_cells_without_like_runs_last_as_those_that_differ_only_in_what_varies(home: Home, store: Store, finished: Finish) -> None:
+def test_cells_without_like_runs_last_as_those_that_differ_only_in_what_varies(
+    home: Home, store: Store, finished: Finish
+) -> None:
     finished(100.0, epochs=1)
     finished(200.0, epochs=2)
     finished(900.0, epochs=2, host="elsewhere")
@@ -193,9 +258,18 @@ def test_cells_without_like_runs_last_as_those_that_differ_only_in_what_varies(h
     assert asked(home, [1, 2], gpus=1).idle_s is None, "runs without a GPU tell nothing of runs with one"
 
 
-def test_nothing_is_said_where_nothing_is_known_and_an_end_behind_it_neither(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+def test_nothing_is_said_where_nothing_is_known_and_an_end_behind_it_neither(
+    home: Home, store: Store, add: Finish, finished: Finish
+) -> None:
     found = asked(home, [1, 2])
-    assert (found.runs, found.like, found.assumed_s, found.core_hours, found.idle_s, found.ends_in_s) == (2, 0, None, None, None, None)
+    assert (found.runs, found.like, found.assumed_s, found.core_hours, found.idle_s, found.ends_in_s) == (
+        2,
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
     finished(100.0, epochs=1)
     store.claim(add(cores=4, epochs=77), WORKER, ())
     found = asked(home, [1])
@@ -205,7 +279,9 @@ def test_nothing_is_said_where_nothing_is_known_and_an_end_behind_it_neither(hom
 # ---- what is left --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_left_counts_queued_and_live_runs_from_now(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+def test_what_is_left_counts_queued_and_live_runs_from_now(
+    home: Home, store: Store, add: Finish, finished: Finish
+) -> None:
     finished(100.0, epochs=1, cores=2)
     sweep_id = swept(store, [1, 1, 1, 5], cores=2)
     ids = [run.id for run in store.queue()]
@@ -223,7 +299,9 @@ def test_what_is_left_counts_queued_and_live_runs_from_now(home: Home, store: St
     assert rest(home, sweep_id) == Outlay(0, 0, None, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-def test_a_live_run_uses_its_own_estimate_not_the_median_of_its_sweep(home: Home, store: Store, finished: Finish) -> None:
+def test_a_live_run_uses_its_own_estimate_not_the_median_of_its_sweep(
+    home: Home, store: Store, finished: Finish
+) -> None:
     finished(100.0, epochs=1, cores=2)
     finished(300.0, epochs=5, cores=2)
     sweep_id = swept(store, [1], cores=2)
@@ -233,7 +311,9 @@ def test_a_live_run_uses_its_own_estimate_not_the_median_of_its_sweep(home: Home
     assert found.core_hours == pytest.approx(2 * 100 / 3600, rel=0.02)
 
 
-def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_named(home: Home, store: Store, finished: Finish) -> None:
+def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_named(
+    home: Home, store: Store, finished: Finish
+) -> None:
     finished(100.0, epochs=1, cores=4)
     sweep_id = swept(store, [1, 1, 1], cores=4)
     store.hold_sweep(sweep_id, by="ada")
@@ -244,7 +324,9 @@ def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_nam
     assert found.core_hours == pytest.approx(3 * 4 * 100 / 3600, rel=0.01)
 
 
-def test_runs_of_an_exclusive_sweep_follow_each_other_and_say_what_they_wait_for(home: Home, store: Store, add: Finish, finished: Finish) -> None:
+def test_runs_of_an_exclusive_sweep_follow_each_other_and_say_what_they_wait_for(
+    home: Home, store: Store, add: Finish, finished: Finish
+) -> None:
     finished(100.0, epochs=1)
     sweep_id = swept(store, [1, 1, 1], exclusive=True)
     found = rest(home, sweep_id)
@@ -287,6 +369,11 @@ def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
         (12, 1.0, 10, LIKE, 0.0, 0.0),
     ],
 )
-def test_the_rest_of_a_run(held_s: float, share: float, on_s: float, takes: Estimate | None, soonest: float | None, expected: float | None) -> None:
+def test_the_rest_of_a_run(
+    held_s: float, share: float, on_s: float, takes: Estimate | None, soonest: float | None, expected: float | None
+) -> None:
     found = left(held_s, share, on_s, takes)
-    assert found == (soonest if soonest is None else pytest.approx(soonest), expected if expected is None else pytest.approx(expected))
+    assert found == (
+        soonest if soonest is None else pytest.approx(soonest),
+        expected if expected is None else pytest.approx(expected),
+    )

@@ -9,7 +9,13 @@ from engine.rl.kinds import SHOWN, kind_of
 def test_sizes_of_choices_and_vectors() -> None:
     pole, pendulum, lake = kind_of("CartPole-v1"), kind_of("Pendulum-v1"), kind_of("FrozenLake-v1")
     assert (pole.observation, pole.choices, pole.action, pole.solved_at, pole.limit) == (4, 2, 1, 475.0, 500)
-    assert (pendulum.observation, pendulum.choices, pendulum.action, pendulum.low, pendulum.high) == (3, None, 1, (-2.0,), (2.0,))
+    assert (pendulum.observation, pendulum.choices, pendulum.action, pendulum.low, pendulum.high) == (
+        3,
+        None,
+        1,
+        (-2.0,),
+        (2.0,),
+    )
     assert (lake.observation, lake.one_hot, lake.choices) == (16, True, 4)
 
 

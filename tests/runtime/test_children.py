@@ -34,7 +34,13 @@ def test_a_process_dies_with_the_one_who_started_it() -> None:
         "        print(next(said)[1], flush=True)\n"
         "        next(said)\n"
     )
-    starter = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert starter.stdout is not None
     process = identity(int(starter.stdout.readline()))
     assert process is not None

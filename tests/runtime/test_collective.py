@@ -43,20 +43,29 @@ def in_order(turn: int, count: int) -> torch.Tensor:
 def test_torchs_own_group_meets_in_a_folder_of_any_name_and_leaves_no_file(tmp_path: Path) -> None:
     folder, sums = tmp_path / "100 %?a#b=c%23d", torch.zeros(2).share_memory_()
     folder.mkdir()
-    Ranks(("trainer1", "trainer2"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(functions.add_up_in_torchs_group, sums)
+    Ranks(("trainer1", "trainer2"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(
+        functions.add_up_in_torchs_group, sums
+    )
     assert sums.tolist() == [3.0, 3.0]
     assert list(tmp_path.iterdir()) == [folder] and list(folder.iterdir()) == [folder / "logs"]
 
 
 def test_all_get_the_same_mean_and_the_last_to_come_waits_for_nobody(team: Ranks) -> None:
-    every_result, every_wait = torch.zeros(3, TURNS, 3, SIZE).share_memory_(), torch.full((3, TURNS, 3), -1.0).share_memory_()
-    cases = [(collective_of(transport), every_result[place], every_wait[place]) for place, transport in enumerate(TRANSPORTS)]
+    every_result, every_wait = (
+        torch.zeros(3, TURNS, 3, SIZE).share_memory_(),
+        torch.full((3, TURNS, 3), -1.0).share_memory_(),
+    )
+    cases = [
+        (collective_of(transport), every_result[place], every_wait[place]) for place, transport in enumerate(TRANSPORTS)
+    ]
     team.run(in_each_case, functions.average_often, cases)
     for transport, results, waits in zip(TRANSPORTS, every_result, every_wait, strict=True):
         for turn in range(TURNS):
             mean = in_order(turn, 3)
             assert torch.allclose(results[turn, 0], mean, rtol=1e-6, atol=1e-5), transport
-            assert transport == "gloo" or torch.equal(results[turn, 0], mean), f"{transport}: the star adds in the ranks' order"
+            assert transport == "gloo" or torch.equal(results[turn, 0], mean), (
+                f"{transport}: the star adds in the ranks' order"
+            )
             assert torch.equal(results[turn], results[turn, :1].expand(3, SIZE)), transport
             assert float(waits[turn].min()) == 0.0, transport
 
@@ -90,7 +99,9 @@ def test_a_dead_rank_is_named_not_those_who_lost_it(team: Ranks, transport: Tran
         pytest.param("trainer1", False, ("rpc",), marks=pytest.mark.long),
     ],
 )
-def test_a_stopped_rank_is_named_by_the_others_in_time(team: Ranks, role: str, amid: bool, transports: tuple[Transport, ...]) -> None:
+def test_a_stopped_rank_is_named_by_the_others_in_time(
+    team: Ranks, role: str, amid: bool, transports: tuple[Transport, ...]
+) -> None:
     with pytest.raises(RankFailed, match="exited with code 7"):
         team.run(functions.stop, [collective_of(transport, timeout_s=8) for transport in transports], role, amid)
     assert isinstance(team.sink, MemorySink)
@@ -99,5 +110,8 @@ def test_a_stopped_rank_is_named_by_the_others_in_time(team: Ranks, role: str, a
         assert sentences, f"{transport}: nobody said anything"
         expected = rf"{role} did not come to the average of round 2 within 8 s, while others waited. It is stopped\."
         if amid and place == 0:
-            expected = rf"(trainer\d and )?{role}( and trainer\d)? did not go on in the average of round 2 within 8 s: it is stopped\."
+            expected = (
+                rf"(trainer\d and )?{role}( and trainer\d)? did not go on in the average of round 2 within 8 s: it "
+                r"is stopped\."
+            )
         assert all(re.fullmatch(expected, sentence) for sentence in sentences), sentences

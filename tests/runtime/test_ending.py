@@ -1,4 +1,6 @@
-"""How runs end: time limits, force, what is left and said so, and lost runs told apart and tried again, with made-up processes and clocks."""
+"""How runs end: time limits, force, what is left and said so, and lost runs told apart and tried again, with made-up
+processes and clocks.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +30,9 @@ def begin(runner: Runner, store: Store) -> Begin:
     """Bring a run to `running` under the runner and return its id."""
 
     def start(terms: Terms = Terms(), experiment: str = "hogwild") -> int:  # noqa: B008
-        run_id = store.add_run(experiment, {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine", terms=terms)
+        run_id = store.add_run(
+            experiment, {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine", terms=terms
+        )
         runner.step()
         store.begin(run_id, paper(runner).submitted[run_id], {}, uptime_s())
         store.mark_running(run_id, 0.1)
@@ -51,7 +55,9 @@ def checkpoint(home: Home, run_id: int) -> None:
     folder = home.run_folder(run_id)
     folder.mkdir(parents=True)
     (folder / "checkpoint.pt").write_bytes(b"weights")
-    (folder / "checkpoint.json").write_text('{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}')
+    (folder / "checkpoint.json").write_text(
+        '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
+    )
 
 
 # ---- stopping ------------------------------------------------------------------------------------------------------
@@ -63,7 +69,10 @@ def test_force_kills_without_asking_first_and_the_cause_says_so(runner: Runner, 
     runner.step()
     assert paper(runner).cancelled == [(worker_of(runner, run_id).pid, True)]
     runner.step()
-    assert (run_of(runner, run_id).status, run_of(runner, run_id).cause) == ("cancelled", "Cancelled by grace, by force.")
+    assert (run_of(runner, run_id).status, run_of(runner, run_id).cause) == (
+        "cancelled",
+        "Cancelled by grace, by force.",
+    )
 
 
 def test_a_second_cancel_with_force_need_not_wait_for_the_deadline(runner: Runner, store: Store, begin: Begin) -> None:
@@ -92,10 +101,15 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
     runner.step()
     assert (worker.pid, True) in paper(runner).cancelled
     run = run_of(runner, run_id)
-    assert (run.status, run.cause) == ("cancelled", "Cancelled by grace. Its worker had not ended 0 s later and was killed.")
+    assert (run.status, run.cause) == (
+        "cancelled",
+        "Cancelled by grace. Its worker had not ended 0 s later and was killed.",
+    )
 
 
-def test_a_time_limit_ends_the_run_the_same_way(runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_limit_ends_the_run_the_same_way(
+    runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id, other = begin(Terms(max_run_time_s=60)), begin()
     runner.step()
     assert run_of(runner, run_id).status == "running"
@@ -113,14 +127,19 @@ def test_a_time_limit_ends_the_run_the_same_way(runner: Runner, store: Store, be
     assert run_of(runner, other).status == "running"
 
 
-def test_what_could_not_be_removed_is_said_in_the_cause(runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_removed_is_said_in_the_cause(
+    runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = begin()
     store.request_cancel(run_id, by="grace")
     kill(runner, run_id)
     found = Cleared(["process 41 (python)", "512 MB on GPU 0 of process 41"], ["shared memory psm_1"])
     monkeypatch.setattr(ending, "clear", lambda *_: found)
     runner.step()
-    assert run_of(runner, run_id).cause == "Cancelled by grace. Could not be removed: process 41 (python), 512 MB on GPU 0 of process 41."
+    assert (
+        run_of(runner, run_id).cause
+        == "Cancelled by grace. Could not be removed: process 41 (python), 512 MB on GPU 0 of process 41."
+    )
     with Reader.open(runner.home) as reader:
         assert ("cleaned up", "shared memory psm_1") in [(event.kind, event.detail) for event in reader.events(run_id)]
 
@@ -185,7 +204,10 @@ def test_a_restart_of_the_machine_is_told_by_its_boot(runner: Runner, store: Sto
     runner.endings.note_last_runner()
     runner.step()
     assert run_of(runner, run_id).status == "lost"
-    assert run_of(runner, run_id).cause == "The machine was restarted while the run was on. What it had recorded is kept. Retry it."
+    assert (
+        run_of(runner, run_id).cause
+        == "The machine was restarted while the run was on. What it had recorded is kept. Retry it."
+    )
 
 
 def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, store: Store) -> None:
@@ -194,7 +216,9 @@ def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, s
     runner.endings.note_last_runner()
     runner.step()
     assert run_of(runner, run_id).status == "lost"
-    assert run_of(runner, run_id).cause.startswith("The machine went down without a shutdown (a power cut, a crash or a reset) while the run was on.")
+    assert run_of(runner, run_id).cause.startswith(
+        "The machine went down without a shutdown (a power cut, a crash or a reset) while the run was on."
+    )
 
 
 def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Store, begin: Begin) -> None:
@@ -205,7 +229,9 @@ def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Sto
     successor.endings.note_last_runner()
     successor.step()
     assert run_of(runner, run_id).status == "lost"
-    assert run_of(runner, run_id).cause.startswith(f"The worker (pid {worker_of(runner, run_id).pid}) {KILLED} while the run was on.")
+    assert run_of(runner, run_id).cause.startswith(
+        f"The worker (pid {worker_of(runner, run_id).pid}) {KILLED} while the run was on."
+    )
 
 
 def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, store: Store) -> None:
@@ -216,11 +242,16 @@ def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, 
     paper(runner).ended[reused.pid] = "is gone"
     runner.step()
     assert run_of(runner, run_id).status == "lost"
-    assert f"The worker (pid {me().pid}) is gone (its pid names another process by now) while the run was on." in run_of(runner, run_id).cause
+    assert (
+        f"The worker (pid {me().pid}) is gone (its pid names another process by now) while the run was on."
+        in run_of(runner, run_id).cause
+    )
 
 
 @pytest.mark.parametrize("hours", [-30, 30])
-def test_a_clock_that_jumps_ends_no_run(runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+def test_a_clock_that_jumps_ends_no_run(
+    runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
     limited, plain = begin(Terms(max_run_time_s=60)), begin()
     _jump(monkeypatch, hours)
     for _ in range(3):
@@ -230,7 +261,9 @@ def test_a_clock_that_jumps_ends_no_run(runner: Runner, store: Store, begin: Beg
     store.write(limited, [])
     heartbeat = run_of(runner, limited).heartbeat_at
     assert heartbeat is not None
-    assert abs((datetime.fromisoformat(heartbeat) - datetime.now(UTC)).total_seconds() / 3600) > 29, "the clock did jump"
+    assert abs((datetime.fromisoformat(heartbeat) - datetime.now(UTC)).total_seconds() / 3600) > 29, (
+        "the clock did jump"
+    )
 
 
 def _jump(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
@@ -244,7 +277,9 @@ def _jump(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     monkeypatch.setattr("engine.store.clock.datetime", Jumped)
 
 
-def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(runner: Runner, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(
+    runner: Runner, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = run_of(runner, begin(Terms(max_run_time_s=60)))
     assert run.begun_uptime_s == pytest.approx(uptime_s(), abs=30)
     assert not ending.is_over_time(run)
@@ -252,13 +287,17 @@ def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(ru
     assert ending.is_over_time(old)
     assert old.worker is not None
     assert old.worker.boot_id == boot_id()
-    assert not ending.is_over_time(replace(old, worker=replace(old.worker, boot_id="the boot before"))), "its uptime is of another boot"
+    assert not ending.is_over_time(replace(old, worker=replace(old.worker, boot_id="the boot before"))), (
+        "its uptime is of another boot"
+    )
 
 
 # ---- tried again ---------------------------------------------------------------------------------------------------
 
 
-def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(runner: Runner, store: Store, begin: Begin) -> None:
+def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(
+    runner: Runner, store: Store, begin: Begin
+) -> None:
     first = begin(Terms(max_retries=2, max_run_time_s=600))
     ids = [first]
     for attempt in (1, 2):
@@ -268,7 +307,13 @@ def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(runn
         lost, again = run_of(runner, ids[-1]), run_of(runner, ids[-1] + 1)
         assert lost.status == "lost"
         assert lost.cause.endswith(f"It is tried again as run {again.id}, from the start.")
-        assert (again.parent_id, again.attempt, again.resumes, again.terms, again.config) == (lost.id, attempt, False, lost.terms, lost.config)
+        assert (again.parent_id, again.attempt, again.resumes, again.terms, again.config) == (
+            lost.id,
+            attempt,
+            False,
+            lost.terms,
+            lost.config,
+        )
         assert (again.owner, again.preset, again.name) == ("ada", "quick", "mine")
         ids.append(again.id)
         store.begin(again.id, paper(runner).submitted[again.id], {}, uptime_s())
@@ -309,7 +354,13 @@ def test_a_run_that_was_cancelled_or_failed_is_not_tried_again(runner: Runner, s
 def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, store: Store) -> None:
     from engine.store import NewRun
 
-    sweep = store.add_sweep("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "seed 1")], owner="ada", terms=Terms(max_retries=1))
+    sweep = store.add_sweep(
+        "hogwild",
+        {"seed": [1]},
+        [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "seed 1")],
+        owner="ada",
+        terms=Terms(max_retries=1),
+    )
     runner.step()
     store.begin(1, paper(runner).submitted[1], {}, uptime_s())
     kill(runner, 1)
@@ -317,7 +368,9 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
     assert (run_of(runner, 1).status, run_of(runner, 2).sweep_id) == ("lost", sweep)
 
 
-def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = store.add_run("hogwild", {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
     store.claim(run_id, me(), [])
 

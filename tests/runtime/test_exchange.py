@@ -22,8 +22,18 @@ Wire = Literal["float32", "bf16"]
 SIZE = 1000
 
 
-def exchange_of(transport: Transport, clients: int, wire: Wire = "float32", server_role: str = "ps", first: int = 1) -> Exchange:
-    return Exchange.create(transport, SIZE, server=0, server_role=server_role, clients=tuple(range(first, clients + 1)), patience_s=30, wire=wire)
+def exchange_of(
+    transport: Transport, clients: int, wire: Wire = "float32", server_role: str = "ps", first: int = 1
+) -> Exchange:
+    return Exchange.create(
+        transport,
+        SIZE,
+        server=0,
+        server_role=server_role,
+        clients=tuple(range(first, clients + 1)),
+        patience_s=30,
+        wire=wire,
+    )
 
 
 def run(folder: Path, clients: int, function: Callable[..., None], *given: Any) -> list[float]:
@@ -35,7 +45,10 @@ def run(folder: Path, clients: int, function: Callable[..., None], *given: Any) 
 
 
 def test_every_question_is_answered_once_with_a_whole_vector(tmp_path: Path) -> None:
-    cases = [(exchange_of(transport, 3, wire), functions.ADD, 20) for transport, wire in product(TRANSPORTS, ("float32", "bf16"))]
+    cases = [
+        (exchange_of(transport, 3, wire), functions.ADD, 20)
+        for transport, wire in product(TRANSPORTS, ("float32", "bf16"))
+    ]
     assert run(tmp_path, 3, in_each_case, functions.exchange_sums, cases) == [20.0 * (1 + 2 + 3)] * 6
 
 
@@ -50,7 +63,9 @@ def test_ranks_meet_in_a_folder_of_any_name_and_leave_no_file(tmp_path: Path, tr
 def test_more_clients_may_wait_than_rpc_has_threads(tmp_path: Path) -> None:
     clients = rpc.THREADS + 3
     cases = [(exchange_of(transport, clients), functions.TOGETHER, 5) for transport in TRANSPORTS]
-    assert run(tmp_path, clients, in_each_case, functions.exchange_sums, cases) == [5.0 * sum(range(1, clients + 1))] * 3
+    assert (
+        run(tmp_path, clients, in_each_case, functions.exchange_sums, cases) == [5.0 * sum(range(1, clients + 1))] * 3
+    )
 
 
 def test_a_server_may_ask_itself(tmp_path: Path) -> None:
@@ -67,7 +82,9 @@ def test_a_dead_server_is_named_not_those_who_lost_it(tmp_path: Path, transport:
         run(tmp_path, 3, functions.die_while_others_wait, exchange_of(transport, 3), 0)
 
 
-@pytest.mark.parametrize("transport", [pytest.param("rpc", marks=LONG), "gloo", pytest.param("shared_memory", marks=LONG)])
+@pytest.mark.parametrize(
+    "transport", [pytest.param("rpc", marks=LONG), "gloo", pytest.param("shared_memory", marks=LONG)]
+)
 def test_a_dead_client_is_named(tmp_path: Path, transport: Transport) -> None:
     with pytest.raises(RankFailed, match=r"trainer2 \(rank 2, pid \d+\) was killed by signal 9"):
         run(tmp_path, 3, functions.die_while_others_wait, exchange_of(transport, 3), 2)

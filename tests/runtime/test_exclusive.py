@@ -101,7 +101,9 @@ def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
     assert planned.cells[0].name == "mode gpipe, splits 1, seed 0"
 
 
-def test_the_runner_samples_the_machine_every_few_seconds(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runner_samples_the_machine_every_few_seconds(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.runtime.sampling.EVERY_S", 600.0)
     sampler = Sampler()
     assert not sampler.look(store)

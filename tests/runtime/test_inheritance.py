@@ -1,4 +1,6 @@
-"""What a dead runner left of runs that have ended is seen to when the next one starts; runs that are on are not touched by it."""
+"""What a dead runner left of runs that have ended is seen to when the next one starts; runs that are on are not touched
+by it.
+"""
 
 import os
 import subprocess
@@ -22,13 +24,18 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 __all__ = ["runner"]
-LEADER = "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid, flush=True); sys.stdin.read()"
+LEADER = (
+    "import subprocess, sys; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid, flush=True); "
+    "sys.stdin.read()"
+)
 
 
 @pytest.fixture
 def worker() -> Iterator["subprocess.Popen[bytes]"]:
     """Start what acts as a worker with one rank in its session; it ends when its input is closed, its rank does not."""
-    process = subprocess.Popen([sys.executable, "-c", LEADER], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEADER], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdout
     rank = identity(int(process.stdout.readline()))
     yield process
@@ -75,7 +82,12 @@ def cleanings(home: Home, run_id: int) -> list[tuple[str, str]]:
 
 
 def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
-    home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home,
+    runner: Runner,
+    store: Store,
+    worker: "subprocess.Popen[bytes]",
+    segment: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run_id = begun(store, of(worker), segment)
     store.end(run_id, "finished", "All ranks ended their work.")
@@ -92,14 +104,18 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     assert runner.endings.watched == {}
 
 
-def test_a_run_that_is_on_keeps_its_processes_and_memory(home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path) -> None:
+def test_a_run_that_is_on_keeps_its_processes_and_memory(
+    home: Home, runner: Runner, store: Store, worker: "subprocess.Popen[bytes]", segment: Path
+) -> None:
     begun(store, of(worker), segment)
     inherit(home, runner.endings)
     runner.step()
     assert (worker.poll(), segment.exists(), paper(runner).cancelled) == (None, True, [])
 
 
-def test_a_new_runner_ends_what_the_killed_one_left(home: Home, worker: "subprocess.Popen[bytes]", segment: Path) -> None:
+def test_a_new_runner_ends_what_the_killed_one_left(
+    home: Home, worker: "subprocess.Popen[bytes]", segment: Path
+) -> None:
     known = of(worker)
     with Store.open(home) as store:
         run_id = begun(store, known, segment)
@@ -108,7 +124,10 @@ def test_a_new_runner_ends_what_the_killed_one_left(home: Home, worker: "subproc
     worker.communicate()
     (left,) = session_members(known)
     assert ensure_running(home)
-    wait_until(lambda: identity(left) is None and not segment.exists(), "the new runner has ended the rank and removed its memory")
+    wait_until(
+        lambda: identity(left) is None and not segment.exists(),
+        "the new runner has ended the rank and removed its memory",
+    )
     serving = runner_process(home)
     with Store.open(home) as store:
         store.ask_runner_to_stop()

@@ -41,7 +41,18 @@ def ranks_in(folder: Path) -> tuple[Ranks, MemorySink]:
 def without_namespaces() -> Any:
     """What tests/without_namespaces.py prints where the kernel makes no network namespace for anybody."""
     script = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
-    command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-m", "tests.without_namespaces"]
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        sys.executable,
+        "-m",
+        "tests.without_namespaces",
+    ]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
@@ -60,7 +71,11 @@ def test_another_user_of_the_machine_reaches_no_listener_of_a_rank(tmp_path: Pat
         for member in ranks.members:
             found, names = functions.listeners(member.pid)
             ports.extend(found)
-            if kind == "rpc":  # it takes calls at its newest listener; where others get something else than they expect, the rank aborts
+            if (
+                kind == "rpc"
+                # it takes calls at its newest listener; where others get something else than they expect, the rank
+                # aborts
+            ):
                 answers.append(functions.as_nobody(functions.user_of, found[-1], member.role))
             answers.append(functions.as_nobody(functions.reached, found, names))
         return True
@@ -69,7 +84,10 @@ def test_another_user_of_the_machine_reaches_no_listener_of_a_rank(tmp_path: Pat
     with pytest.raises(StopRequested):
         ranks.run(functions.listen, kind, functions.given_to(kind, ROLES))
     assert ports, "the ranks listen nowhere, so this test attacks nothing"
-    assert {"refused" if "connection refused" in answer else answer for answer in answers} <= {"refused", "reached nothing"}
+    assert {"refused" if "connection refused" in answer else answer for answer in answers} <= {
+        "refused",
+        "reached nothing",
+    }
 
 
 @as_root
@@ -112,7 +130,9 @@ def test_where_no_namespace_can_be_made_ranks_listen_only_if_they_may(without_na
 
 
 def test_every_module_that_opens_a_listener_asks_first() -> None:
-    openers = re.compile(r"\b(init_rpc|init_process_group|ProcessGroup[A-Z]\w+|TCPStore|create_server)\(|\.listen\(|\.bind\(")
+    openers = re.compile(
+        r"\b(init_rpc|init_process_group|ProcessGroup[A-Z]\w+|TCPStore|create_server)\(|\.listen\(|\.bind\("
+    )
     found = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "engine").rglob("*.py")}
     opening = {name for name, text in found.items() if openers.search(text)} - NOT_ON_A_NETWORK
     assert opening == {f"engine/runtime/{name}.py" for name in ("rpc", "gloo", "ring", "collective")}

@@ -1,4 +1,6 @@
-"""Each system over each transport, as the runner carries it out: nothing that its ranks listen on can be reached, and its config says whether they listen."""
+"""Each system over each transport, as the runner carries it out: nothing that its ranks listen on can be reached, and
+its config says whether they listen.
+"""
 
 import os
 from collections.abc import Iterator

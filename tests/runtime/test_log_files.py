@@ -1,4 +1,6 @@
-"""A log has a bound: its beginning and its end stay, who writes it never waits, and every reader is told how much is missing."""
+"""A log has a bound: its beginning and its end stay, who writes it never waits, and every reader is told how much is
+missing.
+"""
 
 import io
 import subprocess
@@ -11,7 +13,19 @@ import pytest
 from app.tail import tail
 from engine.cli.logs import Tail, read_logs
 from engine.home import ROOT, Home
-from engine.runtime.log_files import HEAD_BYTES, SLACK_BYTES, TAIL_BYTES, close_up, cut, dropped_line, has_hole, offset_now, piece, pieces, trim
+from engine.runtime.log_files import (
+    HEAD_BYTES,
+    SLACK_BYTES,
+    TAIL_BYTES,
+    close_up,
+    cut,
+    dropped_line,
+    has_hole,
+    offset_now,
+    piece,
+    pieces,
+    trim,
+)
 from engine.runtime.usage import folder_bytes
 from engine.store import Reader
 from engine.transfer.bundle import write_bundle
@@ -68,7 +82,8 @@ def test_who_writes_while_the_middle_goes_loses_no_byte_at_the_end(tmp_path: Pat
     path = tmp_path / "trainer1.log"
     program = (
         "import os, sys\nfile = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)\n"
-        f"for first in range(0, {MANY}, 1000):\n    os.write(file, b''.join({LINE!r} % n for n in range(first, min(first + 1000, {MANY}))))\n"
+        f"for first in range(0, {MANY}, 1000):\n    os.write(file, b''.join({LINE!r} % n for n in range(first, "
+        f"min(first + 1000, {MANY}))))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=ROOT) as process:
         while process.poll() is None:

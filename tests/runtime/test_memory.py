@@ -14,7 +14,10 @@ from engine.runtime.ranks import Ranks
 from engine.runtime.sink import MemorySink
 from tests import rank_functions as functions
 
-LIMITED = r"Memory ran out\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\): raise that where the runner is started"
+LIMITED = (
+    r"Memory ran out\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\): raise that where the "
+    r"runner is started"
+)
 
 
 @pytest.fixture
@@ -29,7 +32,10 @@ def limited() -> Iterator[None]:
 @pytest.mark.parametrize(
     "text",
     [
-        "RuntimeError: [enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 8589934592 bytes.",
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you "
+            "tried to allocate 8589934592 bytes."
+        ),
         "OSError: [Errno 12] Cannot allocate memory",
         "ImportError: std::bad_alloc",
         "MemoryError: ",
@@ -38,9 +44,14 @@ def limited() -> Iterator[None]:
     ],
 )
 def test_memory_is_named_with_its_limit_where_there_is_one(text: str, limited: None) -> None:
-    assert memory_cause(text).startswith(" Memory ran out. Each process is limited to 1099.5 GB of address space (ulimit -v): raise that where")
+    assert memory_cause(text).startswith(
+        " Memory ran out. Each process is limited to 1099.5 GB of address space (ulimit -v): raise that where"
+    )
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    assert memory_cause(text) == " Memory ran out. Use fewer ranks, a smaller batch_size or a smaller net, or free memory on the machine."
+    assert (
+        memory_cause(text)
+        == " Memory ran out. Use fewer ranks, a smaller batch_size or a smaller net, or free memory on the machine."
+    )
 
 
 def test_a_thread_that_cannot_start_counts_as_memory_only_under_a_limit(limited: None) -> None:
@@ -59,7 +70,10 @@ def test_the_doctor_names_a_limit_on_address_space(limited: None) -> None:
 
 
 def test_other_failures_say_nothing_of_memory(limited: None) -> None:
-    assert [memory_cause(text) for text in ("", "ValueError: seven is not eight", "CUDA out of memory. Tried to allocate 2.00 GiB")] == ["", "", ""]
+    assert [
+        memory_cause(text)
+        for text in ("", "ValueError: seven is not eight", "CUDA out of memory. Tried to allocate 2.00 GiB")
+    ] == ["", "", ""]
 
 
 def test_the_error_behind_an_error_counts() -> None:

@@ -1,4 +1,6 @@
-"""A process of another PID namespace, such as another container's, is never taken for a dead one, nor for one of the same pid here."""
+"""A process of another PID namespace, such as another container's, is never taken for a dead one, nor for one of the
+same pid here.
+"""
 
 import json
 import subprocess
@@ -57,7 +59,9 @@ def can_unshare() -> bool:
 
 @pytest.fixture
 def elsewhere(home: Home) -> Iterator[Elsewhere]:
-    """Start a program that announces itself in a PID namespace of its own; return it with its identity, and end it afterwards."""
+    """Start a program that announces itself in a PID namespace of its own; return it with its identity, and end it
+    afterwards.
+    """
     if not can_unshare():
         pytest.skip("this user can't make a PID namespace")
     started: list[subprocess.Popen[bytes]] = []
@@ -90,12 +94,20 @@ def test_an_identity_holds_the_pid_namespace_through_the_store(store: Store) -> 
     assert worker and runner and asdict(worker) == asdict(runner) == asdict(me())
 
 
-def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(home: Home, store: Store, elsewhere: Elsewhere) -> None:
+def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(
+    home: Home, store: Store, elsewhere: Elsewhere
+) -> None:
     program, worker = elsewhere()
     assert is_foreign(worker) and not is_alive(worker) and lives(home, worker)
     run_id = begun(store, worker)
     for start in (serve, ensure_running):
-        with pytest.raises(RunnerError, match=rf"another PID namespace.*: {run_id} \(namespace {worker.pid_namespace}\).* Start the runner where that run was"):
+        with pytest.raises(
+            RunnerError,
+            match=(
+                rf"another PID namespace.*: {run_id} \(namespace {worker.pid_namespace}\).* Start the runner where "
+                r"that run was"
+            ),
+        ):
             start(home)
     endings = Endings(store, LocalLauncher(home))
     assert [run.id for run in endings.holders()] == [run_id]
@@ -110,7 +122,10 @@ def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(h
 def test_a_live_runner_of_another_pid_namespace_is_seen_and_named(home: Home, elsewhere: Elsewhere) -> None:
     program, runner = elsewhere(RUNNER)
     assert (runner_process(home), has_died(home), is_served(home), ensure_running(home)) == (runner, False, True, False)
-    with pytest.raises(RunnerError, match=rf"pid {runner.pid} of another PID namespace \({runner.pid_namespace}\), such as another container"):
+    with pytest.raises(
+        RunnerError,
+        match=rf"pid {runner.pid} of another PID namespace \({runner.pid_namespace}\), such as another container",
+    ):
         serve(home)
     program.kill()
     program.communicate()
@@ -133,7 +148,9 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
     process.wait()
 
 
-def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(home: Home, store: Store, sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(
+    home: Home, store: Store, sleeper: "subprocess.Popen[bytes]"
+) -> None:
     here = identity(sleeper.pid)
     assert here
     worker = replace(here, pid_namespace=1)
@@ -149,13 +166,18 @@ def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(home
     assert sleeper.poll() is None
 
 
-def test_a_run_recorded_without_a_namespace_is_taken_over(home: Home, store: Store, sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_run_recorded_without_a_namespace_is_taken_over(
+    home: Home, store: Store, sleeper: "subprocess.Popen[bytes]"
+) -> None:
     here = identity(sleeper.pid)
     assert here
     run_id = begun(store, here)
     store.connection.execute("UPDATE runs SET worker_pid_namespace = NULL")
     store.connection.execute(
-        "INSERT INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES (1, ?, ?, ?, '', '', 1, 0)",
+        (
+            "INSERT INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES "
+            "(1, ?, ?, ?, '', '', 1, 0)"
+        ),
         [here.boot_id, here.pid, here.started_ticks],
     )
     before = store.run(run_id).worker
@@ -169,8 +191,13 @@ def test_a_run_recorded_without_a_namespace_is_taken_over(home: Home, store: Sto
     assert store.run(run_id).status == "lost"
 
 
-def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lock(home: Home, elsewhere: Elsewhere) -> None:
-    asks = "from dataclasses import replace; from engine.runtime.presence import lives; announce(home); lives(home, replace(me(), pid_namespace=1))"
+def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lock(
+    home: Home, elsewhere: Elsewhere
+) -> None:
+    asks = (
+        "from dataclasses import replace; from engine.runtime.presence import lives; announce(home); lives(home, "
+        "replace(me(), pid_namespace=1))"
+    )
     _, present = elsewhere(asks)
     assert lives(home, present)
     announce(home)

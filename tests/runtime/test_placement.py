@@ -27,7 +27,9 @@ class Scene:
     gpus: FakeGpus
 
     def add(self, cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, **more: Any) -> int:
-        return self.store.add_run("hogwild", {"epochs": epochs}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more)
+        return self.store.add_run(
+            "hogwild", {"epochs": epochs}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
+        )
 
     def started(self) -> list[int]:
         """Have the runner look once, as if a while after its last look; return who started."""
@@ -93,7 +95,11 @@ def test_only_a_run_that_asked_for_it_starts_on_cores_that_others_hold(scene: Sc
 
 
 def test_a_run_of_higher_priority_starts_first(scene: Scene) -> None:
-    low, normal, high = scene.add(4, terms=Terms(priority="low")), scene.add(4), scene.add(4, terms=Terms(priority="high"))
+    low, normal, high = (
+        scene.add(4, terms=Terms(priority="low")),
+        scene.add(4),
+        scene.add(4, terms=Terms(priority="high")),
+    )
     for run_id in (high, normal, low):
         assert scene.started() == [run_id]
         scene.end(run_id)
@@ -108,11 +114,18 @@ def test_a_person_has_at_most_their_share_on(scene: Scene, home: Home) -> None:
 
 
 def test_a_person_holds_at_most_their_cores_and_gpus(scene: Scene, home: Home) -> None:
-    set_limits(home, Limits(max_cores_per_person=2, max_gpus_per_person=1, people={"grace": {"max_cores_per_person": 3}}))
+    set_limits(
+        home, Limits(max_cores_per_person=2, max_gpus_per_person=1, people={"grace": {"max_cores_per_person": 3}})
+    )
     with scene.store.change() as connection:
-        first, second, third, hers = (scene.add(cores, gpus, owner) for cores, gpus, owner in ((1, 1, "ada"), (1, 1, "ada"), (1, 0, "ada"), (2, 1, "grace")))
+        first, second, third, hers = (
+            scene.add(cores, gpus, owner)
+            for cores, gpus, owner in ((1, 1, "ada"), (1, 1, "ada"), (1, 0, "ada"), (2, 1, "grace"))
+        )
         large = scene.add(2)
-        connection.execute("UPDATE runs SET cores = 3 WHERE id = ?", [large])  # as one that was queued before the limit was set
+        connection.execute(
+            "UPDATE runs SET cores = 3 WHERE id = ?", [large]
+        )  # as one that was queued before the limit was set
     assert scene.started() == [first, third, hers]
     scene.end(first)
     assert scene.started() == [second]
@@ -143,7 +156,9 @@ def test_a_gpu_is_given_only_when_nvml_shows_it_free(scene: Scene) -> None:
     assert scene.run(second).gpus == (0,)
 
 
-def test_a_short_run_passes_a_waiting_one_and_a_longer_one_does_not(scene: Scene, past: Callable[[float, int, int], None]) -> None:
+def test_a_short_run_passes_a_waiting_one_and_a_longer_one_does_not(
+    scene: Scene, past: Callable[[float, int, int], None]
+) -> None:
     past(10.0, 1, 1)
     past(400.0, 3, 2)
     past(380.0, 1, 3)

@@ -51,7 +51,9 @@ time.sleep(600)
         assert leader is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        wait_until(lambda: len(session_members(leader)) == 2, "two are left in the session")  # the one between them may still be on its way out
+        wait_until(
+            lambda: len(session_members(leader)) == 2, "two are left in the session"
+        )  # the one between them may still be on its way out
         assert end_session(leader, grace_s=0.3, kill_s=60.0) == []
         assert session_members(leader) == []
 

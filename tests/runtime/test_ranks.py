@@ -28,7 +28,12 @@ pytestmark = pytest.mark.processes
 Start = Callable[..., Ranks]
 ASKING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 GLIBC, VERSION = platform.libc_ver()
-HUGE_PAGES = ASKING.exists() and "[never]" not in ASKING.read_text() and GLIBC == "glibc" and tuple(map(int, VERSION.split("."))) >= (2, 35)
+HUGE_PAGES = (
+    ASKING.exists()
+    and "[never]" not in ASKING.read_text()
+    and GLIBC == "glibc"
+    and tuple(map(int, VERSION.split("."))) >= (2, 35)
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,13 +61,17 @@ def sink_of(ranks: Ranks) -> MemorySink:
 
 
 @pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-def test_every_point_of_every_rank_arrives_in_order_and_all_are_on_one_network_of_their_own(team: Start, start_method: str) -> None:
+def test_every_point_of_every_rank_arrives_in_order_and_all_are_on_one_network_of_their_own(
+    team: Start, start_method: str
+) -> None:
     networks = torch.zeros(2, dtype=torch.int64).share_memory_()
     ranks = team(2, start_method=start_method)
     ranks.run(functions.log_steps, 500, networks)
     assert sink_of(ranks).level == "namespace"
     assert networks[0] == networks[1] != network_id()
-    assert ranks.members[0].preloaded == (start_method == "forkserver"), "the fork server had torch and the methods loaded"
+    assert ranks.members[0].preloaded == (start_method == "forkserver"), (
+        "the fork server had torch and the methods loaded"
+    )
     for index in (0, 1):
         assert sink_of(ranks).values("train/loss", index) == [1.0 / step for step in range(1, 501)]
     assert sink_of(ranks).progress == (1000, 1000, "samples")
@@ -86,7 +95,10 @@ def test_ranks_share_the_tensors_they_are_given(team: Start) -> None:
     assert cells.tolist() == [5.0, 6.0, 7.0]
 
 
-@pytest.mark.skipif(not HUGE_PAGES, reason="this machine gives no huge pages to those who ask for them (Linux with glibc 2.35 or newer does)")
+@pytest.mark.skipif(
+    not HUGE_PAGES,
+    reason="this machine gives no huge pages to those who ask for them (Linux with glibc 2.35 or newer does)",
+)
 def test_a_large_vector_costs_a_rank_few_page_faults(team: Start) -> None:
     faults = torch.zeros(1).share_memory_()
     team(1).run(functions.allocate_often, faults)
@@ -130,10 +142,17 @@ def test_a_killed_rank_is_named_with_its_signal_and_last_words(team: Start) -> N
         (1, functions.raise_engine_error, (), r"^The data set 'moons' is not at hand\.$"),
         (3, functions.raise_one_after_another, (), "trainer3 failed"),  # the first of several failures
         (2, functions.leave, ("trainer2",), r"trainer2 .* exited with code 0 before its work was done"),
-        (2, functions.leave, ("trainer2", 255), r"trainer2 .* exited with code 255 before its work was done"),  # the code of a lost fork server
+        (
+            2,
+            functions.leave,
+            ("trainer2", 255),
+            r"trainer2 .* exited with code 255 before its work was done",
+        ),  # the code of a lost fork server
     ],
 )
-def test_a_failure_names_the_rank_that_failed(team: Start, count: int, function: Callable[..., None], given: tuple[object, ...], words: str) -> None:
+def test_a_failure_names_the_rank_that_failed(
+    team: Start, count: int, function: Callable[..., None], given: tuple[object, ...], words: str
+) -> None:
     with pytest.raises(RankFailed, match=words):
         team(count).run(function, *given)
 
@@ -174,7 +193,12 @@ if __name__ == "__main__":
     Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, folder, MemorySink(), {start_method!r}).run(sleep, folder)
 """
     (tmp_path / "script.py").write_text(script)
-    worker = subprocess.Popen([sys.executable, tmp_path / "script.py"], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True)
+    worker = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
     wait_until(lambda: len(list(tmp_path.glob("*.pid"))) == 2 or worker.poll() is not None, "both ranks are up")
     family = psutil.Process(worker.pid).children(recursive=True)
     assert len(family) >= 3  # two ranks, and the fork server or the resource tracker
@@ -184,13 +208,20 @@ if __name__ == "__main__":
     assert not alive
 
 
-@pytest.mark.parametrize(("number", "name", "expendable"), [(signal.SIGKILL, "SIGKILL", ()), (signal.SIGABRT, "SIGABRT", ("trainer1", "trainer2", "trainer3"))])
+@pytest.mark.parametrize(
+    ("number", "name", "expendable"),
+    [(signal.SIGKILL, "SIGKILL", ()), (signal.SIGABRT, "SIGABRT", ("trainer1", "trainer2", "trainer3"))],
+)
 def test_a_fork_server_that_dies_is_named_with_its_signal_and_no_rank_is_blamed(
     team: Start, number: signal.Signals, name: str, expendable: tuple[str, ...]
 ) -> None:
     ranks = team(3)
-    with pytest.raises(RunFailed, match=rf"^The fork server \(pid \d+\), .* was killed by signal {number} \({name}") as caught:
+    with pytest.raises(
+        RunFailed, match=rf"^The fork server \(pid \d+\), .* was killed by signal {number} \({name}"
+    ) as caught:
         ranks.run(functions.kill_the_fork_server, int(number), expendable=expendable)
     assert "trainer" not in str(caught.value)
-    assert {(row.state, row.exit_code) for row in sink_of(ranks).rows.values()} == {("ended", None)}, "how the ranks themselves ended is not known"
+    assert {(row.state, row.exit_code) for row in sink_of(ranks).rows.values()} == {("ended", None)}, (
+        "how the ranks themselves ended is not known"
+    )
     assert not [kind for kind, _ in sink_of(ranks).events if kind == "rank lost"]

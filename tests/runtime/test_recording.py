@@ -44,7 +44,9 @@ def test_what_is_flushed_is_on_its_way_at_once() -> None:
         recorder.log({"a": step}, step=step)
         if step % 100 == 99:
             recorder.flush()
-            assert [point[1] for flush in sent for point in flush.points] == list(range(step + 1)), "in order, with the recorder's own thread beside it"
+            assert [point[1] for flush in sent for point in flush.points] == list(range(step + 1)), (
+                "in order, with the recorder's own thread beside it"
+            )
     recorder.close()
 
 

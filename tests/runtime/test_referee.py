@@ -1,4 +1,6 @@
-"""The runner and duels: it queues what is judged once what tunes has ended, whichever runner that is, and ends what has spent its seconds."""
+"""The runner and duels: it queues what is judged once what tunes has ended, whichever runner that is, and ends what has
+spent its seconds.
+"""
 
 import pytest
 
@@ -36,14 +38,18 @@ def test_a_duel_that_can_not_go_on_is_looked_at_again_only_when_it_has_news(home
     referee.look([])
     seen = dict(referee._seen)
     assert set(seen) == {duel_id} and stage(home, duel_id) == ("tuning", 0)
-    again = store.add_run(first.experiment, first.config, owner="Ada", demand=labs.demand_of(first), parent_id=first.id, resumes=False)
+    again = store.add_run(
+        first.experiment, first.config, owner="Ada", demand=labs.demand_of(first), parent_id=first.id, resumes=False
+    )
     labs.drive(home, duel_id, "tuning")
     referee.looked_at = float("-inf")
     referee.look([])
     assert stage(home, duel_id) == ("judging", 10) and again
 
 
-def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_s = uptime_s()
     monkeypatch.setattr("engine.runtime.referee.uptime_s", lambda: now_s)
     labs.launched(home, kind="seconds", amount=5.0)

@@ -1,4 +1,6 @@
-"""What a run has on the machine is found and removed, even what left its worker's session; nothing of anyone else is touched."""
+"""What a run has on the machine is found and removed, even what left its worker's session; nothing of anyone else is
+touched.
+"""
 
 import os
 import socket
@@ -33,7 +35,7 @@ bare = dict(os.environ)
 del bare["{MARK}"]
 child = subprocess.Popen([sys.executable, "-c", inner], start_new_session=True, stdout=subprocess.PIPE, env=bare)
 child.stdout.readline()
-"""
+"""  # noqa: E501
 Worker = Callable[[str], ProcessIdentity]
 
 
@@ -43,7 +45,9 @@ def worker() -> Iterator[Worker]:
     with ExitStack() as stack:
 
         def start(does: str) -> ProcessIdentity:
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", WORKER, does], start_new_session=True, stdout=subprocess.PIPE))
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", WORKER, does], start_new_session=True, stdout=subprocess.PIPE)
+            )
             known = identity(process.pid)
             assert known is not None
             stack.callback(end_tree, known)

@@ -51,7 +51,9 @@ class PaperLauncher:
 
 @pytest.fixture
 def runner(home: Home, store: Store) -> Runner:
-    return Runner(home, store, PaperLauncher(), Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0), gpus=FakeGpus(2))
+    return Runner(
+        home, store, PaperLauncher(), Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0), gpus=FakeGpus(2)
+    )
 
 
 @pytest.fixture
@@ -72,7 +74,9 @@ def paper(runner: Runner) -> PaperLauncher:
     return runner.launcher
 
 
-def test_the_queue_is_first_in_first_out_where_nothing_tells_how_long_runs_take(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+def test_the_queue_is_first_in_first_out_where_nothing_tells_how_long_runs_take(
+    runner: Runner, store: Store, queue: Callable[..., int]
+) -> None:
     small, large, later = queue(cores=2), queue(cores=3), queue(cores=1)
     runner.step()
     assert list(paper(runner).submitted) == [small]
@@ -91,7 +95,9 @@ def test_each_gpu_is_given_once(runner: Runner, queue: Callable[..., int]) -> No
     assert run_of(runner, third).status == "queued"
 
 
-def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(runner: Runner, queue: Callable[..., int]) -> None:
+def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(
+    runner: Runner, queue: Callable[..., int]
+) -> None:
     impossible, possible = queue(gpus=3), queue()
     runner.step()
     assert run_of(runner, impossible).status == "failed"
@@ -103,7 +109,10 @@ def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(run
     ("last_words", "cause"),
     [
         ("no torch here", "before it began, 3 times. The doctor command says what is missing."),
-        ("ImportError: libtorch_cpu.so: failed to map segment from shared object", "exited with code 1 before it began, 3 times. Memory ran out."),
+        (
+            "ImportError: libtorch_cpu.so: failed to map segment from shared object",
+            "exited with code 1 before it began, 3 times. Memory ran out.",
+        ),
     ],
 )
 def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_after_several(
@@ -122,7 +131,9 @@ def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_a
 
 
 @pytest.mark.parametrize(("cores", "spares"), [(3, 0), (2, 1)])
-def test_a_spare_loads_beside_a_run_only_on_free_cores(runner: Runner, store: Store, queue: Callable[..., int], cores: int, spares: int) -> None:
+def test_a_spare_loads_beside_a_run_only_on_free_cores(
+    runner: Runner, store: Store, queue: Callable[..., int], cores: int, spares: int
+) -> None:
     run_id = queue(cores=cores)
     runner.step()
     store.begin(run_id, paper(runner).submitted[run_id], {})
@@ -141,7 +152,9 @@ def test_a_new_runner_takes_over_live_workers_and_their_slots(runner: Runner, qu
     assert run_of(runner, second).status == "queued"
 
 
-def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(runner: Runner, store: Store, queue: Callable[..., int]) -> None:
+def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(
+    runner: Runner, store: Store, queue: Callable[..., int]
+) -> None:
     first = queue(cores=4)
     store.register_runner(me(), cores=4, gpus=2)
     assert runner.step()

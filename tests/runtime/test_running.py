@@ -1,4 +1,6 @@
-"""Whether a runner serves a home while its lock and the store don't agree; a thread holds the lock here, and no runner is started really."""
+"""Whether a runner serves a home while its lock and the store don't agree; a thread holds the lock here, and no runner
+is started really.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -35,7 +37,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @contextmanager
 def held(home: Home, then: Callable[[], object] | None = None) -> Iterator[None]:
-    """Hold the runner's lock in the block; `then` happens after a tenth of a second, without one the lock is let go of."""
+    """Hold the runner's lock in the block; `then` happens after a tenth of a second, without one the lock
+    is let go of.
+    """
     lock = FileLock(home.runner_lock, thread_local=False)
     lock.acquire()
     later = threading.Timer(0.1, then or lock.release)
@@ -68,7 +72,9 @@ def test_a_runner_that_serves_is_left_alone(home: Home, started: list[list[str]]
 
 
 @pytest.mark.parametrize("last", [None, KILLED], ids=["signed off and still ends", "killed and its lock lingers"])
-def test_one_that_is_gone_is_followed_by_another(home: Home, started: list[list[str]], last: ProcessIdentity | None) -> None:
+def test_one_that_is_gone_is_followed_by_another(
+    home: Home, started: list[list[str]], last: ProcessIdentity | None
+) -> None:
     register(home, last)
     with held(home):
         assert ensure_running(home)
@@ -76,14 +82,18 @@ def test_one_that_is_gone_is_followed_by_another(home: Home, started: list[list[
 
 
 @pytest.mark.parametrize("last", [None, KILLED], ids=["after none", "after a killed one"])
-def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(home: Home, started: list[list[str]], last: ProcessIdentity | None) -> None:
+def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(
+    home: Home, started: list[list[str]], last: ProcessIdentity | None
+) -> None:
     register(home, last)
     with held(home, then=lambda: register(home, me())):
         assert not ensure_running(home)
     assert not started
 
 
-def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(home: Home, started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(
+    home: Home, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.runtime.running.SETTLE_S", 0.2)
     with held(home, then=lambda: None):
         assert not ensure_running(home)
@@ -99,5 +109,9 @@ def test_a_new_runner_outlasts_who_merely_looks_and_got_no_turn(home: Home, monk
 
 def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
-    with held(home, then=lambda: register(home, me())), pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"), taken(home):
+    with (
+        held(home, then=lambda: register(home, me())),
+        pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"),
+        taken(home),
+    ):
         pass

@@ -1,4 +1,6 @@
-"""Settings on which a runner and the person who launches disagree: named with both values and the cure, or kept with the run."""
+"""Settings on which a runner and the person who launches disagree: named with both values and the cure, or kept with
+the run.
+"""
 
 import os
 import subprocess
@@ -39,9 +41,18 @@ def runner(home: Home) -> Iterator[Started]:
 
 def test_a_setting_that_the_runner_has_otherwise_is_named_with_both_values(home: Home, runner: Started) -> None:
     pid = runner(PARALLAB_BACKUP_KEEP="7", PARALLAB_BACKUP_EVERY_H="24")
-    here = {"CUDA_VISIBLE_DEVICES": "1", "PARALLAB_BACKUP_KEEP": "3", "PARALLAB_BACKUP_EVERY_H": "24", "OMP_NUM_THREADS": "8", "PARALLAB_DATA": "/data"}
+    here = {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "PARALLAB_BACKUP_KEEP": "3",
+        "PARALLAB_BACKUP_EVERY_H": "24",
+        "OMP_NUM_THREADS": "8",
+        "PARALLAB_DATA": "/data",
+    }
     keeps = f"in the runner (pid {pid}), which keeps what it was started with."
-    assert ignored_settings(home, here) == [f"CUDA_VISIBLE_DEVICES is '1' here and not set {keeps}", f"PARALLAB_BACKUP_KEEP is '3' here and '7' {keeps}"]
+    assert ignored_settings(home, here) == [
+        f"CUDA_VISIBLE_DEVICES is '1' here and not set {keeps}",
+        f"PARALLAB_BACKUP_KEEP is '3' here and '7' {keeps}",
+    ]
 
 
 def test_a_setting_that_may_hold_a_password_is_named_without_its_value(home: Home, runner: Started) -> None:
@@ -58,7 +69,9 @@ def test_nothing_is_said_without_a_runner(home: Home) -> None:
     assert ignored_settings(home, {"CUDA_VISIBLE_DEVICES": "1"}) == []
 
 
-def test_a_command_that_launches_says_what_the_runner_ignores(runner: Started, parallab: Parallab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_launches_says_what_the_runner_ignores(
+    runner: Started, parallab: Parallab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner(PARALLAB_RUNNER="separate")
     monkeypatch.setenv("PARALLAB_RUNNER", "separate")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")

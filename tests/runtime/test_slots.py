@@ -55,8 +55,12 @@ def test_a_run_of_an_older_version_holds_cores_without_numbers(blank: Run) -> No
     assert least_shared(2, [], replace(HERE, core_ids=())) == (0, 1)
 
 
-@pytest.mark.parametrize(("used_mb", "pids", "is_free"), [(FREE_MB, (), True), (FREE_MB + 1, (), False), (10.0, (4711,), False)])
-def test_a_gpu_that_another_program_uses_is_not_given_out(blank: Run, used_mb: float, pids: tuple[int, ...], is_free: bool) -> None:
+@pytest.mark.parametrize(
+    ("used_mb", "pids", "is_free"), [(FREE_MB, (), True), (FREE_MB + 1, (), False), (10.0, (4711,), False)]
+)
+def test_a_gpu_that_another_program_uses_is_not_given_out(
+    blank: Run, used_mb: float, pids: tuple[int, ...], is_free: bool
+) -> None:
     gpus = FakeGpus(2)
     gpus.occupy(0, used_mb=used_mb, pids=pids)
     found = place(asking(blank, 1, 1), [], HERE, gpus.states())

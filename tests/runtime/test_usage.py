@@ -11,7 +11,9 @@ from engine.store import Reader, Store
 from tests.app import labs
 
 
-def test_folders_and_points_are_measured_once_and_again_when_they_change(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_points_are_measured_once_and_again_when_they_change(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(usage, "AT_ONCE", 3)
     ids = labs.fill(home)
     folder = home.run_folder(ids["finished"])

@@ -54,10 +54,15 @@ class Program:
     """A Python program in a process of its own that says `ready`, waits for `go`, and prints."""
 
     def __init__(self, text: str, *arguments: object) -> None:
-        start = "import sys\nfrom pathlib import Path\nfrom engine.home import Home\nfrom engine.store import *\nhome = Home(Path(sys.argv[1]))\n"
+        start = (
+            "import sys\nfrom pathlib import Path\nfrom engine.home import Home\nfrom engine.store import *\nhome "
+            "= Home(Path(sys.argv[1]))\n"
+        )
         wait = "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
         command = [sys.executable, "-c", start + wait + text, *map(str, arguments)]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def line(self) -> str:
         """Return the next line it prints."""

@@ -7,7 +7,15 @@ from engine.store import Demand, Store
 from tests.store.conftest import WORKER
 
 
-def finish(store: Store, config: dict[str, Any], value: float | None, *, experiment: str = "hogwild", owner: str = "ada", name: str = "test/accuracy") -> int:
+def finish(
+    store: Store,
+    config: dict[str, Any],
+    value: float | None,
+    *,
+    experiment: str = "hogwild",
+    owner: str = "ada",
+    name: str = "test/accuracy",
+) -> int:
     """Take a run to its end, with a metric that came to `value` after a better and a worse one."""
     run_id = store.add_run(experiment, config, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
     return end(store, run_id, value, name)
@@ -18,6 +26,10 @@ def end(store: Store, run_id: int, value: float | None, name: str = "test/accura
     store.begin(run_id, WORKER, {})
     store.mark_running(run_id, 0.5)
     if value is not None:
-        store.write(run_id, [], run_points=[Point(name, step, each, 1.0) for step, each in enumerate((value + 50, value - 50, value))])
+        store.write(
+            run_id,
+            [],
+            run_points=[Point(name, step, each, 1.0) for step, each in enumerate((value + 50, value - 50, value))],
+        )
     store.end(run_id, "finished", "It ended.", execution_time_s=1.0)
     return run_id

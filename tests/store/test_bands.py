@@ -52,7 +52,9 @@ def test_a_band_is_that_of_all_values(store: Store, reader: Reader, running: Cal
     assert all(each.count == band.width for each in band.bins[:-1])
 
 
-def test_what_is_new_is_added_to_an_earlier_answer_that_fits(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_what_is_new_is_added_to_an_earlier_answer_that_fits(
+    store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     run_id, values = running(), numbers(1, 500)
     band, at = None, 0
     for upto in (3, BINS, BINS + 1, 300, 500):
@@ -80,8 +82,18 @@ Lay = Callable[..., list[Point]]
 def lay(store: Store) -> Lay:
     """Write points of perf/staleness, whose values a function of the time gives, by three ranks; return them."""
 
-    def write(run_id: int, values: Callable[[float], float], *, count: int = 2_000, every_s: float = 0.05, start_s: float = 0.0) -> list[Point]:
-        ranks = [[Point("perf/staleness", step, values(t := start_s + step * every_s), t) for step in range(count)] for _ in range(3)]
+    def write(
+        run_id: int,
+        values: Callable[[float], float],
+        *,
+        count: int = 2_000,
+        every_s: float = 0.05,
+        start_s: float = 0.0,
+    ) -> list[Point]:
+        ranks = [
+            [Point("perf/staleness", step, values(t := start_s + step * every_s), t) for step in range(count)]
+            for _ in range(3)
+        ]
         store.write(run_id, [RankBatch(rank, points) for rank, points in enumerate(ranks)])
         return [point for points in ranks for point in points]
 
@@ -101,7 +113,9 @@ def span(heat: Heat) -> int:
 
 
 @pytest.mark.parametrize("most", [3, 31, 32, 33, 400])
-def test_each_point_is_counted_in_its_own_cell(reader: Reader, running: Callable[..., int], lay: Lay, most: int) -> None:
+def test_each_point_is_counted_in_its_own_cell(
+    reader: Reader, running: Callable[..., int], lay: Lay, most: int
+) -> None:
     draw = random.Random(most)
     run_id = running()
     points = lay(run_id, lambda t: draw.randrange(most + 1))
@@ -124,10 +138,24 @@ def test_the_grid_is_bounded_whatever_the_numbers_are(reader: Reader, running: C
     assert span(heat) <= 7
 
 
-def test_what_is_of_another_run_or_no_number_counts_nowhere(reader: Reader, store: Store, running: Callable[..., int], lay: Lay) -> None:
+def test_what_is_of_another_run_or_no_number_counts_nowhere(
+    reader: Reader, store: Store, running: Callable[..., int], lay: Lay
+) -> None:
     run_id, other = running(), running()
     lay(other, lambda t: 1.0)
-    store.write(run_id, [RankBatch(0, [Point("perf/staleness", 1, math.nan, 0.5), Point("perf/staleness", 2, 4.0, 1.0), Point("train/loss", 2, 9.0, 1.0)])])
+    store.write(
+        run_id,
+        [
+            RankBatch(
+                0,
+                [
+                    Point("perf/staleness", 1, math.nan, 0.5),
+                    Point("perf/staleness", 2, 4.0, 1.0),
+                    Point("train/loss", 2, 9.0, 1.0),
+                ],
+            )
+        ],
+    )
     heat = reader.heat(run_id, "perf/staleness")
     assert heat is not None
     assert list(heat.counts.values()) == [1]
@@ -140,7 +168,9 @@ def test_what_is_of_another_run_or_no_number_counts_nowhere(reader: Reader, stor
     assert reader.heat(run_id, "perf/staleness", stale) == reader.heat(run_id, "perf/staleness")
 
 
-def test_counting_what_is_new_gives_what_counting_all_gives_in_cells_that_stay(reader: Reader, running: Callable[..., int], lay: Lay) -> None:
+def test_counting_what_is_new_gives_what_counting_all_gives_in_cells_that_stay(
+    reader: Reader, running: Callable[..., int], lay: Lay
+) -> None:
     draw, run_id = random.Random(1), running()
     heat: Heat | None = None
     for part, most in enumerate((3, 3, 50, 9, 400, 2)):
@@ -178,15 +208,21 @@ def spans_of(batch: int, splits: int, stage: int, base_ns: int = 0) -> list[Span
 
 @pytest.fixture
 def sampled(store: Store, running: Callable[..., int]) -> int:
-    """Return a run of two stages and 4 splits that kept batches 0, 1, 7 and 40; of the last only stage 0 has come in."""
+    """Return a run of two stages and 4 splits that kept batches 0, 1, 7 and 40; of the last only stage 0
+    has come in.
+    """
     run_id = running()
     for batch in (0, 40, 7, 1):
-        store.write(run_id, [RankBatch(stage, spans=spans_of(batch, 4, stage)) for stage in range(1 if batch == 40 else 2)])
+        store.write(
+            run_id, [RankBatch(stage, spans=spans_of(batch, 4, stage)) for stage in range(1 if batch == 40 else 2)]
+        )
     store.write(running(), [RankBatch(0, spans=spans_of(3, 4, 0))])
     return run_id
 
 
-def test_recorded_batches_are_told_in_order_and_each_is_read_whole_by_an_index(reader: Reader, sampled: int, running: Callable[..., int]) -> None:
+def test_recorded_batches_are_told_in_order_and_each_is_read_whole_by_an_index(
+    reader: Reader, sampled: int, running: Callable[..., int]
+) -> None:
     assert reader.recorded_batches(sampled, 4) == [0, 1, 7, 40]
     assert reader.recorded_batches(running(), 4) == []
     assert reader.recorded_batches(sampled, 1)[:6] == [0, 1, 2, 3, 4, 5]
@@ -199,8 +235,14 @@ def test_recorded_batches_are_told_in_order_and_each_is_read_whole_by_an_index(r
     assert reader.batch_spans(sampled, 2, 4) == []
     one = f"{_SPANS} AND micro_batch >= ? AND micro_batch < ? ORDER BY t0_ns LIMIT ?"
     for sql, values in ((_BATCHES, [sampled, 4]), (one, [sampled, 28, 32, 10])):
-        steps = [row["detail"] for row in reader.rows(f"EXPLAIN QUERY PLAN {sql}", values) if " spans " in f"{row['detail']} "]
+        steps = [
+            row["detail"]
+            for row in reader.rows(f"EXPLAIN QUERY PLAN {sql}", values)
+            if " spans " in f"{row['detail']} "
+        ]
         assert steps
-        assert all(step.startswith("SEARCH spans USING") and "spans_micro_batch (run_id=?" in step for step in steps), steps
+        assert all(step.startswith("SEARCH spans USING") and "spans_micro_batch (run_id=?" in step for step in steps), (
+            steps
+        )
     assert reader.has_spans(sampled)
     assert not reader.has_spans(running())

@@ -1,4 +1,6 @@
-"""A long curve is drawn from the corners kept beside it, and looks as if all its points had been read; a zoom shows more of a part."""
+"""A long curve is drawn from the corners kept beside it, and looks as if all its points had been read; a zoom shows
+more of a part.
+"""
 
 import math
 import random
@@ -38,7 +40,9 @@ def same(one: list[float], other: list[float]) -> bool:
 
 @pytest.mark.parametrize("nan_share", [0.0, 0.02])
 @pytest.mark.parametrize("count", [257, 5_000, 30_011])
-def test_the_corners_draw_what_all_points_would(store: Store, reader: Reader, running: Running, count: int, nan_share: float) -> None:
+def test_the_corners_draw_what_all_points_would(
+    store: Store, reader: Reader, running: Running, count: int, nan_share: float
+) -> None:
     run_id, values = running(), walk(count, nan_share=nan_share)
     values[count // 2], values[count // 3] = math.inf, -math.inf
     record(store, run_id, values)
@@ -49,7 +53,9 @@ def test_the_corners_draw_what_all_points_would(store: Store, reader: Reader, ru
         assert (found.total, len(found.ids) <= most) == (count, True)
 
 
-def test_a_point_left_out_never_comes_back_while_the_curve_grows(store: Store, reader: Reader, running: Running) -> None:
+def test_a_point_left_out_never_comes_back_while_the_curve_grows(
+    store: Store, reader: Reader, running: Running
+) -> None:
     run_id, values, gone = running(), walk(9_000, 5), set[int]()
     for at in range(0, 9_000, 450):
         record(store, run_id, values[at : at + 450], first=at)
@@ -59,21 +65,30 @@ def test_a_point_left_out_never_comes_back_while_the_curve_grows(store: Store, r
 
 
 @pytest.mark.parametrize(("axis", "scale"), [("step", 1.0), ("time_s", 0.1), ("passes", 0.001)])
-def test_a_stretch_is_thinned_by_itself(store: Store, reader: Reader, running: Running, axis: str, scale: float) -> None:
+def test_a_stretch_is_thinned_by_itself(
+    store: Store, reader: Reader, running: Running, axis: str, scale: float
+) -> None:
     run_id, values = running(), walk(20_000, 7)
     record(store, run_id, values)
     part = Stretch(axis, 8_000 * scale, 9_000 * scale)  # type: ignore[arg-type]
     whole, zoomed = drawn(reader, run_id, 100), drawn(reader, run_id, 100, part)
     inside = [step for step in zoomed.steps if 8_000 <= step <= 9_000]
     assert len(inside) > 3 * len([step for step in whole.steps if 8_000 <= step <= 9_000])
-    assert (zoomed.steps[0] < 8_000, zoomed.steps[-1] > 9_000, len(zoomed.steps) <= 100, zoomed.total) == (True, True, True, 20_000)
+    assert (zoomed.steps[0] < 8_000, zoomed.steps[-1] > 9_000, len(zoomed.steps) <= 100, zoomed.total) == (
+        True,
+        True,
+        True,
+        20_000,
+    )
     assert zoomed == drawn(reader, run_id, 100, part)
     near = drawn(reader, run_id, 1000, Stretch(axis, 8_100 * scale, 8_300 * scale))  # type: ignore[arg-type]
     assert near.steps == list(range(near.steps[0], near.steps[-1] + 1))
     assert (near.steps[0], near.steps[-1]) == (8_099, 8_301)
 
 
-def test_a_stretch_of_a_short_curve_or_past_either_end_is_its_neighbour(store: Store, reader: Reader, running: Running) -> None:
+def test_a_stretch_of_a_short_curve_or_past_either_end_is_its_neighbour(
+    store: Store, reader: Reader, running: Running
+) -> None:
     run_id = running()
     record(store, run_id, walk(3_000))
     assert drawn(reader, run_id, 100, Stretch("step", 5_000, 6_000)).steps == [2_999]
@@ -85,7 +100,9 @@ def test_a_stretch_of_a_short_curve_or_past_either_end_is_its_neighbour(store: S
     assert drawn(reader, run_id, 100, Stretch("step", 10, 12)).steps == [9, 10, 11, 12, 13]
 
 
-def test_corners_are_taken_over_by_a_resumed_run_and_the_same_when_written_anew(store: Store, reader: Reader, running: Running) -> None:
+def test_corners_are_taken_over_by_a_resumed_run_and_the_same_when_written_anew(
+    store: Store, reader: Reader, running: Running
+) -> None:
     parent, values = running(), walk(4_000)
     record(store, parent, values)
     store.end(parent, "lost", "The worker was killed.")
@@ -103,12 +120,18 @@ def test_corners_are_taken_over_by_a_resumed_run_and_the_same_when_written_anew(
     assert len(before) > 20
 
 
-def test_a_store_from_before_corners_gets_them_when_it_is_brought_up_to_date(home: Home, store: Store, reader: Reader, running: Running) -> None:
+def test_a_store_from_before_corners_gets_them_when_it_is_brought_up_to_date(
+    home: Home, store: Store, reader: Reader, running: Running
+) -> None:
     run_id = running()
     record(store, run_id, walk(3_000))
     before = drawn(reader, run_id, 20)
     reader.close()
-    for statement in ("DROP TABLE buckets", "ALTER TABLE metrics DROP COLUMN thinned", "DELETE FROM _sqlite_migrations WHERE name = 'corners_of_long_curves'"):
+    for statement in (
+        "DROP TABLE buckets",
+        "ALTER TABLE metrics DROP COLUMN thinned",
+        "DELETE FROM _sqlite_migrations WHERE name = 'corners_of_long_curves'",
+    ):
         store.connection.execute(statement)
     store.close()
     Store.open(home).close()
@@ -118,10 +141,15 @@ def test_a_store_from_before_corners_gets_them_when_it_is_brought_up_to_date(hom
 
 
 @pytest.mark.long
-def test_a_chart_of_a_million_points_comes_within_300_ms_cold_and_50_warm(store: Store, reader: Reader, running: Running) -> None:
+def test_a_chart_of_a_million_points_comes_within_300_ms_cold_and_50_warm(
+    store: Store, reader: Reader, running: Running
+) -> None:
     run_id, values = running(), walk(1_000_000)
     for at in range(0, len(values), 10_000):
-        store.write(run_id, [RankBatch(0, [Point("train/loss", step, values[step], step / 10) for step in range(at, at + 10_000)])])
+        store.write(
+            run_id,
+            [RankBatch(0, [Point("train/loss", step, values[step], step / 10) for step in range(at, at + 10_000)])],
+        )
     times = []
     for stretch in (None, None, Stretch("step", 200_000, 800_000), Stretch("step", 400_000, 440_000)):
         start = time.perf_counter()
@@ -159,7 +187,9 @@ def test_only_what_is_new_is_read_and_the_curve_is_drawn_as_from_all(
     for at in range(0, 9_000, 500):
         record(store, run_id, values[at : at + 500], first=at)
         assert drawn(reader, run_id, MOST).steps == kept(values[: at + 500], MOST)
-    assert reads == [1_500, *[501] * 15], "two answers hold all there is; then all is read once, and from the last known point on"
+    assert reads == [1_500, *[501] * 15], (
+        "two answers hold all there is; then all is read once, and from the last known point on"
+    )
     assert drawn(reader, run_id, 400).steps == kept(values, 400)
     assert reads[-1] == 1, "fewer points of the same curve need no new look at it"
 
@@ -174,7 +204,9 @@ def test_each_rank_is_a_curve_of_its_own(store: Store, reader: Reader, running: 
     assert reads == [2_000, 3_000, 1, 1]
 
 
-def test_a_snapshot_older_than_what_is_known_has_its_own_points(home: Home, store: Store, reader: Reader, running: Running, reads: list[int]) -> None:
+def test_a_snapshot_older_than_what_is_known_has_its_own_points(
+    home: Home, store: Store, reader: Reader, running: Running, reads: list[int]
+) -> None:
     run_id, values = running(), walk(4_000, 3)
     record(store, run_id, values[:3_000])
     with reader.snapshot():
@@ -184,11 +216,15 @@ def test_a_snapshot_older_than_what_is_known_has_its_own_points(home: Home, stor
             assert drawn(newer, run_id, MOST).steps == kept(values, MOST)
         assert drawn(reader, run_id, MOST).steps == kept(values[:3_000], MOST)
     assert drawn(reader, run_id, MOST).steps == kept(values, MOST)
-    assert reads[1] == 1, "of the older moment nothing had to be read but the point that shows that it is the same curve"
+    assert reads[1] == 1, (
+        "of the older moment nothing had to be read but the point that shows that it is the same curve"
+    )
 
 
 @pytest.mark.parametrize("count", [2_000, 3_000, 4_000])
-def test_another_store_in_the_same_place_is_not_taken_for_the_first(home: Home, store: Store, running: Running, reads: list[int], count: int) -> None:
+def test_another_store_in_the_same_place_is_not_taken_for_the_first(
+    home: Home, store: Store, running: Running, reads: list[int], count: int
+) -> None:
     run_id = running()
     record(store, run_id, walk(3_000, 4))
     with Reader.open(home) as reader:

@@ -12,12 +12,22 @@ def kinds(reader: Reader, run_id: int) -> list[tuple[str, str]]:
     return [(event.kind, event.who) for event in reader.events(run_id)]
 
 
-def test_a_run_comes_back_as_queued_and_odd_texts_readable(store: Store, reader: Reader, running: Callable[..., int]) -> None:
-    first = store.add_run("hogwild", {"lr": 0.1, "name": "é"}, owner="ada", demand=Demand(4, 1, 2, 2), preset="quick", name="mine")
+def test_a_run_comes_back_as_queued_and_odd_texts_readable(
+    store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
+    first = store.add_run(
+        "hogwild", {"lr": 0.1, "name": "é"}, owner="ada", demand=Demand(4, 1, 2, 2), preset="quick", name="mine"
+    )
     run = reader.run(store.add_run("hogwild", {}, owner="grace", demand=Demand(1, 0, 1, 1), parent_id=first))
     assert (run.parent_id, run.config, run.preset) == (first, {}, None)
     run = reader.run(first)
-    assert (run.experiment, run.owner, run.preset, run.name, run.status) == ("hogwild", "ada", "quick", "mine", "queued")
+    assert (run.experiment, run.owner, run.preset, run.name, run.status) == (
+        "hogwild",
+        "ada",
+        "quick",
+        "mine",
+        "queued",
+    )
     assert (run.config, run.demand) == ({"lr": 0.1, "name": "é"}, Demand(4, 1, 2, 2))
     assert (run.worker, run.gpus, run.environment, run.tags, run.note, run.active) == (None, (), {}, (), "", True)
     assert kinds(reader, first) == [("queued", "ada"), ("resumed", "grace")]
@@ -34,7 +44,12 @@ def test_a_cancel_ends_a_queued_run_stops_a_live_one_and_is_refused_for_an_ended
     run_id = add()
     assert store.request_cancel(run_id, by="grace") == "cancelled"
     run = reader.run(run_id)
-    assert (run.status, run.cause, run.stop_requested_by, run.active) == ("cancelled", "Cancelled by grace.", "grace", False)
+    assert (run.status, run.cause, run.stop_requested_by, run.active) == (
+        "cancelled",
+        "Cancelled by grace.",
+        "grace",
+        False,
+    )
     assert run.ended_at is not None
     assert kinds(reader, run_id)[-1] == ("cancelled", "grace")
     run_id = running()
@@ -49,7 +64,9 @@ def test_a_cancel_ends_a_queued_run_stops_a_live_one_and_is_refused_for_an_ended
         store.request_cancel(run_id, by="ada")
 
 
-def test_tags_note_and_name_come_back_and_leave_events_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_tags_note_and_name_come_back_and_leave_events_once(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     run_id = add()
     store.add_tag(run_id, " thesis ", by="grace")
     store.add_tag(run_id, "baseline", by="ada")
@@ -61,7 +78,16 @@ def test_tags_note_and_name_come_back_and_leave_events_once(store: Store, reader
     run = reader.run(run_id)
     assert (run.tags, run.note, run.name) == (("baseline", "thesis"), "second ⟨note⟩", "wide")
     assert reader.runs()[0].tags == ("baseline", "thesis")
-    assert [kind for kind, _ in kinds(reader, run_id)] == ["queued", "tagged", "tagged", "tagged", "untagged", "noted", "noted", "renamed"]
+    assert [kind for kind, _ in kinds(reader, run_id)] == [
+        "queued",
+        "tagged",
+        "tagged",
+        "tagged",
+        "untagged",
+        "noted",
+        "noted",
+        "renamed",
+    ]
     store.add_tag(run_id, "thesis", by="ada")
     before = (reader.token(run_id), reader.events(run_id))
     store.add_tag(run_id, "thesis", by="grace")
@@ -93,7 +119,9 @@ def commands(store: Store) -> dict[str, Callable[[int], object]]:
     }
 
 
-def test_every_command_needs_its_run_and_gives_it_a_new_token(store: Store, reader: Reader, add: Callable[..., int], running: Callable[..., int]) -> None:
+def test_every_command_needs_its_run_and_gives_it_a_new_token(
+    store: Store, reader: Reader, add: Callable[..., int], running: Callable[..., int]
+) -> None:
     add()
     for name, command in commands(store).items():
         with pytest.raises(NoSuchRun, match="No run has the id 99 "):

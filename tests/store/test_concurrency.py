@@ -20,7 +20,7 @@ with Store.open(home) as store:
         points = [Point("train/loss", at * 50 + step, float(at), 0.1) for step in range(50)]
         store.write(run_id, [RankBatch(0, points)], run_points=[Point("perf/samples_per_second", at, 1.0, 0.1)], progress=(at + 1, batches, "batches"))
         print(at + 1, flush=True)
-"""
+"""  # noqa: E501
 READER = """
 import itertools
 wait()
@@ -38,7 +38,7 @@ with Reader.open(home) as reader:
         if polls == 4:
             print("has read", flush=True)
 print(polls)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.processes
@@ -58,7 +58,9 @@ def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
         assert writer.rest().splitlines()[-1] == "60"
         assert store.end(run_id, "finished", "All ranks ended their work.")
     assert all(int(each.rest()) > 3 for each in readers)
-    assert [[series.total for series in reader.series(run_id, ["train/loss", "perf/samples_per_second"])] for run_id in runs] == [[60, 3000]] * 3
+    assert [
+        [series.total for series in reader.series(run_id, ["train/loss", "perf/samples_per_second"])] for run_id in runs
+    ] == [[60, 3000]] * 3
 
 
 @pytest.mark.processes
@@ -93,7 +95,9 @@ def test_32_writers_and_4_readers_share_a_store_and_no_point_is_lost(home: Home)
 
 
 @pytest.mark.processes
-def test_a_few_writers_and_readers_lose_no_point(home: Home, store: Store) -> None:  # a store that somebody has open, as it is in a lab
+def test_a_few_writers_and_readers_lose_no_point(
+    home: Home, store: Store
+) -> None:  # a store that somebody has open, as it is in a lab
     found = store_writers.measure(home, writers=3, readers=1, seconds=2, points=200)
     assert (found["lost"], found["busy_errors"], found["summaries_agree"]) == (0, 0, True)
     assert found["points"] >= 3 * 200, "each has written at least once"
@@ -106,5 +110,8 @@ def test_a_store_of_2000_runs_and_3_million_points_answers_at_once(home: Home) -
     assert found["chart_of_the_longest"]["first"] < 300
     assert found["chart_of_the_longest"]["median"] < 50
     assert found["zoom_into_its_middle"]["median"] < 50
-    assert all(found[name]["median"] < 300 for name in ("run_table_500", "filter_by_status_owner_experiment", "search_in_all_texts"))
+    assert all(
+        found[name]["median"] < 300
+        for name in ("run_table_500", "filter_by_status_owner_experiment", "search_in_all_texts")
+    )
     assert all(found[name]["median"] < 5 for name in ("idle_poll_of_all", "idle_poll_of_a_run"))

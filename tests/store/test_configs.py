@@ -1,4 +1,6 @@
-"""A config of any length costs lists no more than a row may hold, and is there as a whole where one run is asked for."""
+"""A config of any length costs lists no more than a row may hold, and is there as a whole where one run is
+asked for.
+"""
 
 import json
 import sqlite3
@@ -18,7 +20,9 @@ LONG = {f"p{number}": "x" * 900 for number in range(100)} | {"seed": 7, "text": 
 
 
 def recorded(config: dict[str, Any], mark: str = "a") -> Recorded:
-    return Recorded("mlflow", mark, mark, [], "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:01.000Z", 1.0, config=config)
+    return Recorded(
+        "mlflow", mark, mark, [], "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:01.000Z", 1.0, config=config
+    )
 
 
 def imported(store: Store, config: dict[str, Any], mark: str = "a") -> int:
@@ -118,11 +122,15 @@ def test_a_row_of_megabytes_that_an_older_import_left_stalls_no_page(home: Home)
     with Store.open(home), Reader.open(home) as reader:
         run = reader.run(1)
         assert run.config == reader.entry(1).config
-        assert run.config[LEFT_OUT].startswith("300 settings (") and run.config[LEFT_OUT].endswith("; python -m engine show ID --json prints all")
+        assert run.config[LEFT_OUT].startswith("300 settings (") and run.config[LEFT_OUT].endswith(
+            "; python -m engine show ID --json prints all"
+        )
         assert reader.whole_config(1) == giant
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "b": 12', '{"a": 1, "b": "cut', '{"a": 1, "b"', '{"a": 1, "b": [1, ', '{"a": 1', "{"])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "b": 12', '{"a": 1, "b": "cut', '{"a": 1, "b"', '{"a": 1, "b": [1, ', '{"a": 1', "{"]
+)
 def test_of_the_beginning_of_a_config_only_whole_settings_are_taken(text: str) -> None:
     from engine.store.configs import _begin_of
 

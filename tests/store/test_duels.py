@@ -16,12 +16,23 @@ RATES = (0.01, 0.1)
 
 def run_of(strategy: int, rate: float, seed: int) -> NewDuelRun:
     name = ("hogwild", "sync_sgd")[strategy]
-    return NewDuelRun(strategy, name.title(), name, NewRun({"learning_rate": rate, "seed": seed}, Demand(1, 0, 2, 1), f"{name} {rate}"))
+    return NewDuelRun(
+        strategy,
+        name.title(),
+        name,
+        NewRun({"learning_rate": rate, "seed": seed}, Demand(1, 0, 2, 1), f"{name} {rate}"),
+    )
 
 
 def add(store: Store, **more: Any) -> int:
     runs = [run_of(strategy, rate, 0) for rate in RATES for strategy in (0, 1)]
-    return store.add_duel({"budget": 3}, runs, owner="ada", name="first", **{"exclusive": True, "terms": Terms("high", max_retries=2), **more})
+    return store.add_duel(
+        {"budget": 3},
+        runs,
+        owner="ada",
+        name="first",
+        **{"exclusive": True, "terms": Terms("high", max_retries=2), **more},
+    )
 
 
 def test_a_duel_is_a_sweep_for_each_strategy_with_runs_in_turns(store: Store, reader: Reader) -> None:
@@ -49,7 +60,12 @@ def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader:
     assert [store.judge_duel(duel_id, judged, exclusive=True) for _ in range(2)] == [True, False]
     assert [one.id for one in reader.duels(stage="tuning")] == [other]
     assert [one.id for one in reader.duels()] == [other, duel_id]
-    assert [(part.strategy, part.stage) for part in reader.duel(duel_id).parts] == [(0, "tuning"), (1, "tuning"), (0, "judging"), (1, "judging")]
+    assert [(part.strategy, part.stage) for part in reader.duel(duel_id).parts] == [
+        (0, "tuning"),
+        (1, "tuning"),
+        (0, "judging"),
+        (1, "judging"),
+    ]
     new = [run for part in reader.duel(duel_id).parts[2:] for run in reader.duel_runs(duel_id)[part.sweep_id]]
     assert sorted(run.id for run in new) == [9, 10, 11, 12]
     assert {reader.run(run.id).terms for run in new} == {Terms("high", max_retries=2)}
@@ -58,10 +74,13 @@ def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader:
 
 
 @pytest.mark.processes
-def test_two_processes_that_go_on_at_once_queue_it_once(store: Store, reader: Reader, program: Callable[..., Program]) -> None:
+def test_two_processes_that_go_on_at_once_queue_it_once(
+    store: Store, reader: Reader, program: Callable[..., Program]
+) -> None:
     duel_id = add(store)
     text = (
-        "run = lambda s: NewDuelRun(s, 'x', 'hogwild', NewRun({'learning_rate': 0.1, 'seed': 0}, Demand(1, 0, 2, 1), 'x'))\n"
+        "run = lambda s: NewDuelRun(s, 'x', 'hogwild', NewRun({'learning_rate': 0.1, 'seed': 0}, Demand(1, 0, "
+        "2, 1), 'x'))\n"
         "with Store.open(home) as store:\n    wait()\n"
         f"    print(store.judge_duel({duel_id}, [run(0), run(1)], exclusive=True))"
     )

@@ -30,7 +30,9 @@ def point(name: str, *values: float) -> list[Point]:
 
 def ids(reader: Reader, **filters: Any) -> list[int]:
     found = [row.id for row in reader.runs(**filters)]
-    assert reader.count(**{name: value for name, value in filters.items() if name not in ("limit", "offset")}) >= len(found)
+    assert reader.count(**{name: value for name, value in filters.items() if name not in ("limit", "offset")}) >= len(
+        found
+    )
     return found
 
 
@@ -56,11 +58,32 @@ def test_filters_hold_together(store: Store, reader: Reader, add: Callable[..., 
 @pytest.mark.parametrize(
     ("search", "found"),
     [
-        *(("wide", [1]), ("WIDE net", [1]), ("net wide", [1]), ("wide gone", []), ("thes", [2]), ("quick", [3]), ("grace", [2]), ("2", [2]), ("#3", [3])),
-        *(("100%", [1]), ("%", [1]), ("_", [3]), ("o_s", []), ("remember", [3]), ("", [3, 2, 1]), ("'; DROP TABLE runs; --", []), ("  ", [3, 2, 1])),
+        *(
+            ("wide", [1]),
+            ("WIDE net", [1]),
+            ("net wide", [1]),
+            ("wide gone", []),
+            ("thes", [2]),
+            ("quick", [3]),
+            ("grace", [2]),
+            ("2", [2]),
+            ("#3", [3]),
+        ),
+        *(
+            ("100%", [1]),
+            ("%", [1]),
+            ("_", [3]),
+            ("o_s", []),
+            ("remember", [3]),
+            ("", [3, 2, 1]),
+            ("'; DROP TABLE runs; --", []),
+            ("  ", [3, 2, 1]),
+        ),
     ],
 )
-def test_search_finds_each_word_as_it_stands_anywhere(store: Store, reader: Reader, add: Callable[..., int], search: str, found: list[int]) -> None:
+def test_search_finds_each_word_as_it_stands_anywhere(
+    store: Store, reader: Reader, add: Callable[..., int], search: str, found: list[int]
+) -> None:
     add(name="a wide net, 100%")
     store.add_tag(add(owner="grace"), "thesis", by="grace")
     store.set_note(add("reference", preset="quick", name="x_y"), "remember me", by="ada")
@@ -68,9 +91,14 @@ def test_search_finds_each_word_as_it_stands_anywhere(store: Store, reader: Read
     assert reader.count(search=search) == len(found)
 
 
-def test_last_and_best_are_the_whole_runs_else_the_mean_and_best_over_ranks(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_last_and_best_are_the_whole_runs_else_the_mean_and_best_over_ranks(
+    store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     run_id, other = running(), running()
-    batches = [RankBatch(0, [*point("train/loss", 3.0, 1.0), *point("test/accuracy", 10.0, 8.0)]), RankBatch(1, point("train/loss", 0.5, 2.0))]
+    batches = [
+        RankBatch(0, [*point("train/loss", 3.0, 1.0), *point("test/accuracy", 10.0, 8.0)]),
+        RankBatch(1, point("train/loss", 0.5, 2.0)),
+    ]
     store.write(run_id, batches, run_points=[*point("test/accuracy", 99.0, 98.0), *point("my/number", 1.0)])
     store.write(other, [RankBatch(0, point("train/loss", 7.0))])
     first, second = reader.runs()[::-1]
@@ -79,7 +107,9 @@ def test_last_and_best_are_the_whole_runs_else_the_mean_and_best_over_ranks(stor
     assert (second.last, second.best) == ({"train/loss": 7.0}, {"train/loss": 7.0})
 
 
-def test_progress_never_exceeds_all_and_time_left_is_the_rest_at_the_pace_so_far(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_progress_never_exceeds_all_and_time_left_is_the_rest_at_the_pace_so_far(
+    home: Home, store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     run_id = running()
     assert (reader.runs()[0].progress, reader.runs()[0].time_left_s) == (0.0, None)
     store.write(run_id, [], progress=(25, 100, "samples"))
@@ -134,7 +164,11 @@ def test_entries_come_in_the_order_asked_with_who_has_points(store: Store, reade
     assert reader.environments([one, 99]) == {one: {"host": "lab"}}
     run_id, other = running(), running()
     points = [Point("train/loss", step, math.nan if step == 2 else 1.0, step / 10) for step in range(5)]
-    store.write(run_id, [RankBatch(1, points), RankBatch(0, points[:1])], run_points=[Point("perf/samples_per_second", 1, 5.0, 0.1)])
+    store.write(
+        run_id,
+        [RankBatch(1, points), RankBatch(0, points[:1])],
+        run_points=[Point("perf/samples_per_second", 1, 5.0, 0.1)],
+    )
     found = reader.recorded([other, run_id], ["train/loss", "perf/samples_per_second", "no/such"])
     assert found == [
         Recorded(run_id, "perf/samples_per_second", None, 1, 0),
@@ -143,10 +177,23 @@ def test_entries_come_in_the_order_asked_with_who_has_points(store: Store, reade
     ]
 
 
-def test_columns_are_all_points_in_order_and_what_is_no_number_is_infinite(store: Store, reader: Reader, running: Running) -> None:
+def test_columns_are_all_points_in_order_and_what_is_no_number_is_infinite(
+    store: Store, reader: Reader, running: Running
+) -> None:
     run_id = running()
     values = [1.0, math.nan, -math.inf, 0.1 + 0.2]
-    store.write(run_id, [RankBatch(0, [Point("train/loss", 10 - at, value, at / 3, None if at == 1 else at / 7) for at, value in enumerate(values)])])
+    store.write(
+        run_id,
+        [
+            RankBatch(
+                0,
+                [
+                    Point("train/loss", 10 - at, value, at / 3, None if at == 1 else at / 7)
+                    for at, value in enumerate(values)
+                ],
+            )
+        ],
+    )
     found = reader.columns(run_id, "train/loss", 0, ("step", "value", "passes", "time_s"))
     assert list(found) == ["step", "value", "passes", "time_s"]
     assert found["step"].tolist() == [10.0, 9.0, 8.0, 7.0]
@@ -163,7 +210,9 @@ def test_every_field_of_a_run_that_is_no_number_comes_in_words(store: Store, rea
     store.tag([one], "b", by="ada")
     store.tag([one], "a", by="ada")
     store.star([one], by="ada")
-    fields = {name: Field("run", name, kind) for name, (kind, _) in RUN_FIELDS.items() if kind not in ("number", "seconds")}
+    fields = {
+        name: Field("run", name, kind) for name, (kind, _) in RUN_FIELDS.items() if kind not in ("number", "seconds")
+    }
     found = {field.name: values for field, values in reader.texts_of([one, bare], list(fields.values())).items()}
     assert set(found) == set(fields)
     assert {name: found[name] for name in ("owner", "status", "preset", "tags", "note", "starred", "pinned")} == {
@@ -178,9 +227,14 @@ def test_every_field_of_a_run_that_is_no_number_comes_in_words(store: Store, rea
     assert found["ended"][one].endswith("Z") and bare not in found["ended"]
 
 
-def test_the_best_run_is_by_its_last_value_on_its_task_with_the_seeds_of_its_config(store: Store, reader: Reader) -> None:
+def test_the_best_run_is_by_its_last_value_on_its_task_with_the_seeds_of_its_config(
+    store: Store, reader: Reader
+) -> None:
     digits, mnist = {"dataset": "digits", "trainers": 2}, {"dataset": "mnist", "trainers": 2}
-    ids = [finish(store, digits | {"seed": seed}, value, owner=owner) for seed, value, owner in ((0, 90.0, "ada"), (1, 97.0, "bea"), (2, 95.0, "ada"))]
+    ids = [
+        finish(store, digits | {"seed": seed}, value, owner=owner)
+        for seed, value, owner in ((0, 90.0, "ada"), (1, 97.0, "bea"), (2, 95.0, "ada"))
+    ]
     finish(store, digits | {"seed": 0, "trainers": 4}, 96.0)
     other = finish(store, mnist | {"seed": 0}, 80.0)
     finish(store, digits | {"seed": 0}, 99.0, experiment="sync_sgd")
@@ -188,15 +242,27 @@ def test_the_best_run_is_by_its_last_value_on_its_task_with_the_seeds_of_its_con
     sparse = finish(store, {"dataset": "mnist", "model": "sparse_logistic", "seed": 0}, 85.0)
     finish(store, mnist | {"seed": 3}, None)
     found = {best.task: best for best in reader.bests("hogwild", experiment("hogwild").result)}
-    assert {task: best.run_id for task, best in found.items()} == {("digits",): ids[1], ("mnist",): other, ("sparse_logistic",): sparse}
+    assert {task: best.run_id for task, best in found.items()} == {
+        ("digits",): ids[1],
+        ("mnist",): other,
+        ("sparse_logistic",): sparse,
+    }
     best = found[("digits",)]
-    assert (best.value, best.owner, best.preset, best.seeds, best.mean) == (97.0, "bea", "quick", 3, pytest.approx(94.0))
+    assert (best.value, best.owner, best.preset, best.seeds, best.mean) == (
+        97.0,
+        "bea",
+        "quick",
+        3,
+        pytest.approx(94.0),
+    )
     assert found[("mnist",)].seeds == 1
     store.archive([ids[1]], by="ada")
     assert [best.run_id for best in reader.bests("hogwild", ACCURACY) if best.task == ("digits",)] == [4]
 
 
-def test_the_best_is_the_least_where_less_is_better_and_every_experiment_has_a_result(store: Store, reader: Reader) -> None:
+def test_the_best_is_the_least_where_less_is_better_and_every_experiment_has_a_result(
+    store: Store, reader: Reader
+) -> None:
     ids = [finish(store, {"seed": seed}, value, name="test/loss") for seed, value in ((0, 3.0), (1, 2.0), (2, 2.0))]
     assert [best.run_id for best in reader.bests("hogwild", Result("test/loss"))] == [ids[1]]
     for name in EXPERIMENTS:
@@ -234,10 +300,17 @@ def test_a_group_is_all_runs_of_one_config_but_for_the_seed(reader: Reader, ran:
     ]
     assert reader.count_groups() == 3
     assert reader.values(found[1].finished, LOSS) == {one: 1.0, two: 3.0}
-    several = [LOSS, Field("metric", "train/loss", "number", "count"), Field("run", "ranks", "number"), Field("config", "trainers", "number")]
+    several = [
+        LOSS,
+        Field("metric", "train/loss", "number", "count"),
+        Field("run", "ranks", "number"),
+        Field("config", "trainers", "number"),
+    ]
     assert reader.values_of([one, bad], several) == {field: reader.values([one, bad], field) for field in several}
     assert list(reader.values_of([one], several)[several[3]].values()) == [2]
-    assert [group.run_ids for group in reader.groups(matching=read_filter("trainers == 2 and seed > 0"))] == [(two, bad)]
+    assert [group.run_ids for group in reader.groups(matching=read_filter("trainers == 2 and seed > 0"))] == [
+        (two, bad)
+    ]
     assert reader.count_groups(matching=read_filter("trainers == 2 and seed > 0")) == 1
 
 
@@ -245,11 +318,15 @@ def test_groups_are_sorted_by_the_mean_of_their_finished_runs(reader: Reader, ra
     ran(2, 0, 1.0), ran(2, 1, 3.0), ran(2, 2, 50.0, "failed"), ran(4, 0, 2.5), ran(8, 0, 7.0, "failed")
     assert [group.config["trainers"] for group in reader.groups(order=reader.order("-train/loss.last"))] == [4, 2, 8]
     assert [group.config["trainers"] for group in reader.groups(order=reader.order("train/loss.last"))] == [2, 4, 8]
-    assert [group.config["trainers"] for group in reader.groups(order=reader.order("train/loss.last"), limit=1, offset=1)] == [4]
+    assert [
+        group.config["trainers"] for group in reader.groups(order=reader.order("train/loss.last"), limit=1, offset=1)
+    ] == [4]
     assert [group.config["trainers"] for group in reader.groups(order=reader.order("-trainers"))] == [8, 4, 2]
 
 
-def test_names_are_those_of_this_version_and_of_the_store(store: Store, reader: Reader, ran: Callable[..., int]) -> None:
+def test_names_are_those_of_this_version_and_of_the_store(
+    store: Store, reader: Reader, ran: Callable[..., int]
+) -> None:
     assert reader.metric_names() == []
     ran(2, 0, 1.0)
     store.add_run("gone", {"colour": "red"}, owner="ada", demand=Demand(1, 0, 1, 1))
@@ -262,9 +339,13 @@ def test_names_are_those_of_this_version_and_of_the_store(store: Store, reader: 
         reader.order("shape")
 
 
-def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(
+    home: Home, store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     run_id, short = running(), running()
-    curve = [Point("train/loss", step, math.nan if step == 2_000 else float(step), step / 10) for step in range(0, 5_000, 10)]
+    curve = [
+        Point("train/loss", step, math.nan if step == 2_000 else float(step), step / 10) for step in range(0, 5_000, 10)
+    ]
     store.write(run_id, [RankBatch(0, curve), RankBatch(1, curve[:300])])
     store.write(short, [RankBatch(0, curve[:10])])
     both = [run_id, short]

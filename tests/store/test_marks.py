@@ -33,7 +33,9 @@ def events(reader: Reader, run_id: int) -> list[tuple[str, str, str]]:
     return [(event.kind, event.who, event.detail) for event in reader.events(run_id)][2:]
 
 
-def test_several_runs_are_tagged_at_once_and_what_has_the_tag_stays(store: Store, reader: Reader, ended: Callable[..., int]) -> None:
+def test_several_runs_are_tagged_at_once_and_what_has_the_tag_stays(
+    store: Store, reader: Reader, ended: Callable[..., int]
+) -> None:
     one, two = ended(), ended()
     store.add_tag(one, "thesis", by="ada")
     before = reader.token(one)
@@ -76,18 +78,28 @@ def test_an_experiment_has_one_baseline(store: Store, reader: Reader, ended: Cal
     assert set(reader.pinned()) == {"sync_sgd"}
 
 
-def test_retention_never_touches_a_run_that_is_on_however_old(home: Home, store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_retention_never_touches_a_run_that_is_on_however_old(
+    home: Home, store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     run_id = running()
     with store.change() as connection:
-        connection.execute("UPDATE runs SET created_at = '2020-01-01T00:00:00.000Z', started_at = '2020-01-01T00:00:00.000Z'")
+        connection.execute(
+            "UPDATE runs SET created_at = '2020-01-01T00:00:00.000Z', started_at = '2020-01-01T00:00:00.000Z'"
+        )
     assert collect(home, Policy(0, 0, 100), by="ada").deleted == ()
     assert set(reader.run_statuses()) == {run_id}
 
 
 @pytest.mark.parametrize("mark", ["star", "pin", "tag"])
-def test_retention_never_touches_a_marked_run(home: Home, store: Store, reader: Reader, ended: Callable[..., int], mark: str) -> None:
+def test_retention_never_touches_a_marked_run(
+    home: Home, store: Store, reader: Reader, ended: Callable[..., int], mark: str
+) -> None:
     kept, gone = ended(), ended()
-    {"star": lambda: store.star([kept], by="ada"), "pin": lambda: store.pin(kept, by="ada"), "tag": lambda: store.tag([kept], "thesis", by="ada")}[mark]()
+    {
+        "star": lambda: store.star([kept], by="ada"),
+        "pin": lambda: store.pin(kept, by="ada"),
+        "tag": lambda: store.tag([kept], "thesis", by="ada"),
+    }[mark]()
     store.archive([kept, gone], by="ada")
     for run_id in (kept, gone):
         age(store, run_id, 90)
@@ -98,7 +110,13 @@ def test_retention_never_touches_a_marked_run(home: Home, store: Store, reader: 
 def test_a_view_comes_back_as_it_was_saved(store: Store, reader: Reader) -> None:
     view_id = store.save_view("  Speed   by trainers ", "compare", "runs=1-3&v=1", owner="ada")
     (found,) = reader.views()
-    assert (found.id, found.name, found.owner, found.page, found.query) == (view_id, "Speed by trainers", "ada", "compare", "runs=1-3&v=1")
+    assert (found.id, found.name, found.owner, found.page, found.query) == (
+        view_id,
+        "Speed by trainers",
+        "ada",
+        "compare",
+        "runs=1-3&v=1",
+    )
     assert found.saved_at.endswith("Z")
 
 
@@ -109,9 +127,18 @@ def test_saving_under_a_name_again_writes_that_view_anew(store: Store, reader: R
 
 
 def test_views_are_told_apart_by_owner_page_and_name_and_come_by_name(store: Store, reader: Reader) -> None:
-    for owner, page, name in (("ada", "compare", "b"), ("grace", "compare", "A"), ("ada", "results", "c"), ("ada", "compare", "A")):
+    for owner, page, name in (
+        ("ada", "compare", "b"),
+        ("grace", "compare", "A"),
+        ("ada", "results", "c"),
+        ("ada", "compare", "A"),
+    ):
         store.save_view(name, page, "v=1", owner=owner)
-    assert [(view.name, view.owner) for view in reader.views(page="compare")] == [("A", "ada"), ("A", "grace"), ("b", "ada")]
+    assert [(view.name, view.owner) for view in reader.views(page="compare")] == [
+        ("A", "ada"),
+        ("A", "grace"),
+        ("b", "ada"),
+    ]
     assert [view.page for view in reader.views(owner="ada")] == ["compare", "compare", "results"]
     assert len(reader.views(limit=2)) == 2
 
@@ -131,15 +158,26 @@ def test_only_its_owner_deletes_or_renames_a_view(store: Store, reader: Reader) 
     assert store.rename_view(view_id, " Speed   by trainers ", by="ada")
     assert store.rename_view(view_id, "wide", by="ada"), "another page or person may have a view of that name"
     assert store.rename_view(view_id, "wide", by="ada"), "its own name is free to it"
-    for name, by, words in (("x", "grace", "who alone can rename it; you are grace"), ("taken", "ada", "named 'taken' already"), (" ", "ada", "1 to 80")):
+    for name, by, words in (
+        ("x", "grace", "who alone can rename it; you are grace"),
+        ("taken", "ada", "named 'taken' already"),
+        (" ", "ada", "1 to 80"),
+    ):
         with pytest.raises(ConfigError, match=words):
             store.rename_view(view_id, name, by=by)
-    assert [(view.name, view.query) for view in reader.views(page="compare", owner="ada")] == [("taken", "runs=2"), ("wide", "runs=1")]
+    assert [(view.name, view.query) for view in reader.views(page="compare", owner="ada")] == [
+        ("taken", "runs=2"),
+        ("wide", "runs=1"),
+    ]
     assert not store.rename_view(99, "x", by="ada")
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "words"), [(" ", "v=1", "name of a saved view must have 1 to 80"), ("x", "r" * 4_001, "query of a saved view must have 1 to 4,000")]
+    ("name", "query", "words"),
+    [
+        (" ", "v=1", "name of a saved view must have 1 to 80"),
+        ("x", "r" * 4_001, "query of a saved view must have 1 to 4,000"),
+    ],
 )
 def test_a_name_or_query_out_of_bounds_is_refused(store: Store, name: str, query: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -157,13 +195,20 @@ def test_a_store_from_before_views_gets_them_when_it_is_brought_up_to_date(home:
 
 
 def test_a_store_from_before_looks_gets_them_and_its_indexes(home: Home, store: Store) -> None:
-    drops = ("DROP TABLE looks", "DROP INDEX runs_ended", "DROP INDEX runs_archived", "DELETE FROM _sqlite_migrations WHERE name = 'looks_at_the_home_page'")
+    drops = (
+        "DROP TABLE looks",
+        "DROP INDEX runs_ended",
+        "DROP INDEX runs_archived",
+        "DELETE FROM _sqlite_migrations WHERE name = 'looks_at_the_home_page'",
+    )
     for statement in drops:
         store.connection.execute(statement)
     store.close()
     with Store.open(home) as again:
         again.look("ada")
-        assert {"runs_ended", "runs_archived"} <= {row["name"] for row in again.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        assert {"runs_ended", "runs_archived"} <= {
+            row["name"] for row in again.rows("SELECT name FROM sqlite_master WHERE type = 'index'")
+        }
 
 
 def ago(**length: float) -> str:
@@ -173,7 +218,9 @@ def ago(**length: float) -> str:
 def looked(store: Store, person: str, at: str, new_since: str) -> None:
     """Put a look of the past into the store."""
     with store.change() as connection:
-        connection.execute("INSERT OR REPLACE INTO looks (person, looked_at, new_since) VALUES (?, ?, ?)", [person, at, new_since])
+        connection.execute(
+            "INSERT OR REPLACE INTO looks (person, looked_at, new_since) VALUES (?, ?, ?)", [person, at, new_since]
+        )
 
 
 def test_the_last_day_is_new_to_a_new_person_and_each_has_looks_of_their_own(store: Store, reader: Reader) -> None:
@@ -189,7 +236,9 @@ def test_the_last_day_is_new_to_a_new_person_and_each_has_looks_of_their_own(sto
 
 
 @pytest.mark.parametrize(("minutes", "is_same_visit"), [(0, True), (29, True), (31, False), (6_000, False)])
-def test_a_visit_lasts_until_nobody_has_looked_for_half_an_hour(store: Store, reader: Reader, minutes: int, is_same_visit: bool) -> None:
+def test_a_visit_lasts_until_nobody_has_looked_for_half_an_hour(
+    store: Store, reader: Reader, minutes: int, is_same_visit: bool
+) -> None:
     last, before = ago(minutes=minutes), ago(minutes=minutes + 500)
     looked(store, "ada", last, before)
     expected = before if is_same_visit else last
@@ -222,7 +271,9 @@ def test_what_ended_is_told_newest_first_and_a_sweeps_runs_together(store: Store
     assert (reader.ended_since(now()), reader.count_ended_since(now())) == ([], {})
 
 
-def test_the_mark_of_ends_changes_with_them_alone_and_is_read_from_indexes(store: Store, reader: Reader, running: Callable[..., int]) -> None:
+def test_the_mark_of_ends_changes_with_them_alone_and_is_read_from_indexes(
+    store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
     seen = [reader.end_mark()]
     run_id = running()
     seen.append(reader.end_mark())

@@ -46,7 +46,10 @@ class Mirror:
     """By metric and rank (None: of the whole run)."""
 
     def number(self, name: str, of: str) -> float | None:
-        ranks = {rank: [value for value in values if math.isfinite(value)] for rank, values in self.points.get(name, {}).items()}
+        ranks = {
+            rank: [value for value in values if math.isfinite(value)]
+            for rank, values in self.points.get(name, {}).items()
+        }
         if of == "count":
             return float(len(ranks[None]) if None in ranks else sum(map(len, ranks.values()))) if ranks else None
         found = [values for values in ([ranks[None]] if ranks.get(None) else ranks.values()) if values]
@@ -78,8 +81,14 @@ def written(store: Store, dice: random.Random) -> Mirror:
     """Write one run and return what it has."""
     config = {"trainers": dice.choice([1, 2, 4, 4.0, None]), "lock": dice.choice([True, False]), "mode": "Pipe"}
     config = {name: value for name, value in config.items() if dice.random() < 0.8}
-    texts = {"experiment": dice.choice(["hogwild", "sync_sgd"]), "owner": dice.choice(OWNERS), "name": dice.choice(NAMES)}
-    run_id = store.add_run(texts["experiment"], config, owner=texts["owner"], demand=Demand(2, 0, 2, 1), name=texts["name"])
+    texts = {
+        "experiment": dice.choice(["hogwild", "sync_sgd"]),
+        "owner": dice.choice(OWNERS),
+        "name": dice.choice(NAMES),
+    }
+    run_id = store.add_run(
+        texts["experiment"], config, owner=texts["owner"], demand=Demand(2, 0, 2, 1), name=texts["name"]
+    )
     run = Mirror(run_id, texts, {tag for tag in TAGS if dice.random() < 0.3}, config, dice.choice(DAYS), {})
     for tag in run.tags:
         store.add_tag(run_id, tag, by="ada")
@@ -91,9 +100,16 @@ def written(store: Store, dice: random.Random) -> Mirror:
     for name in ("test/accuracy", "train/loss"):
         for rank in (None, 0, 1):
             if dice.random() < 0.4:
-                run.points.setdefault(name, {})[rank] = [dice.choice([math.nan, 50.0, 97.5, 98.0, 99.25]) for _ in range(3)]
+                run.points.setdefault(name, {})[rank] = [
+                    dice.choice([math.nan, 50.0, 97.5, 98.0, 99.25]) for _ in range(3)
+                ]
     points = {
-        rank: [Point(name, step, value, 0.0) for name in run.points for step, value in enumerate(run.points[name].get(rank, ()))] for rank in (None, 0, 1)
+        rank: [
+            Point(name, step, value, 0.0)
+            for name in run.points
+            for step, value in enumerate(run.points[name].get(rank, ()))
+        ]
+        for rank in (None, 0, 1)
     }
     store.write(run_id, [RankBatch(rank, points[rank]) for rank in (0, 1)], run_points=points[None])
     texts["status"] = dice.choice(["running", "finished", "failed"])
@@ -128,21 +144,34 @@ def number_in(config: Mapping[str, Any], name: str) -> float | None:
 
 @some.composite
 def numbers(draw: some.DrawFn) -> Condition:
-    metric, of = draw(some.sampled_from(["test/accuracy", "train/loss"])), draw(some.sampled_from(["last", "best", "mean", "min", "max", "count"]))
+    metric, of = (
+        draw(some.sampled_from(["test/accuracy", "train/loss"])),
+        draw(some.sampled_from(["last", "best", "mean", "min", "max", "count"])),
+    )
     op, value = draw(some.sampled_from(sorted(OPS))), draw(some.sampled_from([1, 2, 3, 50, 97.5, 98.0, 99.25]))
     if draw(some.booleans()):
-        return f"{value} {op} {metric}.{of}", lambda run: compared(value, op, run.number(metric, of)) if op != "!=" else run.number(metric, of) != value
+        return (
+            f"{value} {op} {metric}.{of}",
+            lambda run: compared(value, op, run.number(metric, of)) if op != "!=" else run.number(metric, of) != value,
+        )
     other = draw(some.sampled_from(["test/accuracy", "train/loss"]))
     if draw(some.booleans()):
-        return f"{metric}.{of} {op} {other}.max", lambda run: compared(run.number(metric, of), op, run.number(other, "max"))
+        return f"{metric}.{of} {op} {other}.max", lambda run: compared(
+            run.number(metric, of), op, run.number(other, "max")
+        )
     return f"{metric}.{of} {op} {value}", lambda run: compared(run.number(metric, of), op, value)
 
 
 @some.composite
 def texts(draw: some.DrawFn) -> Condition:
     name = draw(some.sampled_from(["owner", "name", "note", "experiment", "status"]))
-    known = {"experiment": ["hogwild", "sync_sgd"], "status": ["running", "finished", "failed", "lost"]}.get(name, [*OWNERS, *NAMES, "too slow", "zed"])
-    value, way = draw(some.sampled_from(known)), draw(some.sampled_from(["==", "!=", "in", "contains", "not contains", "none"]))
+    known = {"experiment": ["hogwild", "sync_sgd"], "status": ["running", "finished", "failed", "lost"]}.get(
+        name, [*OWNERS, *NAMES, "too slow", "zed"]
+    )
+    value, way = (
+        draw(some.sampled_from(known)),
+        draw(some.sampled_from(["==", "!=", "in", "contains", "not contains", "none"])),
+    )
     if way == "none":
         return f"{name} == none", lambda run: run.texts[name] == ""
     if way in ("==", "!="):
@@ -169,7 +198,10 @@ def others_of(tag: str, flag: str, day: str, op: str, trainers: int) -> list[Con
         ("lock == false", lambda run: run.config.get("lock") is False),
         ('mode == "Pipe"', lambda run: "mode" in run.config),
         ('mode contains "PIP"', lambda run: "mode" in run.config),
-        (f"1 < trainers <= {trainers}", lambda run: (number := number_in(run.config, "trainers")) is not None and 1 < number <= trainers),
+        (
+            f"1 < trainers <= {trainers}",
+            lambda run: (number := number_in(run.config, "trainers")) is not None and 1 < number <= trainers,
+        ),
         (f"id {op} trainers", lambda run: compared(run.id, op, number_in(run.config, "trainers"))),
     ]
 
@@ -182,8 +214,12 @@ def others(draw: some.DrawFn) -> Condition:
 
 
 def joined(parts: some.SearchStrategy[Condition]) -> some.SearchStrategy[Condition]:
-    both = some.tuples(parts, parts).map(lambda two: (f"({two[0][0]}) and ({two[1][0]})", lambda run: two[0][1](run) and two[1][1](run)))
-    one = some.tuples(parts, parts).map(lambda two: (f"({two[0][0]}) or {two[1][0]}", lambda run: two[0][1](run) or two[1][1](run)))
+    both = some.tuples(parts, parts).map(
+        lambda two: (f"({two[0][0]}) and ({two[1][0]})", lambda run: two[0][1](run) and two[1][1](run))
+    )
+    one = some.tuples(parts, parts).map(
+        lambda two: (f"({two[0][0]}) or {two[1][0]}", lambda run: two[0][1](run) or two[1][1](run))
+    )
     negation = parts.map(lambda part: (f"not ({part[0]})", lambda run: not part[1](run)))
     return some.one_of(both, one, negation)
 
@@ -212,7 +248,9 @@ def test_each_kind_of_comparison_alone_finds_what_python_finds(lab: tuple[Reader
 
 @drawn(
     text=some.text(max_size=60)
-    | some.sampled_from(["'; DROP TABLE runs; --", 'name == "\'; DROP TABLE runs; --"', 'name contains "%\' OR 1=1 --"', '"_" in name'])
+    | some.sampled_from(
+        ["'; DROP TABLE runs; --", 'name == "\'; DROP TABLE runs; --"', 'name contains "%\' OR 1=1 --"', '"_" in name']
+    )
 )
 def test_no_text_reaches_the_database_as_more_than_a_value(lab: tuple[Reader, list[Mirror]], text: str) -> None:
     reader, _ = lab
@@ -228,7 +266,9 @@ def test_no_text_reaches_the_database_as_more_than_a_value(lab: tuple[Reader, li
     assert all(sql.lstrip().startswith(("SELECT", "BEGIN", "ROLLBACK", "WITH", "--")) for sql in asked)
 
 
-@pytest.mark.parametrize("text", ["-test/accuracy.best", "train/loss.min", "trainers", "-created", "owner", "mode", "-duration"])
+@pytest.mark.parametrize(
+    "text", ["-test/accuracy.best", "train/loss.min", "trainers", "-created", "owner", "mode", "-duration"]
+)
 def test_an_order_puts_those_that_lack_the_field_last(lab: tuple[Reader, list[Mirror]], text: str) -> None:
     reader, mirrors = lab
     keys: dict[str, Callable[[Mirror], Any]] = {

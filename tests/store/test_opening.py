@@ -25,7 +25,9 @@ def raw(home: Home) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(home.database, isolation_level=None))
 
 
-def test_a_home_without_a_store_reads_as_empty_until_there_is_one(home: Home, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_home_without_a_store_reads_as_empty_until_there_is_one(
+    home: Home, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     with Reader.open(home) as reader:
         assert (reader.runs(), reader.count(), reader.owners(), reader.token(), reader.runner()) == ([], 0, [], 0, None)
         assert reader.series(1, ["train/loss"]) == []
@@ -41,7 +43,9 @@ def test_a_home_without_a_store_reads_as_empty_until_there_is_one(home: Home, tm
 def test_a_store_in_the_making_reads_as_empty(home: Home) -> None:
     with raw(home) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)")
+        connection.execute(
+            "CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)"
+        )
     with Reader.open(home) as reader:
         assert reader.runs() == []
 
@@ -88,7 +92,10 @@ def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pyte
 
 @pytest.mark.processes
 def test_many_processes_make_one_schema_at_once(home: Home, program: Callable[..., Any]) -> None:
-    makers = [program("wait()\nwith Store.open(home) as store: print(store.rows('PRAGMA journal_mode')[0][0])", home.path) for _ in range(6)]
+    makers = [
+        program("wait()\nwith Store.open(home) as store: print(store.rows('PRAGMA journal_mode')[0][0])", home.path)
+        for _ in range(6)
+    ]
     assert [maker.line() for maker in makers] == ["ready"] * 6
     for maker in makers:
         maker.go()
@@ -101,16 +108,23 @@ def test_many_processes_make_one_schema_at_once(home: Home, program: Callable[..
 def test_a_store_of_a_newer_version_is_refused_by_name_and_left_alone(home: Home, store: Store) -> None:
     store.close()
     with raw(home) as connection:
-        connection.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')",
+            [steps.name],
+        )
     before = home.database.read_bytes()
     for opening in (Store, Reader):
-        with pytest.raises(StoreTooNew, match=r"newer Parallab \(it has the schema step 'from_the_future'\)\. Update this checkout") as error:
+        with pytest.raises(
+            StoreTooNew, match=r"newer Parallab \(it has the schema step 'from_the_future'\)\. Update this checkout"
+        ) as error:
             opening.open(home)
         assert str(home.database) in str(error.value)
     assert home.database.read_bytes() == before
 
 
-def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_writer(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_writer(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.close()
     monkeypatch.setattr(steps, "_migrations", list(steps._migrations))
 
@@ -125,7 +139,9 @@ def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_wri
         assert reader.runs() == []
 
 
-def test_a_step_that_fails_leaves_the_store_as_it_was(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_leaves_the_store_as_it_was(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.close()
     with monkeypatch.context() as patch:
         patch.setattr(steps, "_migrations", list(steps._migrations))
@@ -142,7 +158,9 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(home: Home, store: Store, 
         assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchone() is None
 
 
-def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(home: Home, store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(
+    home: Home, store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     with pytest.raises(StoreError, match=r"can't be written to"), reader.told():
         reader.connection.execute("UPDATE runs SET owner = 'mallory'")
     run_id = add()
@@ -206,7 +224,9 @@ def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_senten
         other.execute("BEGIN IMMEDIATE")
         with (
             Store.open(home, timeout_s=0.2) as page,
-            pytest.raises(StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"),
+            pytest.raises(
+                StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"
+            ),
         ):
             page.set_note(run_id, "now", by="ada")
         assert reader.run(run_id).status == "running", "readers read on"
@@ -219,12 +239,16 @@ def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_senten
     assert reader.series(run_id, ["train/loss"])[0].steps == list(range(100))
 
 
-def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_is_room(home: Home, store: Store, reader: Reader, running: Running) -> None:
+def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_is_room(
+    home: Home, store: Store, reader: Reader, running: Running
+) -> None:
     run_id = running()
     store.write(run_id, batch(0))
     pages = store.rows("PRAGMA page_count")[0][0]
     store.rows(f"PRAGMA max_page_count = {pages + 3}")
-    with pytest.raises(StoreFull, match=r"is on a disk that is full\. Free some space; what was recorded so far is kept\."):
+    with pytest.raises(
+        StoreFull, match=r"is on a disk that is full\. Free some space; what was recorded so far is kept\."
+    ):
         write_on(store, run_id, 100)
     (held,) = reader.series(run_id, ["train/loss"])
     taken = held.total
@@ -237,7 +261,9 @@ def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_i
     assert reader.series(run_id, ["train/loss"])[0].total == taken + 100
 
 
-def test_a_runs_last_words_wait_for_room(home: Home, store: Store, reader: Reader, running: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_runs_last_words_wait_for_room(
+    home: Home, store: Store, reader: Reader, running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     run_id, sink = running(), StoreSink(store, running())
     store.rows(f"PRAGMA max_page_count = {store.rows('PRAGMA page_count')[0][0]}")
     tries: list[float] = []

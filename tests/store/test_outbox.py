@@ -1,4 +1,6 @@
-"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again, given up and refused."""
+"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again, given up and
+refused.
+"""
 
 import os
 import signal
@@ -28,7 +30,9 @@ def channel(store: Store, owner: str = "ada", *, ends: Ends = "all", reach: Reac
 
 def told(reader: Reader, owner: str | None = "ada") -> list[tuple[str, int | None]]:
     """Return what is told, oldest first: its kind, and the run, sweep or duel."""
-    return [(each.kind, each.run_id or each.sweep_id or each.duel_id) for each in reversed(reader.sent(owner, limit=1_000))]
+    return [
+        (each.kind, each.run_id or each.sweep_id or each.duel_id) for each in reversed(reader.sent(owner, limit=1_000))
+    ]
 
 
 def carry_out(store: Store, run_id: int, status: Status = "finished") -> None:
@@ -47,7 +51,9 @@ def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
 # ---- what is told --------------------------------------------------------------------------------------------------
 
 
-def test_a_single_run_is_told_to_its_owner_however_it_ends(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_single_run_is_told_to_its_owner_however_it_ends(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     channel(store)
     channel(store, "grace", address=HOOK + "6")
     runs = [add() for _ in range(5)]
@@ -59,7 +65,9 @@ def test_a_single_run_is_told_to_its_owner_however_it_ends(store: Store, reader:
     assert told(reader, "grace") == []
 
 
-def test_a_channel_for_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_channel_for_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     channel(store, ends="bad")
     well, badly, mine, others = (add() for _ in range(4))
     carry_out(store, well)
@@ -106,7 +114,10 @@ def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader
 
 def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader: Reader) -> None:
     channel(store)
-    runs = [NewDuelRun(place, name, "hogwild", NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, name)) for place, name in enumerate(("one", "two"))]
+    runs = [
+        NewDuelRun(place, name, "hogwild", NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, name))
+        for place, name in enumerate(("one", "two"))
+    ]
     duel = store.add_duel({}, runs, owner="ada", name="", exclusive=False, terms=USUAL)
     assert not store.tell_stuck_duel(duel), "its runs that tune are still on"
     for run_id in (1, 2):
@@ -123,7 +134,9 @@ def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader
     assert not store.tell_stuck_duel(duel)
 
 
-def test_nothing_is_told_by_a_paused_channel_or_to_who_is_shut_out(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_nothing_is_told_by_a_paused_channel_or_to_who_is_shut_out(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     for name in ("root", "ada", "eve"):
         store.add_person(name, "admin", by=Part("first"))
     paused, _ = channel(store), channel(store, "eve")
@@ -151,7 +164,12 @@ wait()
 @pytest.mark.processes
 @pytest.mark.parametrize("commits", [False, True])
 def test_an_end_and_its_message_are_kept_together_or_not_at_all(
-    home: Home, store: Store, reader: Reader, running: Callable[..., int], program: Callable[..., Program], commits: bool
+    home: Home,
+    store: Store,
+    reader: Reader,
+    running: Callable[..., int],
+    program: Callable[..., Program],
+    commits: bool,
 ) -> None:
     channel(store)
     run_id = running()
@@ -162,7 +180,9 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
         assert ending.line() == "ready"
     os.kill(ending.process.pid, signal.SIGKILL)
     ending.process.wait(timeout=PATIENCE_S)
-    assert (reader.run(run_id).status, told(reader)) == (("finished", [("run", run_id)]) if commits else ("running", []))
+    assert (reader.run(run_id).status, told(reader)) == (
+        ("finished", [("run", run_id)]) if commits else ("running", [])
+    )
 
 
 # ---- how it is sent ------------------------------------------------------------------------------------------------
@@ -179,7 +199,10 @@ def newest(reader: Reader) -> Sent:
 
 def let_time_pass(store: Store, seconds: float = 0.0) -> None:
     """Let what waits be due, and be so much older."""
-    sql = "UPDATE outbox SET due_at = '2000-01-01T00:00:00.000Z', made_at = strftime('%Y-%m-%dT%H:%M:%S.000Z', made_at, ?)"
+    sql = (
+        "UPDATE outbox SET due_at = '2000-01-01T00:00:00.000Z', made_at = strftime('%Y-%m-%dT%H:%M:%S.000Z', "
+        "made_at, ?)"
+    )
     store.connection.execute(sql, [f"-{seconds} seconds"])
 
 
@@ -199,7 +222,9 @@ def test_a_message_is_one_senders_until_it_is_written_down_or_the_sender_is_gone
     assert not store.has_due() and store.take_due("boot 3 3") == []
 
 
-def test_a_failure_waits_with_all_that_goes_there_and_is_given_up_after_a_day(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_failure_waits_with_all_that_goes_there_and_is_given_up_after_a_day(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     here = channel(store)
     for _ in range(MOST_FAILURES + 1):
         carry_out(store, add())
@@ -229,7 +254,9 @@ def test_a_refusal_pauses_the_channel_and_says_why(store: Store, reader: Reader)
         store.test_channel(here, by="ada")
 
 
-def test_channels_are_taken_side_by_side_pause_on_a_refusal_and_are_said_to_be_missing(store: Store, add: Callable[..., int]) -> None:
+def test_channels_are_taken_side_by_side_pause_on_a_refusal_and_are_said_to_be_missing(
+    store: Store, add: Callable[..., int]
+) -> None:
     channel(store)
     channel(store, "grace", address=HOOK + "6")
     for owner in ("ada", "ada", "grace"):
@@ -251,8 +278,12 @@ def test_an_address_is_nowhere_but_in_its_own_row(store: Store, reader: Reader) 
     with pytest.raises(ConfigError):
         channel(store, address="https://evil.example/secret12345")
     store.delete_channel(here, by="ada")
-    others = [name for (name,) in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'") if name != "channels"]
-    assert not [name for name in others for row in store.rows(f"SELECT * FROM {name}") if "secret12345" in str(tuple(row))]
+    others = [
+        name for (name,) in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'") if name != "channels"
+    ]
+    assert not [
+        name for name in others for row in store.rows(f"SELECT * FROM {name}") if "secret12345" in str(tuple(row))
+    ]
     assert reader.channels() == []
 
 

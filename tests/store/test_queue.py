@@ -31,7 +31,9 @@ def drained(store: Store) -> list[int]:
     return found
 
 
-def test_a_higher_priority_goes_first_and_the_head_is_found_by_an_index(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_higher_priority_goes_first_and_the_head_is_found_by_an_index(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     low, first, high, second = add(terms=Terms(priority="low")), add(), add(terms=Terms(priority="high")), add()
     assert order(store) == [high, first, second, low]
     assert [reader.queue_position(run_id) for run_id in (high, first, second, low)] == [0, 1, 2, 3]
@@ -48,7 +50,9 @@ def test_a_higher_priority_goes_first_and_the_head_is_found_by_an_index(store: S
         assert not any("TEMP B-TREE FOR ORDER BY" in line and "tag" not in line for line in plan), plan
 
 
-def test_a_run_on_hold_keeps_its_place_and_is_not_claimed(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_run_on_hold_keeps_its_place_and_is_not_claimed(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     first, second = add(), add()
     store.hold(first, by="grace")
     store.hold(first, by="ada")
@@ -62,9 +66,16 @@ def test_a_run_on_hold_keeps_its_place_and_is_not_claimed(store: Store, reader: 
     assert [(event.kind, event.who) for event in reader.events(first)][1:3] == [("held", "grace"), ("released", "ada")]
 
 
-def test_runs_on_hold_and_of_a_paused_sweep_do_not_count_as_waiting_before_another(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_runs_on_hold_and_of_a_paused_sweep_do_not_count_as_waiting_before_another(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     held, first = add(), add()
-    sweep_id = store.add_sweep("hogwild", {"trainers": [1, 2]}, [NewRun({"trainers": count}, Demand(1, 0, 1, 1), "") for count in (1, 2)], owner="ada")
+    sweep_id = store.add_sweep(
+        "hogwild",
+        {"trainers": [1, 2]},
+        [NewRun({"trainers": count}, Demand(1, 0, 1, 1), "") for count in (1, 2)],
+        owner="ada",
+    )
     last = add()
     store.hold(held, by="grace")
     assert [reader.queue_position(run_id) for run_id in (held, first, last)] == [None, 0, 3]
@@ -77,7 +88,9 @@ def test_runs_on_hold_and_of_a_paused_sweep_do_not_count_as_waiting_before_anoth
 
 
 @pytest.mark.parametrize(("end", "moved"), [("front", [3, 1, 2, 4]), ("back", [1, 2, 4, 3])])
-def test_a_run_is_moved_before_or_behind_its_priority(store: Store, add: Callable[..., int], end: End, moved: list[int]) -> None:
+def test_a_run_is_moved_before_or_behind_its_priority(
+    store: Store, add: Callable[..., int], end: End, moved: list[int]
+) -> None:
     for _ in range(4):
         add()
     store.move(3, end, by="ada")
@@ -86,8 +99,14 @@ def test_a_run_is_moved_before_or_behind_its_priority(store: Store, add: Callabl
     assert order(store)[-1] == 5
 
 
-def test_a_run_is_moved_within_its_priority_and_what_changes_nothing_is_no_news(store: Store, add: Callable[..., int], reader: Reader) -> None:
-    high, low, other = add(terms=Terms(priority="high")), add(terms=Terms(priority="low")), add(terms=Terms(priority="low"))
+def test_a_run_is_moved_within_its_priority_and_what_changes_nothing_is_no_news(
+    store: Store, add: Callable[..., int], reader: Reader
+) -> None:
+    high, low, other = (
+        add(terms=Terms(priority="high")),
+        add(terms=Terms(priority="low")),
+        add(terms=Terms(priority="low")),
+    )
     store.move(other, "front", by="ada")
     assert order(store) == [high, other, low]
     store.move(high, "back", by="ada")
@@ -102,10 +121,14 @@ def test_a_run_is_moved_within_its_priority_and_what_changes_nothing_is_no_news(
     assert reader.token(run_id) == before
     store.set_priority(run_id, "high", by="ada")
     assert reader.token(run_id) > before
-    assert [(event.kind, event.who, event.detail) for event in reader.events(run_id)][1:] == [("priority", "ada", "high")]
+    assert [(event.kind, event.who, event.detail) for event in reader.events(run_id)][1:] == [
+        ("priority", "ada", "high")
+    ]
 
 
-def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(store: Store, running: Callable[..., int], reader: Reader) -> None:
+def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(
+    store: Store, running: Callable[..., int], reader: Reader
+) -> None:
     run_id = running()
     for command in (store.hold, store.release):
         with pytest.raises(WrongStatus, match=rf"Run {run_id} does not wait in the queue: it is running\."):
@@ -116,12 +139,20 @@ def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(stor
         store.set_priority(run_id, "urgent", by="ada")  # type: ignore[arg-type]
     run_id = running()
     states = ("starting", "ready", "running", "done", "failed", "ended")
-    store.add_ranks(run_id, [RankRow(rank, f"trainer{rank + 1}", rank, "cpu", state, None, None, None) for rank, state in enumerate(states)])
+    store.add_ranks(
+        run_id,
+        [
+            RankRow(rank, f"trainer{rank + 1}", rank, "cpu", state, None, None, None)
+            for rank, state in enumerate(states)
+        ],
+    )
     store.end(run_id, "lost", "The worker is gone.")
     assert [row.state for row in reader.ranks(run_id)] == ["ended", "ended", "ended", "done", "failed", "ended"]
 
 
-def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     run_id = add(terms=Terms(oversubscribe=True))
     store.claim(run_id, WORKER, [1], [2, 3])
     run = reader.run(run_id)
@@ -175,7 +206,9 @@ def test_a_claim_gives_a_queued_run_to_one_worker_once(store: Store, reader: Rea
     assert store.next_queued() is None
 
 
-def test_a_run_that_its_worker_never_began_goes_back_to_the_head(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_run_that_its_worker_never_began_goes_back_to_the_head(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     first, _ = add(), add()
     store.claim(first, WORKER, [0])
     assert store.requeue(first, "The worker is gone.")
@@ -188,7 +221,9 @@ def test_a_run_that_its_worker_never_began_goes_back_to_the_head(store: Store, r
 
 
 @pytest.mark.processes
-def test_eight_processes_claim_each_of_200_runs_exactly_once(home: Home, add: Callable[..., int], reader: Reader, program: Callable[..., Any]) -> None:
+def test_eight_processes_claim_each_of_200_runs_exactly_once(
+    home: Home, add: Callable[..., int], reader: Reader, program: Callable[..., Any]
+) -> None:
     runs = [add() for _ in range(200)]
     racers = {pid: program(RACER, home.path, pid) for pid in range(1, 9)}
     assert [racer.line() for racer in racers.values()] == ["ready"] * 8
@@ -196,7 +231,9 @@ def test_eight_processes_claim_each_of_200_runs_exactly_once(home: Home, add: Ca
         racer.go()
     claimed = {pid: list(map(int, racer.rest().split())) for pid, racer in racers.items()}
     assert sorted(run_id for mine in claimed.values() for run_id in mine) == runs
-    assert all(reader.run(run_id).worker == ProcessIdentity("boot", pid, 1) for pid, mine in claimed.items() for run_id in mine)
+    assert all(
+        reader.run(run_id).worker == ProcessIdentity("boot", pid, 1) for pid, mine in claimed.items() for run_id in mine
+    )
     assert Counter(event.kind for run_id in runs for event in reader.events(run_id)) == {"queued": 200, "starting": 200}
 
 
@@ -217,7 +254,9 @@ def test_an_end_is_the_last_word(store: Store, reader: Reader, running: Callable
         connection.execute("UPDATE runs SET status = 'running' WHERE id = ?", [run_id])
 
 
-def test_a_run_ends_only_as_an_end_and_a_queued_one_is_refused(store: Store, running: Callable[..., int], reader: Reader, add: Callable[..., int]) -> None:
+def test_a_run_ends_only_as_an_end_and_a_queued_one_is_refused(
+    store: Store, running: Callable[..., int], reader: Reader, add: Callable[..., int]
+) -> None:
     with pytest.raises(ValueError, match="got 'running'"):
         store.end(running(), "running", "")
     run_id = add()
@@ -231,7 +270,9 @@ def test_a_run_ends_only_as_an_end_and_a_queued_one_is_refused(store: Store, run
     assert not store.requeue(run_id, "no")
 
 
-def test_only_the_worker_it_was_claimed_for_begins_a_run_and_only_once(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_only_the_worker_it_was_claimed_for_begins_a_run_and_only_once(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     run_id = add()
     with pytest.raises(WrongStatus, match="is queued and not waiting for this worker"):
         store.begin(run_id, WORKER, {})
@@ -266,7 +307,14 @@ def test_a_runner_registers_beats_is_asked_to_stop_and_leaves(store: Store, read
     first = reader.runner()
     assert first is not None
     assert (first.process, first.cores, first.gpus, first.stopping, first.warm) == (WORKER, 8, 2, False, False)
-    wait_until(lambda: store.beat_runner(warm=True) or (found := reader.runner()) is None or found.heartbeat_at != first.heartbeat_at, "the runner beats")
+    wait_until(
+        lambda: (
+            store.beat_runner(warm=True)
+            or (found := reader.runner()) is None
+            or found.heartbeat_at != first.heartbeat_at
+        ),
+        "the runner beats",
+    )
     store.ask_runner_to_stop()
     assert store.beat_runner(warm=False)
     asked = reader.runner()

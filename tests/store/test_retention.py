@@ -32,7 +32,9 @@ def long_run(store: Store, running: Running, home: Home) -> Callable[..., int]:
         run_id = running(**more)
         values = [float(step % 97) for step in range(5_000)]
         values[1234], values[4997], values[4998], values[4999] = -5.0, 3.5, math.nan, math.nan
-        store.write(run_id, [RankBatch(0, [Point("train/loss", step, value, step / 10) for step, value in enumerate(values)])])
+        store.write(
+            run_id, [RankBatch(0, [Point("train/loss", step, value, step / 10) for step, value in enumerate(values)])]
+        )
         folder = home.run_folder(run_id)
         folder.mkdir(parents=True)
         (folder / "checkpoint.pt").write_bytes(b"x" * 1000)
@@ -44,7 +46,9 @@ def long_run(store: Store, running: Running, home: Home) -> Callable[..., int]:
     return made
 
 
-def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
+def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(
+    home: Home, store: Store, reader: Reader, long_run: Callable[..., int]
+) -> None:
     run_id = long_run()
     before = reader.summaries(run_id)
     foreseen = preview(home, OLD)
@@ -63,7 +67,9 @@ def test_an_old_curve_keeps_its_corners_its_summary_and_its_last_value(home: Hom
     assert (home.run_folder(run_id) / "checkpoint.pt").is_file()
 
 
-def test_thinning_says_the_same_twice_and_a_file_gives_its_room_back(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
+def test_thinning_says_the_same_twice_and_a_file_gives_its_room_back(
+    home: Home, store: Store, reader: Reader, long_run: Callable[..., int]
+) -> None:
     first, second = long_run(), long_run()
     collect(home, OLD, by="ada")
     one, other = (reader.series(run_id, ["train/loss"])[0] for run_id in (first, second))
@@ -80,7 +86,9 @@ def test_thinning_says_the_same_twice_and_a_file_gives_its_room_back(home: Home,
         assert found.fetchone()[0] == "ok"
 
 
-def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(home: Home, store: Store, reader: Reader, long_run: Callable[..., int]) -> None:
+def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(
+    home: Home, store: Store, reader: Reader, long_run: Callable[..., int]
+) -> None:
     young, old = long_run(days=10), long_run()
     token = reader.token()
     foreseen = preview(home, OLDER)
@@ -95,9 +103,13 @@ def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(home
     assert reader.rows("PRAGMA foreign_key_check") == []
 
 
-def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(home: Home, store: Store, long_run: Callable[..., int]) -> None:
+def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
+    home: Home, store: Store, long_run: Callable[..., int]
+) -> None:
     demand = Demand(1, 0, 1, 1)
-    sweep = store.add_sweep("hogwild", {"seed": [1, 2]}, [NewRun({"seed": 1}, demand, ""), NewRun({"seed": 2}, demand, "")], owner="ada")
+    sweep = store.add_sweep(
+        "hogwild", {"seed": [1, 2]}, [NewRun({"seed": 1}, demand, ""), NewRun({"seed": 2}, demand, "")], owner="ada"
+    )
     ended, waiting = (row["id"] for row in store.rows("SELECT id FROM runs WHERE sweep_id = ? ORDER BY id", [sweep]))
     store.refuse(ended, "It can never be placed.")
     age(store, ended, 90)
@@ -114,7 +126,9 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
     assert [run.run_id for run in collect(home, OLDER, by="ada").deleted] == [ended, parent]
 
 
-def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refused(home: Home, store: Store, reader: Reader) -> None:
+def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refused(
+    home: Home, store: Store, reader: Reader
+) -> None:
     sweep = store.add_sweep("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "")], owner="ada")
     (run_id,) = (row.id for row in reader.sweep_runs(sweep))
     store.request_cancel(run_id, by="ada")

@@ -21,7 +21,9 @@ def drew_by(store: Store, run_id: int, seeding: int) -> None:
         connection.execute("UPDATE runs SET seeding = ? WHERE id = ?", [seeding, run_id])
 
 
-def test_a_run_is_recorded_with_the_rule_of_the_version_that_carries_it_out(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_run_is_recorded_with_the_rule_of_the_version_that_carries_it_out(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     run_id = add()
     assert (reader.run(run_id).seeding, reader.entry(run_id).seeding) == (SEEDING, SEEDING) == (2, 2)
     drew_by(store, run_id, 1)  # an older version queued it
@@ -31,16 +33,23 @@ def test_a_run_is_recorded_with_the_rule_of_the_version_that_carries_it_out(stor
 
 def test_runs_of_an_older_store_have_rule_1_but_for_those_that_wait(home: Home) -> None:
     with Store.open(home) as store:
-        ended, waiting = finish(store, {"seed": 0}, 90.0), store.add_run("hogwild", {"seed": 1}, owner="ada", demand=Demand(1, 0, 1, 1))
+        ended, waiting = (
+            finish(store, {"seed": 0}, 90.0),
+            store.add_run("hogwild", {"seed": 1}, owner="ada", demand=Demand(1, 0, 1, 1)),
+        )
         with store.change() as connection:
             connection.execute("ALTER TABLE runs DROP COLUMN seeding")
-            connection.execute("DELETE FROM _sqlite_migrations WHERE migration_set = ? AND name = ?", [steps.name, NEW_STEP])
+            connection.execute(
+                "DELETE FROM _sqlite_migrations WHERE migration_set = ? AND name = ?", [steps.name, NEW_STEP]
+            )
     with Store.open(home), Reader.open(home) as reader:
         assert [reader.run(run_id).seeding for run_id in (ended, waiting)] == [1, 2]
 
 
 def test_seeds_of_different_rules_are_different_groups(store: Store, reader: Reader) -> None:
-    old, *new = (finish(store, {"dataset": "digits", "seed": seed}, value) for seed, value in ((0, 90.0), (1, 94.0), (2, 96.0)))
+    old, *new = (
+        finish(store, {"dataset": "digits", "seed": seed}, value) for seed, value in ((0, 90.0), (1, 94.0), (2, 96.0))
+    )
     drew_by(store, old, 1)
     assert [(group.run_ids, group.seeding) for group in reader.groups()] == [(tuple(new), 2), ((old,), 1)]
     assert reader.count_groups() == 2

@@ -31,7 +31,9 @@ def batch(store: Store) -> Callable[..., None]:
 METRICS = ["train/loss", "test/loss", "perf/samples_per_second"]
 
 
-def test_polling_by_the_highest_id_seen_gives_every_point_once_and_in_order(reader: Reader, running: Callable[..., int], batch: Callable[..., None]) -> None:
+def test_polling_by_the_highest_id_seen_gives_every_point_once_and_in_order(
+    reader: Reader, running: Callable[..., int], batch: Callable[..., None]
+) -> None:
     run_id, other = running(), running()
     seen: dict[tuple[str, int | None], list[int]] = {}
     last = 0
@@ -61,15 +63,23 @@ def test_points_come_by_their_key_without_a_sort_only_of_what_is_asked(
     store.write(other, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1, passes=0.25)])])
     assert not reader.counts_passes(run_id)
     assert reader.counts_passes(other)
-    plan = " ".join(row["detail"] for row in reader.rows("EXPLAIN QUERY PLAN SELECT * FROM points WHERE metric_id = 1 AND id > 5 ORDER BY id"))
+    plan = " ".join(
+        row["detail"]
+        for row in reader.rows("EXPLAIN QUERY PLAN SELECT * FROM points WHERE metric_id = 1 AND id > 5 ORDER BY id")
+    )
     assert plan == "SEARCH points USING PRIMARY KEY (metric_id=? AND id>?)"
-    plan = " ".join(row["detail"] for row in reader.rows("EXPLAIN QUERY PLAN SELECT * FROM metrics WHERE run_id = 1 AND name IN ('a', 'b')"))
+    plan = " ".join(
+        row["detail"]
+        for row in reader.rows("EXPLAIN QUERY PLAN SELECT * FROM metrics WHERE run_id = 1 AND name IN ('a', 'b')")
+    )
     assert plan == "SEARCH metrics USING INDEX metrics_run (run_id=? AND name=?)"
     plan = " ".join(row["detail"] for row in reader.rows("EXPLAIN QUERY PLAN SELECT max(version) FROM runs"))
     assert "runs_version" in plan
 
 
-def test_a_thinned_series_is_part_of_the_whole_one_and_says_how_many_there_are(reader: Reader, running: Callable[..., int], batch: Callable[..., None]) -> None:
+def test_a_thinned_series_is_part_of_the_whole_one_and_says_how_many_there_are(
+    reader: Reader, running: Callable[..., int], batch: Callable[..., None]
+) -> None:
     run_id = running()
     batch(run_id, 0, 3000)
     whole, thin = (reader.series(run_id, ["train/loss"], max_points=most)[1] for most in (None, 100))
@@ -83,7 +93,9 @@ def test_a_thinned_series_is_part_of_the_whole_one_and_says_how_many_there_are(r
     assert (later.ids[0], len(later.ids) <= 100) == (whole.ids[1501], True)
 
 
-def test_reading_a_curve_and_its_end_see_one_moment(store: Store, reader: Reader, running: Callable[..., int], batch: Callable[..., None]) -> None:
+def test_reading_a_curve_and_its_end_see_one_moment(
+    store: Store, reader: Reader, running: Callable[..., int], batch: Callable[..., None]
+) -> None:
     run_id = running()
     batch(run_id, 0, 2)
     with reader.snapshot():

@@ -46,7 +46,13 @@ def test_what_people_hold_is_counted_by_person(store: Store, reader: Reader, add
     assert store.claim(first, WORKER, ())
     store.note_disk([(run, 1_000) for run in store.unmeasured(10)])
     held = {each.person: each for each in reader.all_held()}
-    assert (held["ada"].running, held["ada"].queued, held["ada"].cores, held["ada"].gpus, held["ada"].disk_bytes) == (1, 1, 2, 0, 2_000 + 2 * TEXTS)
+    assert (held["ada"].running, held["ada"].queued, held["ada"].cores, held["ada"].gpus, held["ada"].disk_bytes) == (
+        1,
+        1,
+        2,
+        0,
+        2_000 + 2 * TEXTS,
+    )
     assert (held["grace"].running, held["grace"].queued, held["grace"].cores) == (0, 1, 0)
     assert reader.held("ada") == held["ada"] and reader.held("nobody").queued == 0
 
@@ -65,7 +71,9 @@ def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
 GIVEN: dict[str, Callable[[Store], object]] = {
     "launch": lambda store: store.add_run("hogwild", {}, owner="ada", demand=SIZE),
     "launch sweep": lambda store: store.add_sweep("hogwild", {"seed": [0, 1, 2]}, NEW, owner="ada"),
-    "launch duel": lambda store: store.add_duel({}, [NewDuelRun(0, "one", "hogwild", run) for run in NEW], owner="ada", name="", exclusive=False, terms=USUAL),
+    "launch duel": lambda store: store.add_duel(
+        {}, [NewDuelRun(0, "one", "hogwild", run) for run in NEW], owner="ada", name="", exclusive=False, terms=USUAL
+    ),
     "retry": lambda store: store.add_run("hogwild", {}, owner="ada", demand=SIZE, parent_id=1, resumes=False),
     "extend sweep": lambda store: store.extend_sweep(1, {"seed": [9]}, {"seed": [9, 0, 1, 2]}, NEW, by="ada"),
     "retry sweep": lambda store: store.retry_sweep(1, by="ada"),
@@ -85,17 +93,25 @@ def full(store: Store, home: Home) -> Store:
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_no_command_queues_more_than_a_person_may_have_until_an_admin_gives_more(full: Store, reader: Reader, name: str, home: Home) -> None:
-    with pytest.raises(LimitReached, match=r"ada holds 2 of 2 queued runs, so (another one|3 more) can't be queued\. Wait until"):
+def test_no_command_queues_more_than_a_person_may_have_until_an_admin_gives_more(
+    full: Store, reader: Reader, name: str, home: Home
+) -> None:
+    with pytest.raises(
+        LimitReached, match=r"ada holds 2 of 2 queued runs, so (another one|3 more) can't be queued\. Wait until"
+    ):
         GIVEN[name](full)
     assert reader.count() == 3
-    assert (newest(reader).command, newest(reader).who) == (name, "ada") and "2 of 2 queued runs" in newest(reader).refused
+    assert (newest(reader).command, newest(reader).who) == (name, "ada") and "2 of 2 queued runs" in newest(
+        reader
+    ).refused
     set_limits(home, Limits(max_queued_per_person=2, people={"ada": {"max_queued_per_person": None}}))
     assert GIVEN[name](full)
 
 
 @pytest.mark.processes
-def test_two_who_launch_at_once_do_not_pass_the_limit_together(home: Home, store: Store, reader: Reader, program: Callable[..., Any]) -> None:
+def test_two_who_launch_at_once_do_not_pass_the_limit_together(
+    home: Home, store: Store, reader: Reader, program: Callable[..., Any]
+) -> None:
     set_limits(home, Limits(max_queued_per_person=7))
     started = [program(LAUNCH, home.path) for _ in range(3)]
     for each in started:
@@ -111,7 +127,13 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
     plain = store.add_run("hogwild", {}, owner="ada", demand=SIZE)
     short = store.add_run("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=60))
     assert [reader.run(run_id).terms.max_run_time_s for run_id in (plain, short)] == [3_600, 60]
-    with pytest.raises(LimitReached, match=r"max_run_time_s is 7,200 s, and ada's runs may be on for 3,600 s at most\. Give at most that, or ask an admin"):
+    with pytest.raises(
+        LimitReached,
+        match=(
+            r"max_run_time_s is 7,200 s, and ada's runs may be on for 3,600 s at most\. Give at most that, or ask "
+            r"an admin"
+        ),
+    ):
         store.add_run("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=7_200))
     again = store.add_run("hogwild", {}, owner="ada", demand=SIZE, parent_id=plain, terms=Terms(max_run_time_s=7_200))
     assert reader.run(again).terms.max_run_time_s == 3_600  # what repeats an older run keeps to today's limit
@@ -120,8 +142,14 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
-        (Limits(max_cores_per_person=1), r"asks for 2 CPU cores, and ada may hold 1 at a time, so it would never start\. Choose fewer ranks"),
-        (Limits(max_gpus_per_person=0), r"asks for 1 GPUs, and ada may hold 0 at a time, so it would never start\. Choose device cpu"),
+        (
+            Limits(max_cores_per_person=1),
+            r"asks for 2 CPU cores, and ada may hold 1 at a time, so it would never start\. Choose fewer ranks",
+        ),
+        (
+            Limits(max_gpus_per_person=0),
+            r"asks for 1 GPUs, and ada may hold 0 at a time, so it would never start\. Choose device cpu",
+        ),
     ],
 )
 def test_a_run_that_could_never_start_is_refused(store: Store, home: Home, limits: Limits, sentence: str) -> None:
@@ -137,7 +165,9 @@ def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: 
     second = store.add_run("hogwild", {}, owner="ada", demand=SIZE)
     store.touch(run_id)
     store.note_disk([(run, 250_000_000) for run in store.unmeasured(10)])
-    with pytest.raises(LimitReached, match=r"ada's runs take 0\.5 of 0\.5 GB of disk, so no more can be kept\. Ask an admin"):
+    with pytest.raises(
+        LimitReached, match=r"ada's runs take 0\.5 of 0\.5 GB of disk, so no more can be kept\. Ask an admin"
+    ):
         store.add_run("hogwild", {}, owner="ada", demand=SIZE)
     store.add_run("hogwild", {}, owner="grace", demand=SIZE)
     assert second
@@ -152,7 +182,9 @@ def test_a_person_past_a_limit_launches_no_more_but_parts_of_parallab_do(full: S
     assert store.add_run("hogwild", {}, owner="ada", demand=SIZE)
 
 
-def test_a_lab_with_accounts_refuses_runs_that_listen_on_the_machines_network_until_an_admin_allows_it(store: Store, home: Home) -> None:
+def test_a_lab_with_accounts_refuses_runs_that_listen_on_the_machines_network_until_an_admin_allows_it(
+    store: Store, home: Home
+) -> None:
     listening = replace(SIZE, listens=True)
     store.register_runner(ProcessIdentity("boot", 4243, 78), cores=4, gpus=1, network="host")
     store.add_run("hogwild", {}, owner="ada", demand=listening)  # a lab without accounts is one person's machine

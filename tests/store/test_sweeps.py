@@ -19,7 +19,10 @@ GRID = {"splits": [1, 2], "lock": [True, False], "rate": [0.1, None], "seed": [3
 
 
 def sweep(store: Store, count: int = 3, *, owner: str = "ada", name: str = "bubble") -> int:
-    runs = [NewRun({"splits": number, "seed": 3}, Demand(number, 0, number, 1), f"splits {number}") for number in range(1, count + 1)]
+    runs = [
+        NewRun({"splits": number, "seed": 3}, Demand(number, 0, number, 1), f"splits {number}")
+        for number in range(1, count + 1)
+    ]
     return store.add_sweep("pipeline", GRID, runs, owner=owner, preset="quick", name=name)
 
 
@@ -29,11 +32,20 @@ def start(store: Store, run_id: int) -> None:
     store.mark_running(run_id, 0.5)
 
 
-def test_a_sweep_comes_back_with_its_grid_and_its_runs_in_order(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_sweep_comes_back_with_its_grid_and_its_runs_in_order(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     add()
     sweep_id = sweep(store)
     found = reader.sweep(sweep_id)
-    assert (found.experiment, found.name, found.owner, found.total, found.ended, found.active) == ("pipeline", "bubble", "ada", 3, 0, True)
+    assert (found.experiment, found.name, found.owner, found.total, found.ended, found.active) == (
+        "pipeline",
+        "bubble",
+        "ada",
+        3,
+        0,
+        True,
+    )
     assert found.grid == {"splits": (1, 2), "lock": (True, False), "rate": (0.1, None), "seed": (3, 4)}
     assert [type(value) for value in found.grid["rate"]] == [float, type(None)]
     assert (found.fields, found.seeds, found.statuses) == (("splits", "lock", "rate"), (3, 4), {"queued": 3})
@@ -63,8 +75,13 @@ def test_sweeps_come_newest_first_a_page_at_a_time(store: Store, reader: Reader)
     assert reader.count_sweeps() == 3
 
 
-def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said(home: Home, store: Store, reader: Reader) -> None:
-    broken = [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "good"), NewRun({"splits": {2}}, Demand(1, 0, 1, 1), "no JSON can hold a set")]
+def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said(
+    home: Home, store: Store, reader: Reader
+) -> None:
+    broken = [
+        NewRun({"splits": 1}, Demand(1, 0, 1, 1), "good"),
+        NewRun({"splits": {2}}, Demand(1, 0, 1, 1), "no JSON can hold a set"),
+    ]
     with pytest.raises(TypeError):
         store.add_sweep("pipeline", GRID, broken, owner="ada")
     with pytest.raises(ConfigError, match="at least one run"):
@@ -93,7 +110,11 @@ def test_a_cancel_ends_queued_runs_at_once_stops_live_ones_and_leaves_the_ended(
     start(store, 2)
     assert store.request_cancel_sweep(sweep_id, by="grace") == {2: "stopping", 3: "cancelled", 4: "cancelled"}
     assert reader.sweep(sweep_id).statuses == {"stopping": 1, "finished": 1, "cancelled": 2}
-    assert [reader.run(3).cause, reader.run(3).stop_requested_by, reader.events(3)[-1].who] == ["Cancelled by grace.", "grace", "grace"]
+    assert [reader.run(3).cause, reader.run(3).stop_requested_by, reader.events(3)[-1].who] == [
+        "Cancelled by grace.",
+        "grace",
+        "grace",
+    ]
     tokens = [reader.token(run_id) for run_id in (2, 3, 4)]
     assert tokens == sorted(set(tokens))
     asked = reader.run(2)
@@ -108,11 +129,20 @@ def test_numbers_by_rank_are_those_of_finished_runs(store: Store, reader: Reader
     sweep_id = sweep(store, 2)
     for run_id in (1, 2):
         start(store, run_id)
-        store.add_ranks(run_id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", None, None, None) for rank in range(2)])
-        held = [RankBatch(rank, [Point("perf/activations_held", step, value, 0.0) for step, value in enumerate((3.0, 5.0 - rank))]) for rank in range(2)]
+        store.add_ranks(
+            run_id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", None, None, None) for rank in range(2)]
+        )
+        held = [
+            RankBatch(
+                rank, [Point("perf/activations_held", step, value, 0.0) for step, value in enumerate((3.0, 5.0 - rank))]
+            )
+            for rank in range(2)
+        ]
         store.write(run_id, held, run_points=[Point("perf/activations_held", 0, 99.0, 0.0)])
     store.end(1, "finished", "Done.")
-    assert [(found.run_id, found.role, found.value) for found in reader.rank_numbers(sweep_id, "perf/activations_held")] == [
+    assert [
+        (found.run_id, found.role, found.value) for found in reader.rank_numbers(sweep_id, "perf/activations_held")
+    ] == [
         (1, "stage1", 5.0),
         (1, "stage2", 4.0),
     ]
@@ -121,8 +151,13 @@ def test_numbers_by_rank_are_those_of_finished_runs(store: Store, reader: Reader
 def test_the_mean_of_a_metric_is_the_whole_runs_else_over_all_points_of_its_ranks(store: Store, reader: Reader) -> None:
     sweep_id = sweep(store, 1)
     start(store, 1)
-    ranks = [RankBatch(0, [Point("train/loss", step, 1.0, 0.0) for step in range(3)]), RankBatch(1, [Point("train/loss", 0, 5.0, 0.0)])]
-    store.write(1, ranks, run_points=[Point("test/accuracy", step, value, 0.0) for step, value in enumerate((50.0, 90.0))])
+    ranks = [
+        RankBatch(0, [Point("train/loss", step, 1.0, 0.0) for step in range(3)]),
+        RankBatch(1, [Point("train/loss", 0, 5.0, 0.0)]),
+    ]
+    store.write(
+        1, ranks, run_points=[Point("test/accuracy", step, value, 0.0) for step, value in enumerate((50.0, 90.0))]
+    )
     assert reader.sweep_runs(sweep_id)[0].mean == {"train/loss": 2.0, "test/accuracy": 70.0}
 
 
@@ -140,7 +175,9 @@ def test_a_sweeps_questions_use_indexes_and_no_metric_point(home: Home, store: S
     assert len(questions) >= 6
     for sql in questions:
         plan = [row["detail"] for row in reader.rows(f"EXPLAIN QUERY PLAN {sql}")]
-        assert not [step for step in plan if "points" in step or step.startswith(("SCAN runs", "SCAN metrics", "SCAN ranks"))], (sql, plan)
+        assert not [
+            step for step in plan if "points" in step or step.startswith(("SCAN runs", "SCAN metrics", "SCAN ranks"))
+        ], (sql, plan)
     with closing(sqlite3.connect(home.database)) as connection:
         connection.execute("DROP TABLE points")
     assert len(reader.sweep_runs(sweep_id)) == 3
@@ -154,7 +191,14 @@ def new(number: int) -> NewRun:
 
 
 def sweep_of_splits(store: Store, count: int = 3, stop_after: int | None = None) -> int:
-    return store.add_sweep("pipeline", SPLITS, [new(number) for number in range(1, count + 1)], owner="ada", preset="quick", stop_after=stop_after)
+    return store.add_sweep(
+        "pipeline",
+        SPLITS,
+        [new(number) for number in range(1, count + 1)],
+        owner="ada",
+        preset="quick",
+        stop_after=stop_after,
+    )
 
 
 def end(store: Store, run_id: int, status: Status) -> None:
@@ -177,7 +221,9 @@ def test_a_paused_sweep_is_passed_over_until_it_is_let_go_on(store: Store, reade
     assert (reader.run(2).is_held, reader.run(4).is_held, reader.run(1).status) == (True, False, "starting")
     assert reader.sweep_token(first) > before
     assert store.hold_sweep(first, by="linus") == [2, 3], "asking twice changes nothing"
-    assert [(event.kind, event.who, event.detail) for event in reader.events(2)[1:]] == [("held", "grace", "with sweep 1")]
+    assert [(event.kind, event.who, event.detail) for event in reader.events(2)[1:]] == [
+        ("held", "grace", "with sweep 1")
+    ]
     assert store.release_sweep(first, by="ada") == [2, 3]
     assert (head(store), reader.sweep(first).paused, reader.events(3)[-1].kind) == (2, False, "released")
 
@@ -188,8 +234,18 @@ def test_a_retry_queues_a_run_with_the_same_config_for_each_cell_that_ended_badl
         end(store, run_id, status)  # type: ignore[arg-type]
     assert store.retry_sweep(sweep_id, by="grace") == {1: 4, 3: 5}
     again = reader.run(4)
-    assert (again.config, again.demand, again.name, again.owner, again.sweep_id) == (reader.run(1).config, reader.run(1).demand, "splits 1", "grace", 1)
-    assert (reader.events(1)[-1].kind, reader.events(1)[-1].detail, reader.run(1).status) == ("retried", "as run 4", "failed")
+    assert (again.config, again.demand, again.name, again.owner, again.sweep_id) == (
+        reader.run(1).config,
+        reader.run(1).demand,
+        "splits 1",
+        "grace",
+        1,
+    )
+    assert (reader.events(1)[-1].kind, reader.events(1)[-1].detail, reader.run(1).status) == (
+        "retried",
+        "as run 4",
+        "failed",
+    )
     with pytest.raises(WrongStatus, match="has no cell to try again"):
         store.retry_sweep(sweep_id, by="grace")
     end(store, 4, "finished")
@@ -235,7 +291,10 @@ def test_a_cell_that_was_tried_again_well_is_no_failure_any_more(store: Store, r
 
 def test_how_a_sweep_is_to_run_comes_back(store: Store, reader: Reader) -> None:
     draw = {"count": 1, "seed": 7, "over": {"splits": "1..9"}}
-    plain, special = sweep_of_splits(store), store.add_sweep("pipeline", SPLITS, [new(1)], owner="ada", exclusive=True, stop_after=3, draw=draw)
+    plain, special = (
+        sweep_of_splits(store),
+        store.add_sweep("pipeline", SPLITS, [new(1)], owner="ada", exclusive=True, stop_after=3, draw=draw),
+    )
     found = reader.sweep(special)
     assert (found.exclusive, found.stop_after, found.draw, found.held) == (True, 3, draw, False)
     assert (reader.run(4).exclusive, reader.run(1).exclusive) == (True, False)
@@ -261,13 +320,20 @@ ABOUT = {"host": "lab", "cpu": "Xeon", "cores": 8, "gpus": ["H1", "H1"], "git_co
 def begun(store: Store, run_id: int, roles: tuple[str, ...] = ("ps", "trainer1")) -> None:
     store.claim(run_id, WORKER, ())
     store.begin(run_id, WORKER, ABOUT)
-    store.add_ranks(run_id, [RankRow(rank, role, None, "cpu", "running", 1, now(), None) for rank, role in enumerate(roles)])
+    store.add_ranks(
+        run_id, [RankRow(rank, role, None, "cpu", "running", 1, now(), None) for rank, role in enumerate(roles)]
+    )
     store.mark_running(run_id, 0.5)
 
 
-def test_a_sweep_keeps_its_figure_and_what_is_asked_of_many_runs_comes_by_role(store: Store, reader: Reader, add: Callable[..., int]) -> None:
+def test_a_sweep_keeps_its_figure_and_what_is_asked_of_many_runs_comes_by_role(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
     runs = [NewRun({"trainers": 4, "seed": 0}, Demand(1, 0, 4, 1), "one")]
-    ids = [store.add_sweep("hogwild", {"trainers": [4], "seed": [0]}, runs, owner="ada", figure=figure) for figure in ("hogwild/full", "", "hogwild/reduced")]
+    ids = [
+        store.add_sweep("hogwild", {"trainers": [4], "seed": [0]}, runs, owner="ada", figure=figure)
+        for figure in ("hogwild/full", "", "hogwild/reduced")
+    ]
     assert [found.id for found in reader.figure_sweeps(["hogwild/full", "hogwild/reduced"])] == [ids[2], ids[0]]
     assert [found.figure for found in reader.figure_sweeps(["hogwild/full"])] == ["hogwild/full"]
     assert reader.figure_sweeps([""]) == [], "a sweep of no figure belongs to none"
@@ -278,14 +344,27 @@ def test_a_sweep_keeps_its_figure_and_what_is_asked_of_many_runs_comes_by_role(s
     assert reader.phases_of([run, 99]) == {run: {"ps": {"update": 0.5}, "trainer1": {"compute": 2.0, "wait": 1.0}}}
     run = add()
     begun(store, run)
-    points = [Point("test/accuracy", 10, 90.0, 1.0, 1.0), Point("test/accuracy", 20, math.nan, 2.0, 2.0), Point("test/accuracy", 30, 95.0, 3.0, 3.0)]
+    points = [
+        Point("test/accuracy", 10, 90.0, 1.0, 1.0),
+        Point("test/accuracy", 20, math.nan, 2.0, 2.0),
+        Point("test/accuracy", 30, 95.0, 3.0, 3.0),
+    ]
     store.write(run, [RankBatch(1, [*points, Point("train/loss", 1, 2.0, 0.1, 0.1)])])
-    assert [(found.step, found.passes, found.value) for found in reader.tested([run], ["test/accuracy"])] == [(10, 1.0, 90.0), (30, 3.0, 95.0)]
+    assert [(found.step, found.passes, found.value) for found in reader.tested([run], ["test/accuracy"])] == [
+        (10, 1.0, 90.0),
+        (30, 3.0, 95.0),
+    ]
     first, second, without = add(), add(), add()
     begun(store, first, ("ps", "trainer1", "trainer2"))
     begun(store, without)
     store.claim(second, WORKER, ())
-    store.write(first, [RankBatch(2, histograms={("staleness", 1): 3, ("other", 5): 1}), RankBatch(1, histograms={("staleness", 0): 2, ("staleness", 4): 1})])
+    store.write(
+        first,
+        [
+            RankBatch(2, histograms={("staleness", 1): 3, ("other", 5): 1}),
+            RankBatch(1, histograms={("staleness", 0): 2, ("staleness", 4): 1}),
+        ],
+    )
     store.write(second, [RankBatch(1, histograms={("staleness", 7): 1})])
     assert reader.histograms_of([first, second, without, 99], "staleness") == {
         first: {"trainer1": {0: 2, 4: 1}, "trainer2": {1: 3}},
@@ -305,13 +384,33 @@ def test_surroundings_tell_machine_ranks_and_work(store: Store, reader: Reader, 
     assert (found[second].cores, found[second].devices, found[second].work) == (0, (), 0)
 
 
-@pytest.mark.parametrize(("better", "target", "wanted"), [("max", 90.0, (20, 2.0)), ("max", 99.0, None), ("min", 80.0, (10, 1.0)), ("min", 1.0, None)])
+@pytest.mark.parametrize(
+    ("better", "target", "wanted"),
+    [("max", 90.0, (20, 2.0)), ("max", 99.0, None), ("min", 80.0, (10, 1.0)), ("min", 1.0, None)],
+)
 def test_a_target_is_reached_where_the_first_rank_has_it(
-    home: Home, store: Store, reader: Reader, add: Callable[..., int], better: str, target: float, wanted: tuple[int, float] | None
+    home: Home,
+    store: Store,
+    reader: Reader,
+    add: Callable[..., int],
+    better: str,
+    target: float,
+    wanted: tuple[int, float] | None,
 ) -> None:
     run = add()
     begun(store, run)
     values = (80.0, 92.0, 91.0)
     for rank, late in ((0, 1.5), (1, 1.0)):
-        store.write(run, [RankBatch(rank, [Point("test/accuracy", 10 * (place + 1), value, (place + 1) * late) for place, value in enumerate(values)])])
+        store.write(
+            run,
+            [
+                RankBatch(
+                    rank,
+                    [
+                        Point("test/accuracy", 10 * (place + 1), value, (place + 1) * late)
+                        for place, value in enumerate(values)
+                    ],
+                )
+            ],
+        )
     assert reader.reached([run, 99], "test/accuracy", target, better).get(run) == wanted

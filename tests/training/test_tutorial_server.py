@@ -17,12 +17,20 @@ ONES = [torch.ones(1, 2)]
 
 def served(folder: Path, batch: int, trainers: int) -> tuple[ModuleServer, list[str]]:
     config = ParameterServerConfig.check(
-        {"dataset": "digits", "trainers": trainers, "batch_update_size": batch, "variant": "tutorial", "start_method": "spawn"}
+        {
+            "dataset": "digits",
+            "trainers": trainers,
+            "batch_update_size": batch,
+            "variant": "tutorial",
+            "start_method": "spawn",
+        }
         | {"learning_rate": 1.0, "momentum": 0.0}
     )
     events: list[str] = []
     departed = torch.zeros(trainers + 1, dtype=torch.uint8)
-    rank = Rank(0, "ps", trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed)
+    rank = Rank(
+        0, "ps", trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed
+    )
     rank.say = lambda what, detail: events.append(what)
     net = nn.Linear(2, 1, bias=False)
     nn.init.zeros_(net.weight)

@@ -47,12 +47,19 @@ def scalar(tag: str, value: float) -> bytes:
 
 def tensor(tag: str, value: float) -> bytes:
     """Return a scalar as TensorFlow 2 writes it: a tensor of one float, marked as a scalar."""
-    return field(1, field(1, tag.encode()) + field(8, b"\x08\x01" + field(4, struct.pack("<f", value))) + field(9, field(1, field(1, b"scalars"))))
+    return field(
+        1,
+        field(1, tag.encode())
+        + field(8, b"\x08\x01" + field(4, struct.pack("<f", value)))
+        + field(9, field(1, field(1, b"scalars"))),
+    )
 
 
 def hparams(name: str, value: float) -> bytes:
     entry = field(1, name.encode()) + field(2, b"\x11" + struct.pack("<d", value))
-    return field(1, field(1, b"_hparams_") + field(9, field(1, field(1, b"hparams") + field(2, field(3, field(1, entry))))))
+    return field(
+        1, field(1, b"_hparams_") + field(9, field(1, field(1, b"hparams") + field(2, field(3, field(1, entry)))))
+    )
 
 
 def write(path: Path, *, steps: int = 5, begin: float = 1_700_000_000.0) -> Path:
@@ -60,6 +67,9 @@ def write(path: Path, *, steps: int = 5, begin: float = 1_700_000_000.0) -> Path
     path.parent.mkdir(parents=True, exist_ok=True)
     events = [event(begin, 0) + field(3, b"brain.Event:2"), event(begin, 0, hparams("lr", 0.25))]
     for step in range(steps):
-        events += [event(begin + step, step, scalar("loss/train", 1 / (step + 1))), event(begin + step, step, tensor("accuracy", step * 0.5))]
+        events += [
+            event(begin + step, step, scalar("loss/train", 1 / (step + 1))),
+            event(begin + step, step, tensor("accuracy", step * 0.5)),
+        ]
     path.write_bytes(b"".join(map(record, events)))
     return path

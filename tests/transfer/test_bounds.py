@@ -1,4 +1,6 @@
-"""How much a file of runs may hold: each bound is found out before anything large is built, and named with its number."""
+"""How much a file of runs may hold: each bound is found out before anything large is built, and named with
+its number.
+"""
 
 import json
 import os
@@ -58,7 +60,9 @@ def test_parameters_and_tags_are_bounded_in_number_and_together(ours: Store, tmp
     sentence, _ = refused(ours, zipped(tmp_path, {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}))
     assert "tags; at most 1,000" in sentence
     padding = {f"artifacts/{number}": noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
-    sentence, held = refused(ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding))
+    sentence, held = refused(
+        ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding)
+    )
     assert "parameters of '42/0a1b2c' have 20,000,706 bytes" in sentence and "at most 1,048,576" in sentence
     assert held < 5
 
@@ -68,7 +72,9 @@ def test_dense_members_endless_lines_and_long_names_are_refused_unread(ours: Sto
     sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": digits}))
     assert "'42/0a1b2c/metrics/long', line 1, is longer than 1,000 bytes" in sentence
     assert held < 3
-    sentence, held = refused(ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": noise(2 * MB)}))
+    sentence, held = refused(
+        ours, zipped(tmp_path, {"metrics/long": b"1" * (20 * MB), "artifacts/model": noise(2 * MB)})
+    )
     assert "Its member '42/0a1b2c/metrics/long' unpacks to" in sentence and "not read" in sentence
     assert held < 3
     sentence, _ = refused(ours, zipped(tmp_path, {"/".join("a" * 600): b""}))
@@ -90,7 +96,9 @@ def test_a_repeated_log_is_no_bomb_and_training_is_far_from_any_bound(tmp_path: 
 
 def test_hyperparameters_of_tensorboard_are_bounded_too(ours: Store, tmp_path: Path) -> None:
     path = events.write(tmp_path / "events.out.tfevents.1")
-    more = b"".join(events.record(events.event(1.7e9, 0, events.hparams(f"p{number}", 0.5))) for number in range(MOST_SETTINGS))
+    more = b"".join(
+        events.record(events.event(1.7e9, 0, events.hparams(f"p{number}", 0.5))) for number in range(MOST_SETTINGS)
+    )
     path.write_bytes(path.read_bytes() + more)
     assert "has 1,001 parameters; at most 1,000" in refused(ours, path)[0]
 
@@ -98,7 +106,11 @@ def test_hyperparameters_of_tensorboard_are_bounded_too(ours: Store, tmp_path: P
 @pytest.mark.parametrize(
     ("column", "value", "sentence"),
     [
-        ("config", json.dumps({str(number): 1 for number in range(MOST_SETTINGS + 1)}), "config has 1,001 entries; at most 1,000"),
+        (
+            "config",
+            json.dumps({str(number): 1 for number in range(MOST_SETTINGS + 1)}),
+            "config has 1,001 entries; at most 1,000",
+        ),
         ("config", json.dumps({"a": "x" * MB}), "config has 1,048,585 characters; at most 1,048,576"),
         ("environment", json.dumps({"a": "x" * MB}), "environment has 1,048,585 characters; at most"),
         ("cause", "x" * 20_001, "cause has 20,001 characters; at most 20,000"),
@@ -121,11 +133,21 @@ def little_config(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    ("narrow", "sentence"), [(few_points, "more than 3 values"), (few_metrics, "more than 1 metrics"), (little_config, "more than 5 bytes of parameters")]
+    ("narrow", "sentence"),
+    [
+        (few_points, "more than 3 values"),
+        (few_metrics, "more than 1 metrics"),
+        (little_config, "more than 5 bytes of parameters"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["mlflow", "tensorboard"])
 def test_an_import_has_one_measure_for_all_of_its_runs(
-    ours: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrow: Callable[[Room], None], sentence: str, kind: str
+    ours: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    narrow: Callable[[Room], None],
+    sentence: str,
+    kind: str,
 ) -> None:
     whole = Room.__init__
 
@@ -146,13 +168,21 @@ def test_metrics_of_a_run_in_a_bundle_are_bounded(ours: Store, bundle: Path, mon
 
 
 @pytest.mark.parametrize("kind", ["bundle", "mlflow"])
-def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_written(ours: Store, bundle: Path, tmp_path: Path, kind: str) -> None:
+def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_written(
+    ours: Store, bundle: Path, tmp_path: Path, kind: str
+) -> None:
     set_limits(ours.home, Limits(max_disk_gb=0.001))
     curve = "".join(f"{1_700_000_000_000 + step} 0.5 {step}\n" for step in range(25_000)).encode()
-    path = zipped(tmp_path, {"metrics/curve": curve}) if kind == "mlflow" else changed(bundle, lambda held: held.update({"logs/0.txt": noise(2 * MB)}))
+    path = (
+        zipped(tmp_path, {"metrics/curve": curve})
+        if kind == "mlflow"
+        else changed(bundle, lambda held: held.update({"logs/0.txt": noise(2 * MB)}))
+    )
     if kind == "bundle":
         resign_logs(path)
     before = counts(ours)
-    with pytest.raises(LimitReached, match=r"Lin's runs take 0 of 0\.001 GB of disk, and this would take about 0\.00\d+ GB more"):
+    with pytest.raises(
+        LimitReached, match=r"Lin's runs take 0 of 0\.001 GB of disk, and this would take about 0\.00\d+ GB more"
+    ):
         import_path(ours, path, by="Lin")
     assert counts(ours) == before

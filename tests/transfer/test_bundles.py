@@ -42,7 +42,11 @@ OF_ITS_STORE = {
 def counts(store: Store) -> dict[str, int]:
     """Return how many rows each table has, but the audit log, which keeps what was refused too."""
     tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {table: store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table not in ("sqlite_sequence", "audit")}
+    return {
+        table: store.rows(f"SELECT count(*) FROM {table}")[0][0]
+        for table in tables
+        if table not in ("sqlite_sequence", "audit")
+    }
 
 
 def told(home: Home, run_id: int) -> dict[str, Any]:
@@ -52,10 +56,16 @@ def told(home: Home, run_id: int) -> dict[str, Any]:
         found["events"] = [event for event in found["events"] if event["kind"] != "imported"]
         found["ranks"] = [{**rank, "pid": None} for rank in found["ranks"]]
         names = {summary.metric for summary in reader.summaries(run_id)}
-        return {**found, "series": repr(reader.series(run_id, sorted(names))), "drawn": repr(reader.series(run_id, sorted(names), max_points=10))}
+        return {
+            **found,
+            "series": repr(reader.series(run_id, sorted(names))),
+            "drawn": repr(reader.series(run_id, sorted(names), max_points=10)),
+        }
 
 
-def test_a_run_and_a_long_config_come_whole_to_another_store(theirs: Home, bundle: Path, ours: Store, tmp_path: Path) -> None:
+def test_a_run_and_a_long_config_come_whole_to_another_store(
+    theirs: Home, bundle: Path, ours: Store, tmp_path: Path
+) -> None:
     arrived = import_path(ours, bundle, by="Lin")
     assert len(arrived.ids) == 5 and not arrived.known
     for old, new in zip([1, 2, 3, 4, 9], arrived.ids, strict=True):
@@ -93,7 +103,13 @@ def test_logs_come_along_under_names_of_our_own(bundle: Path, ours: Store) -> No
 
 def test_an_import_leaves_the_store_sound(bundle: Path, ours: Store) -> None:
     import_path(ours, bundle, by="Lin")
-    assert not checks.damage(ours) + checks.strangers(ours) + checks.unlike_summaries(ours) + checks.unlike_corners(ours) + checks.behind(ours)
+    assert (
+        not checks.damage(ours)
+        + checks.strangers(ours)
+        + checks.unlike_summaries(ours)
+        + checks.unlike_corners(ours)
+        + checks.behind(ours)
+    )
 
 
 def test_importing_twice_is_refused_with_the_runs_that_are_here(bundle: Path, ours: Store) -> None:
@@ -131,7 +147,10 @@ def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, 
     with Reader.open(theirs) as reader, pytest.raises(WrongStatus, match="Run 6 is running"):
         write_bundle(reader, [1, 6], tmp_path / "x.zip", by="Ada")
     assert not list(tmp_path.glob("x.zip*"))
-    with Store.open(theirs) as store, pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"):
+    with (
+        Store.open(theirs) as store,
+        pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"),
+    ):
         import_path(store, bundle, by="Ada")
     file = io.BytesIO()
     with Reader.open(theirs) as reader:
@@ -223,7 +242,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("bad time", row("runs", "created_at", "yesterday"), "created_at is no moment"),
     ("bad day", row("events", "at", "2026-02-31T00:00:00.000Z"), "at is no moment"),
     ("config of nonsense", row("runs", "config", "[1]"), "config is no JSON object"),
-    ("text for a number", row("runs", "config", '{"trainers": "4"}'), "the setting 'trainers' is not of the kind that hogwild has"),
+    (
+        "text for a number",
+        row("runs", "config", '{"trainers": "4"}'),
+        "the setting 'trainers' is not of the kind that hogwild has",
+    ),
     ("list for a text", row("runs", "config", '{"model": ["mnist_net"]}'), "the setting 'model' is not of the kind"),
     ("long owner", row("runs", "owner", "x" * 201), "owner is no text of at most 200 characters"),
     ("half a character", row("runs", "name", "\ud800"), "holds what a store can't"),
@@ -244,7 +267,9 @@ REFUSED: list[tuple[str, Change, str]] = [
 
 
 @pytest.mark.parametrize(("what", "change", "sentence"), REFUSED, ids=[each[0] for each in REFUSED])
-def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(bundle: Path, ours: Store, what: str, change: Change, sentence: str) -> None:
+def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(
+    bundle: Path, ours: Store, what: str, change: Change, sentence: str
+) -> None:
     resigned = what not in ("no manifest", "manifest cut", "deep manifest", "tables of nonsense")
     before = counts(ours)
     with pytest.raises(ImportRefused) as refused:
@@ -277,7 +302,9 @@ def refusal(store: Store, path: Path) -> str | None:
 
 
 @drawn(cut=some.integers(0, 100_000), byte=some.integers(0, 255))
-def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(bundle: Path, ours: Store, cut: int, byte: int) -> None:
+def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(
+    bundle: Path, ours: Store, cut: int, byte: int
+) -> None:
     data = bytearray(bundle.read_bytes())
     at = cut % len(data)
     before = counts(ours)
@@ -312,7 +339,9 @@ def test_a_log_is_never_written_where_its_bundle_says(bundle: Path, ours: Store,
         import_path(ours, changed(bundle, change), by="Lin")
 
 
-def test_a_zip_bomb_and_a_member_that_lies_about_its_size_are_refused(tmp_path: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_and_a_member_that_lies_about_its_size_are_refused(
+    tmp_path: Path, ours: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("parallab.json", "w") as member:
         for _ in range(40):

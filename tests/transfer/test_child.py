@@ -1,4 +1,6 @@
-"""An import goes on in a process of its own, with limits of memory and time; however that ends, the lab is as it was, or has all of the runs."""
+"""An import goes on in a process of its own, with limits of memory and time; however that ends, the lab is as it was,
+or has all of the runs.
+"""
 
 import os
 import re
@@ -73,9 +75,13 @@ def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
         import_in_child(ours.home, bundle, by="vi")
 
 
-def test_a_process_that_ends_without_an_answer_is_a_sentence(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_without_an_answer_is_a_sentence(
+    bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no interpreter starts
-    with pytest.raises(EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"):
+    with pytest.raises(
+        EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"
+    ):
         import_in_child(ours.home, bundle, by="Lin")
 
 
@@ -88,7 +94,10 @@ def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch
 def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
     path = zipped(tmp_path, {f"tags/{number}": noise(MB - 2_000) for number in range(1)})
     assert re.fullmatch(
-        r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import fewer runs at a time\.",
+        (
+            r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import "
+            r"fewer runs at a time\."
+        ),
         refusal(ours.home, path, memory_bytes=200_000),
     )
 
@@ -104,7 +113,10 @@ def test_an_import_that_takes_too_long_is_killed_and_leaves_nothing(bundle: Path
     before = counts(ours)
     with Store.open(ours.home) as other, held(other), pytest.raises(ImportRefused) as refused:  # it waits for the lock
         import_in_child(ours.home, bundle, by="Lin", allowance=Allowance(time_s=3))
-    assert str(refused.value) == "Importing runs.zip took longer than 3 s. Nothing was imported. Import fewer runs at a time."
+    assert (
+        str(refused.value)
+        == "Importing runs.zip took longer than 3 s. Nothing was imported. Import fewer runs at a time."
+    )
     assert (counts(ours), importers(), list(ours.home.path.glob("runs/*"))) == (before, [], [])
 
 
@@ -160,6 +172,13 @@ def test_a_small_file_that_unpacks_to_much_costs_no_more_than_its_program(home: 
         (tmp_path / str(number)).mkdir()
         paths.append(zipped(tmp_path / str(number), members))
     assert max(path.stat().st_size for path in paths) < 2 * MB
-    ended = subprocess.run([sys.executable, "-c", COST, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ)
+    ended = subprocess.run(
+        [sys.executable, "-c", COST, *map(str, paths)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
     nothing, parameters, line = map(float, ended.stdout.split())
     assert max(parameters, line) < nothing + 40, (nothing, parameters, line)

@@ -30,7 +30,11 @@ def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> N
         )
         assert (second.execution_time_s, first.execution_time_s) == (2.0, 4.0)
         accuracy, loss = reader.series(first.id, ["loss/train", "accuracy"])
-        assert (accuracy.values, accuracy.steps, accuracy.times_s) == ([0, 0.5, 1, 1.5, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4])
+        assert (accuracy.values, accuracy.steps, accuracy.times_s) == (
+            [0, 0.5, 1, 1.5, 2],
+            [0, 1, 2, 3, 4],
+            [0, 1, 2, 3, 4],
+        )
         assert loss.values == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], rel=1e-6)
         origin = reader.origin(first.id)
         assert origin and (origin.kind, origin.file) == ("tensorboard", "board")
@@ -68,7 +72,10 @@ def test_any_flipped_bit_of_an_event_file_is_found(ours: Store, tmp_path: Path, 
     assert counts(ours) == before
 
 
-@pytest.mark.parametrize(("event", "sentence"), [(events.event(-1e30, 0, events.scalar("a", 1)), "at no possible time"), (b"\x0a\xff", "is no event")])
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [(events.event(-1e30, 0, events.scalar("a", 1)), "at no possible time"), (b"\x0a\xff", "is no event")],
+)
 def test_an_event_that_is_none_is_a_sentence(ours: Store, tmp_path: Path, event: bytes, sentence: str) -> None:
     path = tmp_path / "events.out.tfevents.1"
     path.write_bytes(events.record(event))
@@ -83,7 +90,9 @@ def mlruns(top: Path, *, experiment: str = "baselines", status: str = "3") -> Pa
     """Write MLflow's folder with one run of two metrics."""
     run = top / "mlruns" / "42" / "0a1b2c"
     files = {
-        "../meta.yaml": f"artifact_location: mlruns/42\nexperiment_id: '42'\nlifecycle_stage: active\nname: {experiment}\n",
+        "../meta.yaml": (
+            f"artifact_location: mlruns/42\nexperiment_id: '42'\nlifecycle_stage: active\nname: {experiment}\n"
+        ),
         "meta.yaml": f"run_id: 0a1b2c\nrun_name: 'it''s a run'\nstatus: {status}\nuser_id: ada\n"
         "start_time: 1700000000000\nend_time: 1700000060000\nlifecycle_stage: active\n",
         "metrics/train/loss": "1700000001000 2.5 0\n1700000002000 nan 1\n\n1700000003000 0.5 2\n",
@@ -103,14 +112,30 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
     (run_id,) = import_path(ours, mlruns(tmp_path), by="Lin").ids
     with Reader.open(ours.home) as reader:
         run = reader.run(run_id)
-        assert (run.experiment, run.name, run.owner, run.status, run.execution_time_s) == ("baselines", "it's a run", "ada", "finished", 60.0)
-        assert (dict(run.config), run.tags, run.note, run.environment["git_commit"]) == ({"learning_rate": "0.1"}, ("team=vision",), "an old result", "abc")
+        assert (run.experiment, run.name, run.owner, run.status, run.execution_time_s) == (
+            "baselines",
+            "it's a run",
+            "ada",
+            "finished",
+            60.0,
+        )
+        assert (dict(run.config), run.tags, run.note, run.environment["git_commit"]) == (
+            {"learning_rate": "0.1"},
+            ("team=vision",),
+            "an old result",
+            "abc",
+        )
         (loss,) = reader.series(run_id, ["train/loss"])
-        assert (loss.steps, loss.times_s) == ([0, 1, 2], [1.0, 2.0, 3.0]) and (loss.values[0], loss.values[2]) == (2.5, 0.5)
+        assert (loss.steps, loss.times_s) == ([0, 1, 2], [1.0, 2.0, 3.0]) and (loss.values[0], loss.values[2]) == (
+            2.5,
+            0.5,
+        )
         assert reader.entry(run_id).best["test/accuracy"] == 97.5
 
 
-@pytest.mark.parametrize(("status", "ours_is"), [("4", "failed"), ("KILLED", "cancelled"), ("1", "lost"), ("99", "finished")])
+@pytest.mark.parametrize(
+    ("status", "ours_is"), [("4", "failed"), ("KILLED", "cancelled"), ("1", "lost"), ("99", "finished")]
+)
 def test_its_status_is_one_of_ours(ours: Store, tmp_path: Path, status: str, ours_is: str) -> None:
     assert ours.run(import_path(ours, mlruns(tmp_path, status=status), by="Lin").ids[0]).status == ours_is
 
@@ -126,7 +151,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "text", "sentence"), BROKEN)
-def test_what_is_broken_is_named_with_its_line_and_nothing_is_imported(ours: Store, tmp_path: Path, name: str, text: str, sentence: str) -> None:
+def test_what_is_broken_is_named_with_its_line_and_nothing_is_imported(
+    ours: Store, tmp_path: Path, name: str, text: str, sentence: str
+) -> None:
     folder = mlruns(tmp_path)
     (folder / "42" / "0a1b2c" / name).write_text(text)
     before = counts(ours)

@@ -29,7 +29,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Home:
     _, runs = figure_labs.figure_sweep(home, FIGURE)
     assert len(runs) == RUNS
     for run in runs:
-        figure_labs.end(home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if run.id == RUNS else "finished")
+        figure_labs.end(
+            home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if run.id == RUNS else "finished"
+        )
     return home
 
 
@@ -60,7 +62,18 @@ def judged(home: Home) -> Judgement:
 
 
 def planned(sweep: Sweep) -> list[Any]:
-    names = ("experiment", "name", "owner", "grid", "created_at", "exclusive", "stop_after", "draw", "figure", "statuses")
+    names = (
+        "experiment",
+        "name",
+        "owner",
+        "grid",
+        "created_at",
+        "exclusive",
+        "stop_after",
+        "draw",
+        "figure",
+        "statuses",
+    )
     return [getattr(sweep, name) for name in names]
 
 
@@ -82,7 +95,9 @@ def test_a_figure_has_the_same_verdict_in_the_other_lab(theirs: Home, bundle: Pa
     assert planned(here.sweep) == planned(there.sweep) and here.sweep.is_imported
 
 
-def test_runs_that_come_later_join_their_sweep_and_a_third_lab_knows_it(theirs: Home, home: Home, tmp_path: Path) -> None:
+def test_runs_that_come_later_join_their_sweep_and_a_third_lab_knows_it(
+    theirs: Home, home: Home, tmp_path: Path
+) -> None:
     with Store.open(home) as store:
         import_path(store, exported(theirs, range(1, 5), tmp_path / "first.zip"), by="Lin")
         import_path(store, exported(theirs, range(1, RUNS + 1), tmp_path / "all.zip"), by="Lin")
@@ -123,7 +138,9 @@ def as_version_1(held: dict[str, bytes]) -> None:
     columns = about["tables"]["runs"]["columns"]
     place = columns.index("sweep_id")
     rows = [json.loads(line) for line in held["runs.jsonl"].splitlines()]
-    held["runs.jsonl"] = b"".join(json.dumps([*each[:place], *each[place + 1 :], "Ada"]).encode() + b"\n" for each in rows)
+    held["runs.jsonl"] = b"".join(
+        json.dumps([*each[:place], *each[place + 1 :], "Ada"]).encode() + b"\n" for each in rows
+    )
     about["tables"]["runs"]["columns"] = [*columns[:place], *columns[place + 1 :], "pinned_by"]
     held["parallab.json"] = json.dumps({**about, "version": 1}).encode()
 
@@ -198,7 +215,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("many fields", grid(a=[1], b=[1]), "over 3 fields"),
     ("many runs", grid(splits=list(range(1, 500))), "more than 500 runs"),
     ("draw of nonsense", row("sweeps", "draw", "{"), "its draw is no JSON object"),
-    ("draw of a figure", row("sweeps", "draw", '{"count": 2, "seed": 0, "over": {"splits": "1..4"}}'), "does not go with its grid"),
+    (
+        "draw of a figure",
+        row("sweeps", "draw", '{"count": 2, "seed": 0, "over": {"splits": "1..4"}}'),
+        "does not go with its grid",
+    ),
     ("run without the field", config(splits=None), "its config has no plain value of 'splits'"),
     ("run without a seed", config(seed=None), "its config has no plain value of 'seed'"),
     ("newer", text("sweeps.jsonl", b"[]\n"), "the row is no list of 11 values"),
@@ -206,7 +227,9 @@ REFUSED: list[tuple[str, Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED])
-def test_a_sweep_that_makes_no_sense_is_refused_with_its_runs(bundle: Path, home: Home, change: Change, sentence: str) -> None:
+def test_a_sweep_that_makes_no_sense_is_refused_with_its_runs(
+    bundle: Path, home: Home, change: Change, sentence: str
+) -> None:
     with Store.open(home) as store:
         before = counts(store)
         with pytest.raises(ImportRefused) as refused:
@@ -216,10 +239,14 @@ def test_a_sweep_that_makes_no_sense_is_refused_with_its_runs(bundle: Path, home
     assert not list(home.path.glob("runs/*"))
 
 
-def test_a_plan_that_was_changed_under_a_known_fingerprint_is_refused(theirs: Home, bundle: Path, home: Home, tmp_path: Path) -> None:
+def test_a_plan_that_was_changed_under_a_known_fingerprint_is_refused(
+    theirs: Home, bundle: Path, home: Home, tmp_path: Path
+) -> None:
     with Store.open(home) as store:
         import_path(store, exported(theirs, [1], tmp_path / "one.zip"), by="Lin")
         before = counts(store)
-        with pytest.raises(ImportRefused, match=r"Its sweep 1 is sweep 1 here by its fingerprint, and yet of another plan"):
+        with pytest.raises(
+            ImportRefused, match=r"Its sweep 1 is sweep 1 here by its fingerprint, and yet of another plan"
+        ):
             import_path(store, changed(bundle, grid(mode=["gpipe"])), by="Lin")
         assert counts(store) == before

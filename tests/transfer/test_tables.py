@@ -13,27 +13,44 @@ from pyarrow import parquet
 from engine.transfer.tables import FORMULA, Table, as_csv, as_json, as_parquet
 from tests.inputs import drawn
 
-TABLE = Table.of(["run", "name", "loss", "tags", "loss"], [[1, "=1+1", 0.5, ["a", "b"], math.nan], [2, None, None, [], -math.inf]])
+TABLE = Table.of(
+    ["run", "name", "loss", "tags", "loss"], [[1, "=1+1", 0.5, ["a", "b"], math.nan], [2, None, None, [], -math.inf]]
+)
 
 
 def test_tables_keep_kinds_and_names_in_each_format() -> None:
     rows = list(csv.reader(io.StringIO(as_csv(TABLE).decode())))
-    assert rows == [["run", "name", "loss", "tags", "loss (2)"], ["1", "'=1+1", "0.5", "a, b", "nan"], ["2", "", "", "", "-inf"]]
+    assert rows == [
+        ["run", "name", "loss", "tags", "loss (2)"],
+        ["1", "'=1+1", "0.5", "a, b", "nan"],
+        ["2", "", "", "", "-inf"],
+    ]
     assert as_csv(Table(("value",), [[-1.5]])).decode() == "value\n-1.5\n"
     first, second = json.loads(as_json(TABLE))
     assert first == {"run": 1, "name": "=1+1", "loss": 0.5, "tags": ["a", "b"], "loss (2)": "NaN"}
     assert second["loss"] is None and second["loss (2)"] == "-Infinity"
     assert TABLE.columns == ("run", "name", "loss", "tags", "loss (2)")
     found = parquet.read_table(io.BytesIO(as_parquet(TABLE)))
-    assert [str(kind) for kind in found.schema.types] == ["int64", "string", "double", "list<element: string>", "double"]
+    assert [str(kind) for kind in found.schema.types] == [
+        "int64",
+        "string",
+        "double",
+        "list<element: string>",
+        "double",
+    ]
     assert found.column("loss").to_pylist() == [0.5, None]
     assert found.column("name").to_pylist() == ["=1+1", None]
 
 
-CELLS = some.one_of(some.none(), some.booleans(), some.integers(), some.floats(), some.text(), some.lists(some.text(), max_size=2))
+CELLS = some.one_of(
+    some.none(), some.booleans(), some.integers(), some.floats(), some.text(), some.lists(some.text(), max_size=2)
+)
 
 
-@drawn(rows=some.lists(some.lists(CELLS, min_size=3, max_size=3), max_size=5), names=some.lists(some.text(), min_size=3, max_size=3))
+@drawn(
+    rows=some.lists(some.lists(CELLS, min_size=3, max_size=3), max_size=5),
+    names=some.lists(some.text(), min_size=3, max_size=3),
+)
 def test_any_table_becomes_any_kind_of_file(rows: list[list[Any]], names: list[str]) -> None:
     table = Table.of(names, rows)
     assert len(json.loads(as_json(table))) == len(rows)

@@ -37,7 +37,10 @@ def run_with(store: Store, add: Callable[..., int]) -> Callable[..., int]:
         worker = worker or ProcessIdentity(boot_id(), GONE + 1, 1)
         store.claim(run_id, worker, ())
         store.begin(run_id, worker, {})
-        rows = [RankRow(rank, f"trainer{rank + 1}", pid, "cpu", "running", 1, now(), None) for rank, pid in enumerate(rank_pids or (GONE,))]
+        rows = [
+            RankRow(rank, f"trainer{rank + 1}", pid, "cpu", "running", 1, now(), None)
+            for rank, pid in enumerate(rank_pids or (GONE,))
+        ]
         store.add_ranks(run_id, rows)
         return run_id
 

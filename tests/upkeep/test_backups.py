@@ -36,7 +36,10 @@ def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_
 ) -> None:
     filler, run_id = running(), running()
     for part in range(20):
-        store.write(filler, [RankBatch(0, [Point("train/loss", step, 1.0, 0.1) for step in range(part * 5_000, part * 5_000 + 5_000)])])
+        store.write(
+            filler,
+            [RankBatch(0, [Point("train/loss", step, 1.0, 0.1) for step in range(part * 5_000, part * 5_000 + 5_000)])],
+        )
     writer = program(WRITER, home.path, run_id, 100_000)
     writer.line()
     writer.go()
@@ -49,7 +52,9 @@ def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_
     with closing(sqlite3.connect(made.path)) as copy:
         assert copy.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert copy.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
-        points, counted = (copy.execute(sql).fetchone()[0] for sql in ("SELECT count(*) FROM points", "SELECT sum(count) FROM metrics"))
+        points, counted = (
+            copy.execute(sql).fetchone()[0] for sql in ("SELECT count(*) FROM points", "SELECT sum(count) FROM metrics")
+        )
         done = copy.execute("SELECT done FROM progress WHERE run_id = ?", [run_id]).fetchone()[0]
     assert points == counted == 100_000 + 51 * done
     assert after > before
@@ -60,7 +65,9 @@ def test_only_the_newest_are_kept_each_with_its_checksum(home: Home, store: Stor
     began = now()
     made = [back_up(home, by="ada", keep=2) for _ in range(4)]
     assert [backup.path for backup in backups(home)] == [made[3].path, made[2].path]
-    assert sorted(path.name for path in home.backups.glob("*.sha256")) == sorted(f"{backup.path.name}.sha256" for backup in made[2:])
+    assert sorted(path.name for path in home.backups.glob("*.sha256")) == sorted(
+        f"{backup.path.name}.sha256" for backup in made[2:]
+    )
     assert began <= backups(home)[0].made_at <= now()
 
 
@@ -73,7 +80,9 @@ def test_one_backup_is_made_at_a_time_and_none_of_nothing(home: Home, request: p
     assert backups(home) == []
 
 
-def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(home: Home, store: Store, running: Running) -> None:
+def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(
+    home: Home, store: Store, running: Running
+) -> None:
     kept = running()
     store.write(kept, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
     store.end(kept, "finished", "All ranks ended their work.")
@@ -97,7 +106,9 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(ho
     assert list(fsck.examine(home)) == []
 
 
-def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refused(home: Home, store: Store, tmp_path: Path) -> None:
+def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refused(
+    home: Home, store: Store, tmp_path: Path
+) -> None:
     made = back_up(home, by="ada")
     store.close()
     before = bytes_of(home.path)
@@ -128,14 +139,20 @@ def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refu
 def test_a_backup_of_a_newer_version_is_refused(home: Home, store: Store) -> None:
     made = back_up(home, by="ada")
     with closing(sqlite3.connect(made.path, isolation_level=None)) as copy:
-        copy.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
+        copy.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')",
+            [steps.name],
+        )
     with pytest.raises(StoreTooNew, match="from_the_future"):
         restore(home, made.path, by="ada", unchecked=True)
 
 
 def test_the_way_back_from_a_newer_version_is_the_backup_made_before(home: Home, store: Store) -> None:
     made = back_up(home, by="ada")
-    store.connection.execute("INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')", [steps.name])
+    store.connection.execute(
+        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')",
+        [steps.name],
+    )
     store.close()
     with pytest.raises(StoreTooNew):
         Store.open(home)
@@ -143,10 +160,14 @@ def test_the_way_back_from_a_newer_version_is_the_backup_made_before(home: Home,
     with Reader.open(home) as reader:
         assert reader.count() == 0
     with closing(sqlite3.connect(done.aside / home.database.name)) as before:
-        assert before.execute("SELECT count(*) FROM _sqlite_migrations WHERE name = 'from_the_future'").fetchone() == (1,)
+        assert before.execute("SELECT count(*) FROM _sqlite_migrations WHERE name = 'from_the_future'").fetchone() == (
+            1,
+        )
 
 
-def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(home: Home, store: Store, add: Callable[..., int]) -> None:
+def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
     made, run_id = back_up(home, by="ada"), add()
     with FileLock(home.runner_lock), pytest.raises(RunnerError, match=r"A runner serves .* stop --cancel-runs"):
         restore(home, made.path, by="ada")
@@ -159,7 +180,9 @@ def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(home: H
     assert restore(home, made.path, by="ada").runs == 0
 
 
-def test_the_runner_makes_a_backup_when_the_newest_is_old_enough(home: Home, store: Store, add: Callable[..., int]) -> None:
+def test_the_runner_makes_a_backup_when_the_newest_is_old_enough(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
     def look(every_h: float) -> int:
         schedule = Schedule(home, every_h, keep=1)
         schedule.look()

@@ -48,13 +48,23 @@ def worker_in(process: "subprocess.Popen[bytes]") -> ProcessIdentity:
 
 def events(home: Home, run_id: int) -> list[tuple[str, str, str]]:
     with Reader.open(home) as reader:
-        return [(event.kind, event.who, event.detail) for event in reader.events(run_id) if event.kind in ("cleaned up", "left behind")]
+        return [
+            (event.kind, event.who, event.detail)
+            for event in reader.events(run_id)
+            if event.kind in ("cleaned up", "left behind")
+        ]
 
 
-def test_all_that_was_listed_goes_and_who_asked_is_kept(home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]) -> None:
+def test_all_that_was_listed_goes_and_who_asked_is_kept(
+    home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]
+) -> None:
     process = start()
     run_id = run_with(worker_in(process))
-    orphan, scrap, segment = home.path / "runs" / "41", home.run_folder(run_id) / "checkpoint.pt.part", memory / f"torch_{GONE}_1_0"
+    orphan, scrap, segment = (
+        home.path / "runs" / "41",
+        home.run_folder(run_id) / "checkpoint.pt.part",
+        memory / f"torch_{GONE}_1_0",
+    )
     for folder in (orphan, scrap.parent):
         folder.mkdir(parents=True)
     (orphan / "checkpoint.pt").write_text("worth something")
@@ -63,7 +73,11 @@ def test_all_that_was_listed_goes_and_who_asked_is_kept(home: Home, store: Store
     segment.write_bytes(bytes(64))
     store.end(run_id, "lost", "The worker is gone.")
     cleared = clean(home, found(home, memory), by="Ada", shared_memory=memory)
-    mine = [f"process {process.pid} of run {run_id}", f"shared memory {segment} of run {run_id}", f"file {scrap} of run {run_id}"]
+    mine = [
+        f"process {process.pid} of run {run_id}",
+        f"shared memory {segment} of run {run_id}",
+        f"file {scrap} of run {run_id}",
+    ]
     assert (sorted(cleared.removed), cleared.left) == (sorted([*mine, f"folder {orphan}"]), [])
     assert process.wait() == -15
     assert (segment.exists(), scrap.exists(), orphan.exists()) == (False, False, False)
@@ -74,7 +88,9 @@ def test_all_that_was_listed_goes_and_who_asked_is_kept(home: Home, store: Store
     assert f"Z INFO Ada cleaned up: process {process.pid} of run {run_id}, folder {orphan}, " in line
 
 
-def test_what_was_not_listed_or_is_not_ours_stays(home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]) -> None:
+def test_what_was_not_listed_or_is_not_ours_stays(
+    home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]
+) -> None:
     process = start()
     run_id = run_with(worker_in(process))
     store.end(run_id, "lost", "The worker is gone.")
@@ -92,7 +108,9 @@ def test_what_was_not_listed_or_is_not_ours_stays(home: Home, store: Store, memo
     assert not home.runner_log.exists()
 
 
-def test_a_pid_that_names_another_process_by_now_is_passed_over(home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]) -> None:
+def test_a_pid_that_names_another_process_by_now_is_passed_over(
+    home: Home, store: Store, memory: Path, start: Start, run_with: Callable[..., int]
+) -> None:
     process = start()
     run_id = run_with(worker_in(process))
     store.end(run_id, "lost", "The worker is gone.")
@@ -124,7 +142,10 @@ def test_memory_that_only_the_ended_processes_had_mapped_goes_with_them(
 ) -> None:
     segment = memory / f"torch_{GONE}_1_0"
     segment.write_bytes(bytes(4096))
-    holds = "import mmap, signal, time; signal.signal(15, signal.SIG_IGN); file = open({!r}, 'r+b'); held = mmap.mmap(file.fileno(), 0);"
+    holds = (
+        "import mmap, signal, time; signal.signal(15, signal.SIG_IGN); file = open({!r}, 'r+b'); held = "
+        "mmap.mmap(file.fileno(), 0);"
+    )
     process = start("python3", "-c", f"{holds.format(str(segment))} print('up', flush=True); time.sleep(600)")
     assert process.stdout
     process.stdout.readline()

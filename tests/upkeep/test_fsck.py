@@ -95,18 +95,28 @@ def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Run
 @pytest.mark.parametrize(
     ("damage", "kind", "words"),
     [
-        ("UPDATE metrics SET count = count + 5 WHERE name = 'train/loss'", "summary", "says 605 points, .*; its points say 600 points"),
+        (
+            "UPDATE metrics SET count = count + 5 WHERE name = 'train/loss'",
+            "summary",
+            "says 605 points, .*; its points say 600 points",
+        ),
         ("UPDATE metrics SET last = 9 WHERE name = 'train/loss'", "summary", "last 9.0 at step 599"),
         ("UPDATE metrics SET low = -9 WHERE name = 'train/loss'", "summary", "-9.0 to 1.0; .* to 1.0"),
         ("DELETE FROM points WHERE id BETWEEN 50 AND 60", "summary", "says 600 points, .*; its points say 589 points"),
         ("DELETE FROM buckets WHERE bucket = 1", "corners", "1 curves have corners"),
         ("UPDATE runs SET last_point_id = 3", "point ids", "Runs 1 count fewer points"),
-        ("INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')", "foreign keys", "1 rows of events refer to rows of runs"),
+        (
+            "INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')",
+            "foreign keys",
+            "1 rows of events refer to rows of runs",
+        ),
         ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 rows of tags"),
         ("UPDATE runs SET parent_id = 77", "foreign keys", "1 rows of runs refer to rows of runs"),
     ],
 )
-def test_what_does_not_fit_together_is_found_and_mended(home: Home, store: Store, ended: int, damage: str, kind: str, words: str) -> None:
+def test_what_does_not_fit_together_is_found_and_mended(
+    home: Home, store: Store, ended: int, damage: str, kind: str, words: str
+) -> None:
     store.connection.execute("PRAGMA foreign_keys = OFF")
     store.connection.execute(damage)
     told = found(home)
@@ -120,7 +130,9 @@ def test_what_does_not_fit_together_is_found_and_mended(home: Home, store: Store
         assert reader.series(ended, ["train/loss"], max_points=5)[0].steps[-1] == 600
 
 
-def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see(home: Home, store: Store, add: Callable[..., int]) -> None:
+def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
     alive, gone, asked = add(), add(), add()
     store.claim(alive, me(), ())
     for run_id in (gone, asked):
@@ -130,14 +142,17 @@ def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see
         assert found(home) == {}
     told = [trouble.sentence for trouble in fsck.examine(home)]
     assert [sentence.partition(" and no runner")[0] for sentence in told] == [
-        f"Run {run_id} is {status}, but its worker (pid 10000000) is gone" for run_id, status in ((asked, "stopping"), (gone, "starting"))
+        f"Run {run_id} is {status}, but its worker (pid 10000000) is gone"
+        for run_id, status in ((asked, "stopping"), (gone, "starting"))
     ]
     mend(home)
     with Reader.open(home) as reader:
         assert [reader.run(run_id).status for run_id in (alive, gone, asked)] == ["starting", "lost", "cancelled"]
 
 
-def test_folders_without_a_run_go_aside_and_runs_without_a_folder_are_named(home: Home, store: Store, ended: int) -> None:
+def test_folders_without_a_run_go_aside_and_runs_without_a_folder_are_named(
+    home: Home, store: Store, ended: int
+) -> None:
     orphan, fresh, data = home.path / "runs" / "41", home.path / "runs" / "42", home.path / "runs" / "notes"
     for folder in (orphan, fresh, data):
         folder.mkdir()
@@ -215,7 +230,10 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         store.end(run_id, "failed", "It broke.")
         told = found(home)
         assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
-        assert re.fullmatch(rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.", told["shared memory"])
+        assert re.fullmatch(
+            rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.",
+            told["shared memory"],
+        )
         mend(home)
         assert (process.wait(), segment.exists(), found(home)) == (-15, False, {})
     finally:
@@ -223,4 +241,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         segment.unlink(missing_ok=True)
     with Reader.open(home) as reader:
         (event,) = (event for event in reader.events(run_id) if event.kind == "cleaned up")
-    assert (event.who, event.detail) == ("fsck", f"process {process.pid} of run {run_id}, shared memory {segment} of run {run_id}")
+    assert (event.who, event.detail) == (
+        "fsck",
+        f"process {process.pid} of run {run_id}, shared memory {segment} of run {run_id}",
+    )

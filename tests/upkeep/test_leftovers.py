@@ -22,7 +22,9 @@ from tests.upkeep.conftest import GONE, HOUR_AGO, found
 def worker() -> Iterator[ProcessIdentity]:
     """Start a leader of a session that ends, and leaves a process in it; return who the leader was."""
     program = "import subprocess, sys; subprocess.Popen(['sleep', '600']); print('up', flush=True); sys.stdin.read()"
-    process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin and process.stdout
     process.stdout.readline()
     found = identity(process.pid)
@@ -55,7 +57,9 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
 
 
 @pytest.mark.processes
-def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = os.getsid(0)
     with Store.open(home) as store:
@@ -66,14 +70,20 @@ def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(home: H
 
 
 @pytest.mark.processes
-def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_run_and_runner_is_left_over(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     words = [sys.executable, "-c", "import time; time.sleep(600)", "engine.worker", "--home", str(home.path)]
     with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as process:
         try:
             with monkeypatch.context() as earlier:
-                earlier.setattr(time, "time", lambda: 0.0)  # the clock is put back: how old a process is does not hang on it
-                assert [(one.name, one.why) for one in found(home, tmp_path)] == [(str(process.pid), "A worker that has no run, and whose runner is gone.")]
+                earlier.setattr(
+                    time, "time", lambda: 0.0
+                )  # the clock is put back: how old a process is does not hang on it
+                assert [(one.name, one.why) for one in found(home, tmp_path)] == [
+                    (str(process.pid), "A worker that has no run, and whose runner is gone.")
+                ]
             with Store.open(home) as store:
                 store.register_runner(me(), cores=2, gpus=0)
             assert found(home, tmp_path) == [], "its parent serves the store"
@@ -82,13 +92,17 @@ def test_a_worker_without_run_and_runner_is_left_over(home: Home, tmp_path: Path
 
 
 @pytest.mark.processes
-def test_a_process_that_left_its_session_is_known_by_its_mark(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_left_its_session_is_known_by_its_mark(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = ProcessIdentity(me().boot_id, GONE, 77)
     with Store.open(home) as store:
         run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
         store.claim(run_id, leader, ())
-        with subprocess.Popen(["sleep", "600"], start_new_session=True, env=os.environ | {MARK: mark(leader)}) as process:
+        with subprocess.Popen(
+            ["sleep", "600"], start_new_session=True, env=os.environ | {MARK: mark(leader)}
+        ) as process:
             try:
                 assert found(home, tmp_path) == [], "its run is still on"
                 store.end(run_id, "lost", "The worker is gone.")
@@ -98,7 +112,9 @@ def test_a_process_that_left_its_session_is_known_by_its_mark(home: Home, tmp_pa
                 process.kill()
 
 
-def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_only_shown(home: Home, tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_only_shown(
+    home: Home, tmp_path: Path
+) -> None:
     with Store.open(home) as store:
         run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
     runs = home.run_folder(run_id).parent
@@ -129,7 +145,10 @@ def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: H
     os.utime(home.path / "parallab.db.part", (HOUR_AGO, HOUR_AGO))
     folder = home.run_folder(ended)
     assert [(one.kind, one.name, one.run_id) for one in found(home, tmp_path)] == [
-        *(("file", str(folder / name), ended) for name in ("checkpoint.pt.part", "lines", "rpc.rendezvous", "weights.lock")),
+        *(
+            ("file", str(folder / name), ended)
+            for name in ("checkpoint.pt.part", "lines", "rpc.rendezvous", "weights.lock")
+        ),
         ("file", str(home.path / "parallab.db.part"), None),
     ]
 
@@ -152,7 +171,16 @@ def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_on
 ) -> None:
     run_id = run_with(None, os.getpid(), GONE)
     ours, strange, old = f"torch_{GONE}_1_0", f"torch_{GONE + 2}_1_0", f"torch_{GONE}_9_9"
-    for name in (ours, strange, old, f"torch_{os.getpid()}_1_0", "torch_x_1", "sem.mp-1", f"psm_{GONE}", f"other_{GONE}_1"):
+    for name in (
+        ours,
+        strange,
+        old,
+        f"torch_{os.getpid()}_1_0",
+        "torch_x_1",
+        "sem.mp-1",
+        f"psm_{GONE}",
+        f"other_{GONE}_1",
+    ):
         (memory / name).write_bytes(b"x" * 4096)
     os.utime(memory / old, (HOUR_AGO, HOUR_AGO))
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 600.0)
@@ -184,11 +212,15 @@ def test_a_segment_that_someone_has_mapped_or_open_is_not_left_over(
         if way == "mapped":
             stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             file.close()
-        assert segments(home, memory) == {used.name: True}, "a longer name of another segment says nothing about this one"
+        assert segments(home, memory) == {used.name: True}, (
+            "a longer name of another segment says nothing about this one"
+        )
     assert segments(home, memory) == {used.name: True, longer.name: True}
 
 
-def test_a_pid_that_a_live_run_has_too_keeps_its_segments(home: Home, memory: Path, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pid_that_a_live_run_has_too_keeps_its_segments(
+    home: Home, memory: Path, run_with: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", -1.0)
     end(home, run_with(None, os.getpid(), GONE))
     live = run_with(None, os.getpid(), GONE)

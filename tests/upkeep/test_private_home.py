@@ -1,4 +1,6 @@
-"""What lies in a home is its owner's alone: made so whatever the umask, closed at a start where it lay open, refused where it can't be closed."""
+"""What lies in a home is its owner's alone: made so whatever the umask, closed at a start where it lay open, refused
+where it can't be closed.
+"""
 
 import os
 import re
@@ -24,7 +26,9 @@ from engine.upkeep.private_home import _OURS, close_home, open_parts
 def modes(folder: Path) -> dict[str, int]:
     """Return the modes of a folder and all that lies in it, links left out."""
     found = [folder, *folder.rglob("*")]
-    return {str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode) for path in found if not path.is_symlink()}
+    return {
+        str(path.relative_to(folder)): stat.S_IMODE(path.lstat().st_mode) for path in found if not path.is_symlink()
+    }
 
 
 def test_the_stores_log_and_shared_memory_are_as_private_as_the_store(home: Home) -> None:
@@ -40,7 +44,9 @@ def test_the_stores_log_and_shared_memory_are_as_private_as_the_store(home: Home
 
 @pytest.fixture
 def open_lab(home: Home) -> Home:
-    """A home whose folder and files others can read, as an older version or a careless copy left it, with links that lead out of it."""
+    """A home whose folder and files others can read, as an older version or a careless copy left it, with links that
+    lead out of it.
+    """
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada")
     (home.run_folder(1) / "logs").mkdir(parents=True)
@@ -64,23 +70,40 @@ def open_lab(home: Home) -> Home:
 def test_a_start_closes_what_lies_open_and_follows_no_link(open_lab: Home) -> None:
     assert permissions(open_lab).state == "fail"
     ended = subprocess.run(
-        [sys.executable, "-c", "import app.asgi"], cwd=ROOT, env=os.environ | {"PARALLAB_HOME": str(open_lab.path)}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", "import app.asgi"],
+        cwd=ROOT,
+        env=os.environ | {"PARALLAB_HOME": str(open_lab.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert ended.returncode == 0, ended.stderr
     found = modes(open_lab.path)
     assert found.pop("notes.txt") == 0o644, "what is not Parallab's is left alone"
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
-    assert (found["."], found["parallab.db"], found["runs/1/logs/worker.log"], found["runs/1/s"]) == (0o700, 0o600, 0o600, 0o600)
+    assert (found["."], found["parallab.db"], found["runs/1/logs/worker.log"], found["runs/1/s"]) == (
+        0o700,
+        0o600,
+        0o600,
+        0o600,
+    )
     outside = open_lab.path.parent / "outside"
     assert modes(outside) == {".": 0o755, "file": 0o644}
     left = permissions(open_lab)
-    assert left.state == "fail" and f"{outside} (mode 0755" in left.sentence and f"{outside / 'file'} (mode 0644" in left.sentence
+    assert (
+        left.state == "fail"
+        and f"{outside} (mode 0755" in left.sentence
+        and f"{outside / 'file'} (mode 0644" in left.sentence
+    )
     for path in (outside, outside / "file"):
         set_mode(path, 0o077)
     assert permissions(open_lab).state == "ok"
 
 
-@pytest.mark.parametrize(("name", "mode"), [(".", 0o710), (".", 0o701), ("parallab.db", 0o640), ("parallab.db", 0o604), ("runs/1/logs", 0o720)])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [(".", 0o710), (".", 0o701), ("parallab.db", 0o640), ("parallab.db", 0o604), ("runs/1/logs", 0o720)],
+)
 def test_the_doctor_fails_on_any_right_of_group_or_others(open_lab: Home, name: str, mode: int) -> None:
     close_home(open_lab)
     for link in ("runner.log", "aside"):
@@ -88,7 +111,11 @@ def test_the_doctor_fails_on_any_right_of_group_or_others(open_lab: Home, name: 
     path = open_lab.path / name
     path.chmod(mode)
     found = permissions(open_lab)
-    assert (found.state, f"{path} (mode {mode:04o}, owner " in found.sentence, "chmod -R go=" in found.cure) == ("fail", True, True)
+    assert (found.state, f"{path} (mode {mode:04o}, owner " in found.sentence, "chmod -R go=" in found.cure) == (
+        "fail",
+        True,
+        True,
+    )
     close_home(open_lab)
     assert stat.S_IMODE(path.stat().st_mode) == mode & 0o700
 

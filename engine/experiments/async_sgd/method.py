@@ -1,14 +1,15 @@
 """Asynchronous SGD: the server applies every gradient at once, and answers with the weights as they are then.
 
-Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient and push it, never waiting for each other.
-A gradient g was computed at the weights x' that were fetched; s updates have been applied since: its staleness.
+Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient and push it, never waiting for each
+other. A gradient g was computed at the weights x' that were fetched; s updates have been applied since: its staleness.
 
     plain               x <- x - learning_rate * g
     staleness_scaled    x <- x - learning_rate * (g / (1 + s))                         (Zhang et al. 2016)
     delay_compensated   x <- x - learning_rate * (g + lambda * g * g * (x - x'))       (Zheng et al. 2017, DC-ASGD)
 
-each with the server's momentum, in which what is multiplied with learning_rate takes the gradient's place. With a staleness_bound, a
-trainer that is that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho et al. 2013).
+each with the server's momentum, in which what is multiplied with learning_rate takes the gradient's place. With a
+staleness_bound, a trainer that is that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho
+et al. 2013).
 """
 
 from engine.data.datasets import load

@@ -56,7 +56,9 @@ class AsyncServer(WeightServer):
         self.mix_statistics(self.gradient[self.parameters :], 1 / self.config.trainers)
         self.optimizer.learning_rate = self.learning_rate()
         if self.config.rule == "staleness_scaled":
-            self.gradient[: self.parameters].div_(1 + staleness)  # not the learning rate, which would scale the momentum of other gradients too
+            self.gradient[: self.parameters].div_(
+                1 + staleness
+            )  # not the learning rate, which would scale the momentum of other gradients too
         elif self.config.rule == "delay_compensated":
             self._compensate(self.gradient[: self.parameters], self.fetched[member.index][: self.parameters])
         self.optimizer.step()

@@ -23,7 +23,9 @@ OBSERVATION, REWARD, END = 0, -2, -1
 
 @dataclass(frozen=True)
 class Layout:
-    """What one message holds: a row for each environment of an observer, [observation | reward of the step before | whether it ended]."""
+    """What one message holds: a row for each environment of an observer, [observation | reward of the step before |
+    whether it ended].
+    """
 
     environments: int
     observation: int
@@ -43,7 +45,9 @@ def layout(config: BatchedReinforceConfig, kind: Kind) -> Layout:
 
 
 class Memory:
-    """One round: what all M environments saw, did and earned in T steps. `ends` marks steps after which a sub-episode was over."""
+    """One round: what all M environments saw, did and earned in T steps. `ends` marks steps after which a sub-episode
+    was over.
+    """
 
     def __init__(self, steps: int, environments: int, observation: int, device: torch.device) -> None:
         self.states = torch.zeros(steps, environments, observation)
@@ -53,7 +57,9 @@ class Memory:
         self.ends = torch.zeros(steps, environments, dtype=torch.bool)
 
     def first_lengths(self) -> Tensor:
-        """Return the length of each environment's first sub-episode in this round, [M]; the whole round where none ended."""
+        """Return the length of each environment's first sub-episode in this round, [M]; the whole round where none
+        ended.
+        """
         ended = self.ends.int().argmax(0) + 1
         return torch.where(self.ends.any(0), ended, len(self.ends)).float()
 
@@ -101,7 +107,9 @@ class Agent:
     # ---- the exchange's side
 
     def __call__(self, request: Request, vector: Tensor | None, respond: Respond) -> None:
-        """Take an observer's states and answer with actions, now or when all have asked; after the last step, when all is learned."""
+        """Take an observer's states and answer with actions, now or when all have asked; after the last step, when all
+        is learned.
+        """
         assert vector is not None
         with self.lock:
             began = time.thread_time()
@@ -154,7 +162,11 @@ class Agent:
         returns = returns_of(memory.rewards, memory.ends, self.config.gamma)
         if self.config.normalize_returns:
             returns = (returns - returns.mean()) / (returns.std() + 1e-6)
-        chosen = self.policy.log_probabilities(memory.states.to(memory.masks.device), memory.masks).gather(2, memory.actions.unsqueeze(2)).squeeze(2)
+        chosen = (
+            self.policy.log_probabilities(memory.states.to(memory.masks.device), memory.masks)
+            .gather(2, memory.actions.unsqueeze(2))
+            .squeeze(2)
+        )
         return -(chosen * returns.to(chosen.device)).sum() / returns.shape[1]
 
     def _learn(self) -> None:
@@ -166,7 +178,10 @@ class Agent:
         values = {"train/loss": float(loss), "charts/first_length": first, "charts/running_length": self.running}
         self.rank.recorder.log(values, step=step, passes=float(self.episode))
         if not torch.isfinite(loss):
-            raise RunFailed(f"agent's loss became {float(loss)} in round {self.episode}. Lower learning_rate ({self.config.learning_rate}).")
+            raise RunFailed(
+                f"agent's loss became {float(loss)} in round {self.episode}. Lower learning_rate "
+                f"({self.config.learning_rate})."
+            )
         self.gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -178,11 +193,17 @@ class Agent:
     def _look_after_observers(self) -> None:
         with self.lock:
             for place, heard_at in enumerate(self.heard_at):
-                if place not in self.waiting and time.monotonic() - heard_at > self.config.timeout_s and not self.done.is_set():
+                if (
+                    place not in self.waiting
+                    and time.monotonic() - heard_at > self.config.timeout_s
+                    and not self.done.is_set()
+                ):
                     role = self.config.observer_roles[place]
                     raise RunFailed(
-                        f"{role} asked nothing for {self.config.timeout_s:g} s (timeout_s) in round {self.episode + 1}, and no one goes on without it. "
-                        f"Its environment may hang: look at its log, or raise timeout_s where a step of {self.config.environment} takes that long."
+                        f"{role} asked nothing for {self.config.timeout_s:g} s (timeout_s) in round "
+                        f"{self.episode + 1}, and no one goes on without it. "
+                        "Its environment may hang: look at its log, or raise timeout_s where a step of "
+                        f"{self.config.environment} takes that long."
                     )
 
     def _report(self) -> None:

@@ -1,8 +1,9 @@
 """REINFORCE with one agent and many observers, who ask it for every action.
 
-Roles: `agent` owns the policy; `observer1…N` each play their own environments. In every step an observer sends its state s and gets an
-action a ~ pi(s): by itself (`per_call`), or out of one forward pass for all observers (`batched`), which the last to ask sets off.
-After `steps` steps, with G the sum of the rewards from a step to the end of its sub-episode,
+Roles: `agent` owns the policy; `observer1…N` each play their own environments. In every step an observer sends its
+state s and gets an action a ~ pi(s): by itself (`per_call`), or out of one forward pass for all observers (`batched`),
+which the last to ask sets off. After `steps` steps, with G the sum of the rewards from a step to the end of its
+sub-episode,
 
     policy <- Adam(policy, gradient of -sum of log pi(a|s) * G over all steps / environments)
 

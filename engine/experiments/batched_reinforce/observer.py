@@ -69,7 +69,9 @@ class Observer:
 
     def _log(self) -> None:
         for reward, length in self.environments.take_finished():
-            self.rank.recorder.log({"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps)
+            self.rank.recorder.log(
+                {"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps
+            )
 
     def _report(self) -> None:
         record, total = self.rank.recorder, self.config.episodes * self.config.steps * self.config.envs_per_observer

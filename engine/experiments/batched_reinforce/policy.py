@@ -10,7 +10,8 @@ HIDDEN = 128
 class Policy(nn.Module):
     """observation -> 128, dropout, ReLU, 128 -> choices.
 
-    Dropout's masks are given from outside: what acts keeps them, so that the gradient is later computed for the very net that acted.
+    Dropout's masks are given from outside: what acts keeps them, so that the gradient is later computed for the very
+    net that acted.
     """
 
     def __init__(self, observation: int, choices: int, dropout: float) -> None:
@@ -24,7 +25,9 @@ class Policy(nn.Module):
         return torch.rand(count, HIDDEN, device=self.hidden.weight.device) < self.keep
 
     def log_probabilities(self, states: Tensor, masks: Tensor) -> Tensor:
-        """Return the log-probability of every choice, [..., choices], for states [..., observation] with masks [..., 128]."""
+        """Return the log-probability of every choice, [..., choices], for states [..., observation] with masks [...,
+        128].
+        """
         hidden = (self.hidden(states) * masks / self.keep).relu()
         return log_softmax(self.out(hidden), dim=-1)
 
@@ -33,5 +36,7 @@ class Policy(nn.Module):
         """Return choices drawn for states [count, observation], int64 [count]."""
         hidden = (linear(states, self.hidden.weight, self.hidden.bias) * masks).mul_(1 / self.keep).relu_()
         scores = linear(hidden, self.out.weight, self.out.bias)
-        noise = torch.empty_like(scores).exponential_().log_()  # the largest of score - log(exponential) is drawn with softmax's probabilities
+        noise = (
+            torch.empty_like(scores).exponential_().log_()
+        )  # the largest of score - log(exponential) is drawn with softmax's probabilities
         return (scores - noise).argmax(1)

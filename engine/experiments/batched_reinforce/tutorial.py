@@ -1,7 +1,9 @@
-"""The agent and its observers as the published code builds them: a remote reference with every call, a live autograd graph for every step.
+"""The agent and its observers as the published code builds them: a remote reference with every call, a live autograd
+graph for every step.
 
-Kept for its cost, which the engine variant is compared with. Mended: gymnasium's API; each forward pass gets a copy of the states, since
-backward needs them as they were; returns weigh the actions of their own observer and sub-episode; every observer has its own seed.
+Kept for its cost, which the engine variant is compared with. Mended: gymnasium's API; each forward pass gets a copy of
+the states, since backward needs them as they were; returns weigh the actions of their own observer and sub-episode;
+every observer has its own seed.
 """
 
 import threading
@@ -54,7 +56,11 @@ class Agent:
         assert kind.choices is not None
         self.config = config
         self.policy = nn.Sequential(
-            nn.Linear(kind.observation, HIDDEN), nn.Dropout(config.dropout), nn.ReLU(), nn.Linear(HIDDEN, kind.choices), nn.Softmax(dim=1)
+            nn.Linear(kind.observation, HIDDEN),
+            nn.Dropout(config.dropout),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, kind.choices),
+            nn.Softmax(dim=1),
         )
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=config.learning_rate)
         self.states = torch.zeros(config.observers, kind.observation)
@@ -71,9 +77,13 @@ class Agent:
         for episode in range(1, config.episodes + 1):
             with rank.recorder.phase("wait"):
                 futures = [call_async(role, run_round, me) for role in config.observer_roles]
-                played: list[Played] = [result_of(role, future) for role, future in zip(config.observer_roles, futures, strict=True)]
+                played: list[Played] = [
+                    result_of(role, future) for role, future in zip(config.observer_roles, futures, strict=True)
+                ]
             with rank.recorder.phase("update"):
-                loss, first = self._learn(torch.stack([rewards for rewards, _ in played], 1), torch.stack([ends for _, ends in played], 1))
+                loss, first = self._learn(
+                    torch.stack([rewards for rewards, _ in played], 1), torch.stack([ends for _, ends in played], 1)
+                )
             running = first if running is None else 0.5 * first + 0.5 * running
             values = {"train/loss": loss, "charts/first_length": first, "charts/running_length": running}
             rank.recorder.log(values, step=episode * config.steps, passes=float(episode))
@@ -150,7 +160,9 @@ class Observer:
             rewards[step], ends[step] = float(found.rewards[0]), bool(found.terminated[0] or found.truncated[0])
             self.steps += 1
             for reward, length in self.environments.take_finished():
-                self.rank.recorder.log({"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps)
+                self.rank.recorder.log(
+                    {"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps
+                )
         self.rank.recorder.progress(self.steps, self.config.episodes * self.config.steps, "env steps")
         return rewards, ends
 

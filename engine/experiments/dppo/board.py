@@ -22,9 +22,10 @@ Lock = AbstractContextManager[Any]
 LOOK_S = 0.2
 """So often whoever waits for a bell looks whether the run is over."""
 VERSION, STOP, HEAD, DEPTH, FREE, COLLECTED, USED, THROWN, SYNCS, BATCHES, MIXED, ROUND, ROUND_STEPS = range(13)
-"""Places in `counts`: published updates; the run is over; the queue's first place, its depth; free slots; env steps collected, learned from and
-thrown away; times that players and learner waited for each other; batches learned from, and those of two policies; the present round of the
-reader-writer mode and its steps."""
+"""Places in `counts`: published updates; the run is over; the queue's first place, its depth; free slots; env steps
+collected, learned from and thrown away; times that players and learner waited for each other; batches learned from, and
+those of two policies; the present round of the reader-writer mode and its steps.
+"""
 COLLECTOR, BORN, GROWN, LENGTH = range(4)
 """Places in a slot's `about`: who filled it; the policy's version at its first and at its last step; its steps."""
 
@@ -52,7 +53,9 @@ class Board:
     """All of it; travels to the ranks as an argument of `Ranks.run`."""
 
     weights: Tensor
-    """[2, P + N]: P parameters and N numbers of the observations' normalizer; the copy that is published is the one at version % 2."""
+    """[2, P + N]: P parameters and N numbers of the observations' normalizer; the copy that is published is the one at
+    version % 2.
+    """
     counts: Tensor
     order: Tensor
     free: Tensor
@@ -135,11 +138,15 @@ class Board:
 def size_of(config: DppoConfig, kind: Kind) -> int:
     """Return P + N: the numbers of a policy and of its normalizer."""
     with torch.random.fork_rng(devices=[]):
-        return sum(parameter.numel() for parameter in ActorCritic(kind, config.network).parameters()) + Normalizer.size(kind.observation)
+        return sum(parameter.numel() for parameter in ActorCritic(kind, config.network).parameters()) + Normalizer.size(
+            kind.observation
+        )
 
 
 class Weights:
-    """The policy on the board, as one rank handles it. There are two copies, so that one is always whole: the one published last."""
+    """The policy on the board, as one rank handles it. There are two copies, so that one is always whole: the one
+    published last.
+    """
 
     def __init__(self, board: Board, lock: Callable[[str], Lock]) -> None:
         self._board = board
@@ -160,7 +167,9 @@ class Weights:
         return version
 
     def take(self, state: Tensor) -> int:
-        """Copy the newest whole policy into `state`; return its version. Where weights are live they may change meanwhile."""
+        """Copy the newest whole policy into `state`; return its version. Where weights are live they may change
+        meanwhile.
+        """
         if self._board.live:
             state.copy_(self._board.weights[0])
             return self.version

@@ -38,7 +38,9 @@ class Player:
 class Collector:
     """One collector, in a process or a thread of its own; `place` counts from 0."""
 
-    def __init__(self, board: Board, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int) -> None:
+    def __init__(
+        self, board: Board, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int
+    ) -> None:
         self.board = board
         self.config = config
         self.record = record
@@ -46,7 +48,9 @@ class Collector:
         self.mode = MODES[config.mode](board, config, locks, record, place)
         self.weights = Weights(board, locks)
         self.player = Player(config, kind, board.weights[0] if board.live else None)
-        self.environments = Environments(kind, config.envs_per_collector, seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place])
+        self.environments = Environments(
+            kind, config.envs_per_collector, seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place]
+        )
         self.stepping = board.stepping.numpy()
         self.steps = 0
         """Env steps of this collector."""

@@ -28,7 +28,9 @@ TESTS, CONFIRMATION, LAST, PICTURES = range(4)
 
 
 class Evaluation:
-    """The newest policy, or the one that solved the environment, in environments of its own, where it always does what it thinks best."""
+    """The newest policy, or the one that solved the environment, in environments of its own, where it always does what
+    it thinks best.
+    """
 
     def __init__(self, rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
         self.rank = rank
@@ -42,12 +44,15 @@ class Evaluation:
         self.steps = 0
         """Env steps that all collectors had made when the policy was taken."""
         self.solved: float | None = None
-        """The mean of the episodes by which the policy solved the environment. The learner may still go on for some updates, which can spoil it, so that
-        policy is kept then, and is what the run ends with."""
+        """The mean of the episodes by which the policy solved the environment. The learner may still go on for some
+        updates, which can spoil it, so that policy is kept then, and is what the run ends with.
+        """
 
     @torch.inference_mode()
     def mean_return(self, episodes: int, use: int) -> float:
-        """Return what so many whole episodes brought on average, played side by side with the policy as it is now; each `use` has its own episodes."""
+        """Return what so many whole episodes brought on average, played side by side with the policy as it is now; each
+        `use` has its own episodes.
+        """
         self._take()
         environments = Environments(self.kind, episodes, self.rank.seed_of(EVALUATION, use), self.rank.role)
         found: dict[int, float] = {}
@@ -62,16 +67,23 @@ class Evaluation:
         return sum(found[place] for place in range(episodes)) / episodes
 
     def solves(self, mean: float) -> bool:
-        """Tell whether so much, the mean of CONFIRM episodes, solves the environment; if so say it and keep the policy."""
+        """Tell whether so much, the mean of CONFIRM episodes, solves the environment; if so say it and keep
+        the policy.
+        """
         goal = self.kind.solved_at
         if goal is None or mean < goal:
             return False
         self.solved = mean
-        self.rank.say("solved", f"The mean of {CONFIRM} greedy episodes was {mean:.1f}, and {self.kind.name} is solved at {goal:g}.")
+        self.rank.say(
+            "solved",
+            f"The mean of {CONFIRM} greedy episodes was {mean:.1f}, and {self.kind.name} is solved at {goal:g}.",
+        )
         return True
 
     def draw(self, path: Path) -> None:
-        """Play one episode and keep it as a moving picture. Where that can't be done the run says so once and goes on: training needs no picture."""
+        """Play one episode and keep it as a moving picture. Where that can't be done the run says so once and goes on:
+        training needs no picture.
+        """
         if not self.draws:
             return
         try:
@@ -141,13 +153,16 @@ def _look_after_collectors(board: Board, config: DppoConfig) -> None:
     for place, role in enumerate(config.collector_roles):
         if silent_ns(board, place) > config.timeout_s * 1e9:
             raise RunFailed(
-                f"{role}'s environments have been in one step for {config.timeout_s:g} s (timeout_s): {config.environment} hangs there. "
+                f"{role}'s environments have been in one step for {config.timeout_s:g} s (timeout_s): "
+                f"{config.environment} hangs there. "
                 "Look at its log, try another environment, or raise timeout_s where a step takes that long."
             )
 
 
 class Beside(threading.Thread):
-    """Evaluates and draws in a thread of its own, so that watching goes on; keeps its failure for the watching thread."""
+    """Evaluates and draws in a thread of its own, so that watching goes on; keeps its failure for the
+    watching thread.
+    """
 
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__(name="evaluation", daemon=True)

@@ -5,7 +5,21 @@ from torch import Tensor
 
 from engine.data.weights import FlatAdam, drawn_from
 from engine.errors import RunFailed
-from engine.experiments.dppo.board import BATCHES, BORN, COLLECTED, GROWN, LENGTH, MIXED, SYNCS, THROWN, USED, VERSION, Batch, Board, Weights
+from engine.experiments.dppo.board import (
+    BATCHES,
+    BORN,
+    COLLECTED,
+    GROWN,
+    LENGTH,
+    MIXED,
+    SYNCS,
+    THROWN,
+    USED,
+    VERSION,
+    Batch,
+    Board,
+    Weights,
+)
 from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.modes import MODES, Locks
@@ -34,11 +48,15 @@ class Learner:
         self.player = Player(config, kind, board.weights[0] if board.live else first)
         policy = self.player.policy
         critic = sum(parameter.numel() for parameter in policy.critic.parameters())
-        parts = (slice(0, len(self.player.weights) - critic), slice(len(self.player.weights) - critic, len(self.player.weights)))
+        parts = (
+            slice(0, len(self.player.weights) - critic),
+            slice(len(self.player.weights) - critic, len(self.player.weights)),
+        )
         self.rates = (config.learning_rate, config.critic_learning_rate or config.learning_rate)
         self.gradients = [self.player.gradient[part] for part in parts]
         self.optimizers = [
-            FlatAdam(self.player.weights[part], self.player.gradient[part], rate, epsilon=1e-5) for part, rate in zip(parts, self.rates, strict=True)
+            FlatAdam(self.player.weights[part], self.player.gradient[part], rate, epsilon=1e-5)
+            for part, rate in zip(parts, self.rates, strict=True)
         ]
         self.updates = 0
 
@@ -75,7 +93,9 @@ class Learner:
         left = 1 - self.mode.progress() if config.schedule == "linear" else 1.0
         for optimizer, rate in zip(self.optimizers, self.rates, strict=True):
             optimizer.learning_rate = rate * left
-        advantages = advantages_of(batch.rewards, batch.values, batch.after, batch.ends, config.gamma, config.gae_lambda)
+        advantages = advantages_of(
+            batch.rewards, batch.values, batch.after, batch.ends, config.gamma, config.gae_lambda
+        )
         returns = (advantages + batch.values).flatten()
         advantages, behaviour = advantages.flatten(), batch.log_probabilities.flatten()
         states, actions = batch.states.flatten(0, 1), batch.actions.flatten(0, 1)
@@ -85,15 +105,25 @@ class Learner:
             ratio = policy.judge(states, actions).log_probabilities - behaviour
             kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimate: never below 0
         total, size = len(advantages), -(-len(advantages) // config.minibatches)
-        parts = [part for _ in range(config.epochs) for part in torch.split(torch.randperm(total, generator=self._order), size)]
-        losses = [self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part]) for part in parts]
+        parts = [
+            part
+            for _ in range(config.epochs)
+            for part in torch.split(torch.randperm(total, generator=self._order), size)
+        ]
+        losses = [
+            self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part]) for part in parts
+        ]
         means = torch.stack(losses).mean(0).tolist()
         if not all(map(torch.isfinite, losses[-1])):
             raise RunFailed(
-                f"learner's losses became {', '.join(f'{value:g}' for value in losses[-1].tolist())} in update {self.updates + 1}. "
-                f"Lower learning_rate ({config.learning_rate}), or scale rewards down with reward_scale ({config.reward_scale})."
+                f"learner's losses became {', '.join(f'{value:g}' for value in losses[-1].tolist())} in update "
+                f"{self.updates + 1}. "
+                f"Lower learning_rate ({config.learning_rate}), or scale rewards down with reward_scale "
+                f"({config.reward_scale})."
             )
-        return dict(zip(("train/policy_loss", "train/value_loss", "train/entropy", "train/clipped"), means, strict=True)) | {"train/kl": kl}
+        return dict(
+            zip(("train/policy_loss", "train/value_loss", "train/entropy", "train/clipped"), means, strict=True)
+        ) | {"train/kl": kl}
 
     def _step(self, states: Tensor, actions: Tensor, behaviour: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
         """Make one step of Adam; return policy loss, value loss, entropy and the percentage of clipped ratios."""

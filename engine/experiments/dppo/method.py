@@ -1,11 +1,14 @@
-"""Distributed proximal policy optimization: collectors play with a copy of the policy, a learner updates it, and a queue stands between them.
+"""Distributed proximal policy optimization: collectors play with a copy of the policy, a learner updates it, and a
+queue stands between them.
 
-Roles: `main` watches, evaluates and draws; `learner` owns policy and value function; `collector1…N` play (as threads of the learner where the
-config says so). A batch of T steps carries the log-probabilities and values of the policy that played it, so the update may come later:
+Roles: `main` watches, evaluates and draws; `learner` owns policy and value function; `collector1…N` play (as threads of
+the learner where the config says so). A batch of T steps carries the log-probabilities and values of the policy that
+played it, so the update may come later:
 
     r = pi(a|s) / pi_behaviour(a|s);  maximize the mean of min(r * A, clip(r, 1 - c, 1 + c) * A)
 
-with A the generalized advantage estimate. How the two sides keep out of each other's way is the mode (engine/experiments/dppo/modes.py).
+with A the generalized advantage estimate. How the two sides keep out of each other's way is the mode
+(engine/experiments/dppo/modes.py).
 """
 
 from engine.experiments.dppo.board import Board
@@ -48,4 +51,7 @@ def _take_part(rank: Rank, config: DppoConfig, board: Board) -> None:
 
 def _threads(rank: Rank, config: DppoConfig, board: Board, kind: Kind) -> list[CollectorThread]:
     record = ThreadRecorder(rank.recorder)
-    return [CollectorThread(board, Collector(board, config, kind, rank.lock, record, place)) for place in range(config.collectors)]
+    return [
+        CollectorThread(board, Collector(board, config, kind, rank.lock, record, place))
+        for place in range(config.collectors)
+    ]

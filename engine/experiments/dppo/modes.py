@@ -1,7 +1,8 @@
-"""The four ways in which collectors and the learner keep out of each other's way. Each has a collector's side and the learner's.
+"""The four ways in which collectors and the learner keep out of each other's way. Each has a collector's side and the
+learner's.
 
-A collector's batch:    begin() -> [before(); a step; after()] * T, unless after() says to throw the batch away -> finish()
-The learner:            for slot in mode.updates(): learn from it
+A collector's batch:    begin() -> [before(); a step; after()] * T, unless after() says to throw the batch away ->
+finish() The learner:            for slot in mode.updates(): learn from it
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +53,9 @@ class Mode(ABC):
         """Yield slots to learn from until the run is over; between two yields others may play, as the mode has it."""
 
     def progress(self) -> float:
-        """Return the share of the run that was behind when the batch to learn from was begun: 0 for the first one, below 1 for the last."""
+        """Return the share of the run that was behind when the batch to learn from was begun: 0 for the first one,
+        below 1 for the last.
+        """
         return self._behind / self.config.total_steps
 
     def _put(self, slot: int, length: int) -> int:
@@ -77,9 +80,11 @@ class Mode(ABC):
 
 
 class BoundedQueue(Mode):
-    """Collectors play until the queue holds `bound` batches, and then wait; the learner learns until it is empty, and then waits.
+    """Collectors play until the queue holds `bound` batches, and then wait; the learner learns until it is empty, and
+    then waits.
 
-    A permit is a place in the queue. All are given out again when the queue is empty, so the two sides wait for each other once in `bound` batches.
+    A permit is a place in the queue. All are given out again when the queue is empty, so the two sides wait for each
+    other once in `bound` batches.
     """
 
     def finish(self, slot: int, length: int) -> None:
@@ -98,7 +103,9 @@ class BoundedQueue(Mode):
             self._permit(self.config.bound)
 
     def progress(self) -> float:
-        """Return the share of the run's batches that were learned from: it ends with a full queue, so their number is known."""
+        """Return the share of the run's batches that were learned from: it ends with a full queue, so their number is
+        known.
+        """
         queueful = self.config.bound * self.config.batch_steps * self.config.envs_per_collector
         return int(self.board.counts[USED]) / (-(-self.config.total_steps // queueful) * queueful)
 
@@ -136,7 +143,8 @@ class Unlocked(Mode):
 class UpdateLocked(Unlocked):
     """Only the update is exclusive: it waits until every collector is between two steps, and holds them there.
 
-    A collector passes the turnstile before each step and holds a lock of its own during it; the learner holds all of them while it updates.
+    A collector passes the turnstile before each step and holds a lock of its own during it; the learner holds all of
+    them while it updates.
     """
 
     def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
@@ -171,7 +179,8 @@ class UpdateLocked(Unlocked):
 
 
 class ReaderWriter(Mode):
-    """One counter for everyone's steps; whoever completes the batch hands over its own, and all others throw theirs away.
+    """One counter for everyone's steps; whoever completes the batch hands over its own, and all others throw theirs
+    away.
 
     Then everyone stops, the learner updates, and all begin anew.
     """
@@ -186,7 +195,10 @@ class ReaderWriter(Mode):
     def begin(self) -> bool:
         with self.record.phase("wait"):
             going = self.board.heard(self.board.go[self.place])
-        self._round, self._mine = self._round + 1, False  # its own count: the first to play may close a round before the last begins
+        self._round, self._mine = (
+            self._round + 1,
+            False,
+        )  # its own count: the first to play may close a round before the last begins
         return going
 
     def after(self, steps: int) -> bool:
@@ -233,4 +245,9 @@ class ReaderWriter(Mode):
             return all(self.board.heard(self.board.parked) for _ in range(self.config.collectors))
 
 
-MODES: dict[str, type[Mode]] = {"bounded_queue": BoundedQueue, "update_locked": UpdateLocked, "reader_writer": ReaderWriter, "unlocked": Unlocked}
+MODES: dict[str, type[Mode]] = {
+    "bounded_queue": BoundedQueue,
+    "update_locked": UpdateLocked,
+    "reader_writer": ReaderWriter,
+    "unlocked": Unlocked,
+}

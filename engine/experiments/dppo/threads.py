@@ -32,7 +32,9 @@ class CollectorThread(threading.Thread):
 
 
 class ThreadRecorder:
-    """A recorder for threads that are not their rank's driving one: points go through, phases are the driving thread's alone."""
+    """A recorder for threads that are not their rank's driving one: points go through, phases are the driving thread's
+    alone.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -46,7 +48,9 @@ class ThreadRecorder:
     def spend(self, name: str, seconds: float) -> None:
         pass
 
-    def span(self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = "") -> AbstractContextManager[None]:
+    def span(
+        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
+    ) -> AbstractContextManager[None]:
         return nullcontext()
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:

@@ -1,4 +1,6 @@
-"""The fault museum's settings and card. Torch-free. Its runs are launched from the page Museum, so it is no card on the page Launch."""
+"""The fault museum's settings and card. Torch-free. Its runs are launched from the page Museum, so it is no card on the
+page Launch.
+"""
 
 from typing import Literal
 
@@ -45,7 +47,12 @@ class FaultMuseumConfig(Config):
 
     exhibit: ExhibitName = Field("all", description="The fault to show, or all of them one after another.")
     repetitions: int = Field(
-        1, ge=1, le=100, description="Times that each way is done, each with a seed of its own; numbers are means, the picture is the first."
+        1,
+        ge=1,
+        le=100,
+        description=(
+            "Times that each way is done, each with a seed of its own; numbers are means, the picture is the first."
+        ),
     )
 
     @property
@@ -77,7 +84,9 @@ EXPERIMENT = Experiment(
     title="Fault museum",
     sentence="Each fault of the published code beside the right way, both of which really run.",
     config=FaultMuseumConfig,
-    presets={"all": Preset("Every exhibit, one after another.", {"exhibit": ALL}, takes="Takes about 30 s on two cores.")},
+    presets={
+        "all": Preset("Every exhibit, one after another.", {"exhibit": ALL}, takes="Takes about 30 s on two cores.")
+    },
     axis="repetitions",
     flows=(
         Flow("the published code", "wrong", "its fault"),

@@ -1,4 +1,6 @@
-"""The fault museum: the rank `right` and the rank `wrong` go through the same exhibits and try one invariant on what each measured."""
+"""The fault museum: the rank `right` and the rank `wrong` go through the same exhibits and try one invariant on what
+each measured.
+"""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,7 +16,9 @@ from engine.seeding import WEIGHTS, seed_of
 
 
 def run(config: FaultMuseumConfig, ranks: Ranks) -> None:
-    """Show each exhibit in one rank a way; return when both have ended. Raises RankFailed where the right way breaks an invariant."""
+    """Show each exhibit in one rank a way; return when both have ended. Raises RankFailed where the right way breaks an
+    invariant.
+    """
     ranks.run(_show, config)
 
 
@@ -23,7 +27,10 @@ def _show(rank: Rank, config: FaultMuseumConfig) -> None:
     for place, sign in enumerate(config.signs, 1):
         exhibit = cast(Exhibit, import_module(sign.module))
         with rank.recorder.phase("compute"):
-            outcomes = [getattr(exhibit, rank.role)(seed_of(config.seed, WEIGHTS, number)) for number in range(config.repetitions)]
+            outcomes = [
+                getattr(exhibit, rank.role)(seed_of(config.seed, WEIGHTS, number))
+                for number in range(config.repetitions)
+            ]
         for number, outcome in enumerate(outcomes, 1):
             _record(rank, sign, outcome, number)
         _judge(rank, sign, exhibit, outcomes)
@@ -42,7 +49,9 @@ def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[Outcome]
     """Try the invariant on every repetition and say what came of it, and with which error the code ended."""
     broken = [sentence for outcome in outcomes if (sentence := _complaint(exhibit, outcome))]
     if rank.role == "right" and broken:
-        raise RunFailed(f"The right way of {sign.name} breaks its own invariant: {broken[0]} Report it: that is a fault of ours.")
+        raise RunFailed(
+            f"The right way of {sign.name} breaks its own invariant: {broken[0]} Report it: that is a fault of ours."
+        )
     if errors := [outcome.error for outcome in outcomes if outcome.error]:
         rank.say(ERROR, told(sign, errors[0]))
     if rank.role == "right":
@@ -50,7 +59,10 @@ def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[Outcome]
     elif broken:
         rank.say(BROKEN, told(sign, broken[0]))
     else:
-        rank.say(UNSEEN, told(sign, f"The fault did not show in {len(outcomes)} of {len(outcomes)}; more repetitions may show it."))
+        rank.say(
+            UNSEEN,
+            told(sign, f"The fault did not show in {len(outcomes)} of {len(outcomes)}; more repetitions may show it."),
+        )
 
 
 def _complaint(exhibit: Exhibit, outcome: Outcome) -> str:

@@ -16,43 +16,78 @@ SPARSE_VALUES = 4_000_000
 class HogwildConfig(Config):
     """SGD by several trainers on one set of shared weights."""
 
-    trainers: int = Field(4, ge=1, le=64, description="Trainer processes; each trains on the whole training set in an order of its own.")
-    epochs: int = Field(
-        10, ge=1, le=1000, description="Times that each trainer goes through the training set; all together they make trainers x epochs passes."
+    trainers: int = Field(
+        4, ge=1, le=64, description="Trainer processes; each trains on the whole training set in an order of its own."
     )
-    batch_size: int = Field(64, ge=1, le=60_000, description="Images (or sparse samples) in one mini-batch.", json_schema_extra={"unit": "samples"})
+    epochs: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        description=(
+            "Times that each trainer goes through the training set; all together they make trainers x epochs passes."
+        ),
+    )
+    batch_size: int = Field(
+        64,
+        ge=1,
+        le=60_000,
+        description="Images (or sparse samples) in one mini-batch.",
+        json_schema_extra={"unit": "samples"},
+    )
     learning_rate: float = Field(
         0.01,
         gt=0,
         le=10,
-        description="Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes NaN, lower it.",
+        description=(
+            "Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes "
+            "NaN, lower it."
+        ),
     )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer keeps its own.")
     model: Literal["mnist_net", "sparse_logistic"] = Field(
         "mnist_net",
         description="mnist_net: a dense net on images; it learns, but no theorem says so. "
-        "sparse_logistic: logistic regression on made, sparse samples, close to what the theorem is about; ignores the data set.",
+        "sparse_logistic: logistic regression on made, sparse samples, close to what the theorem is about; "
+        "ignores the data set.",
     )
     dataset: DatasetName = Field(
-        "mnist", description="What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+        "mnist",
+        description=(
+            "What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
+            "(random, for timing)."
+        ),
     )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
-        description="engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the published code is, at its cost.",
+        description=(
+            "engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the "
+            "published code is, at its cost."
+        ),
     )
-    lock: bool = Field(False, description="Take a lock round each update, so that updates never overlap: the comparison that Hogwild! is about.")
+    lock: bool = Field(
+        False,
+        description=(
+            "Take a lock round each update, so that updates never overlap: the comparison that Hogwild! is about."
+        ),
+    )
     evaluate_every: int = Field(
         1,
         ge=0,
         le=1000,
-        description="Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. Trainer1 does not train meanwhile.",
+        description=(
+            "Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. Trainer1 does "
+            "not train meanwhile."
+        ),
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
     overwrites_every: int = Field(
         100,
         ge=0,
         le=100_000,
-        description="Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. Variant tutorial never does.",
+        description=(
+            "Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. Variant "
+            "tutorial never does."
+        ),
         json_schema_extra=ADVANCED | {"unit": "steps"},
     )
     sparse_samples: int = Field(
@@ -63,13 +98,19 @@ class HogwildConfig(Config):
         json_schema_extra=ADVANCED | {"unit": "samples"},
     )
     sparse_features: int = Field(
-        2_000, ge=10, le=1_000_000, description="Features of sparse_logistic, with a weight each. More of them: fewer collisions.", json_schema_extra=ADVANCED
+        2_000,
+        ge=10,
+        le=1_000_000,
+        description="Features of sparse_logistic, with a weight each. More of them: fewer collisions.",
+        json_schema_extra=ADVANCED,
     )
     sparse_nonzeros: int = Field(
         10,
         ge=1,
         le=1_000,
-        description="Features that each sample of sparse_logistic has; all others are zero. Fewer of them: fewer collisions.",
+        description=(
+            "Features that each sample of sparse_logistic has; all others are zero. Fewer of them: fewer collisions."
+        ),
         json_schema_extra=ADVANCED,
     )
 
@@ -93,21 +134,30 @@ class HogwildConfig(Config):
         return self.sparse_samples if self.model == "sparse_logistic" else data_set(self.dataset).train
 
     def tests_after(self, epoch: int) -> bool:
-        """Say whether trainer1 tests after that epoch (counted from 1) while the others go on; the test at the end comes besides."""
+        """Say whether trainer1 tests after that epoch (counted from 1) while the others go on; the test at the end
+        comes besides.
+        """
         return self.evaluate_every > 0 and epoch < self.epochs and epoch % self.evaluate_every == 0
 
     @model_validator(mode="after")
     def _fits_the_data(self) -> Self:
         if self.batch_size > self.samples:
             source = self.dataset if self.model == "mnist_net" else self.model
-            raise RuleBroken("batch_size", f"batch_size must be at most the {self.samples:,} training samples of {source}, got {self.batch_size}.")
+            raise RuleBroken(
+                "batch_size",
+                f"batch_size must be at most the {self.samples:,} training samples of {source}, got {self.batch_size}.",
+            )
         return self
 
     @model_validator(mode="after")
     def _can_be_shared(self) -> Self:
         if self.device == "mps":
             raise RuleBroken(
-                "device", "device must be auto, cpu or cuda for hogwild, got 'mps': an Apple GPU's memory can't be shared between processes. Choose cpu."
+                "device",
+                (
+                    "device must be auto, cpu or cuda for hogwild, got 'mps': an Apple GPU's memory can't be "
+                    "shared between processes. Choose cpu."
+                ),
             )
         return self
 
@@ -115,12 +165,17 @@ class HogwildConfig(Config):
     def _keeps_to_the_tutorial(self) -> Self:
         if self.variant == "tutorial" and self.device == "cuda":
             raise RuleBroken(
-                "device", "device must be auto or cpu for variant tutorial, whose structure is the CPU's, got 'cuda'. Choose cpu or variant engine."
+                "device",
+                (
+                    "device must be auto or cpu for variant tutorial, whose structure is the CPU's, got 'cuda'. "
+                    "Choose cpu or variant engine."
+                ),
             )
         if self.variant == "tutorial" and self.start_method != "spawn":
             raise RuleBroken(
                 "start_method",
-                f"start_method must be spawn for variant tutorial, since its slow start is part of what it shows, got '{self.start_method}'. "
+                "start_method must be spawn for variant tutorial, since its slow start is part of what it "
+                f"shows, got '{self.start_method}'. "
                 "Choose spawn or variant engine.",
             )
         return self
@@ -130,11 +185,29 @@ class HogwildConfig(Config):
         if self.model != "sparse_logistic":
             return self
         if self.variant == "tutorial":
-            raise RuleBroken("variant", "variant must be engine for model sparse_logistic, which the published code does not have, got 'tutorial'.")
+            raise RuleBroken(
+                "variant",
+                (
+                    "variant must be engine for model sparse_logistic, which the published code does not have, got "
+                    "'tutorial'."
+                ),
+            )
         if self.device == "cuda":
-            raise RuleBroken("device", "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, got 'cuda'. Choose cpu.")
+            raise RuleBroken(
+                "device",
+                (
+                    "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, "
+                    "got 'cuda'. Choose cpu."
+                ),
+            )
         if self.momentum:
-            raise RuleBroken("momentum", f"momentum must be 0 for model sparse_logistic, since it would write every weight in each step, got {self.momentum}.")
+            raise RuleBroken(
+                "momentum",
+                (
+                    "momentum must be 0 for model sparse_logistic, since it would write every weight in each "
+                    f"step, got {self.momentum}."
+                ),
+            )
         return self
 
     @model_validator(mode="after")
@@ -142,11 +215,18 @@ class HogwildConfig(Config):
         if self.model != "sparse_logistic":
             return self
         if self.sparse_nonzeros > self.sparse_features:
-            raise RuleBroken("sparse_nonzeros", f"sparse_nonzeros must be at most sparse_features ({self.sparse_features:,}), got {self.sparse_nonzeros}.")
+            raise RuleBroken(
+                "sparse_nonzeros",
+                (
+                    f"sparse_nonzeros must be at most sparse_features ({self.sparse_features:,}), got "
+                    f"{self.sparse_nonzeros}."
+                ),
+            )
         if self.sparse_samples * self.sparse_nonzeros > SPARSE_VALUES:
             raise RuleBroken(
                 "sparse_samples",
-                f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of shared memory, "
+                f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of "
+                "shared memory, "
                 f"got {self.sparse_samples:,} x {self.sparse_nonzeros}.",
             )
         return self
@@ -160,23 +240,47 @@ EXPERIMENT = Experiment(
     sentence="Several processes train one model in shared memory and never wait for each other.",
     config=HogwildConfig,
     presets={
-        "published": Preset("MNIST as published: 4 trainers, 10 epochs each, which makes 40 passes over the data.", _PUBLISHED),
+        "published": Preset(
+            "MNIST as published: 4 trainers, 10 epochs each, which makes 40 passes over the data.", _PUBLISHED
+        ),
         "tuned": Preset(
             "MNIST in 10 passes by 2 trainers, with a step size chosen for few passes.",
             _PUBLISHED | {"trainers": 2, "epochs": 5, "learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",
-            {"dataset": "digits", "trainers": 2, "epochs": 30, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5, "threads_per_rank": 1},
+            {
+                "dataset": "digits",
+                "trainers": 2,
+                "epochs": 30,
+                "batch_size": 32,
+                "learning_rate": 0.05,
+                "momentum": 0.5,
+                "threads_per_rank": 1,
+            },
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            "The published set-up built as the published code is: Python started anew for each trainer, images read one by one.",
+            (
+                "The published set-up built as the published code is: Python started anew for each trainer, images "
+                "read one by one."
+            ),
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
         "sparse": Preset(
-            "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and no network is needed.",
-            {"model": "sparse_logistic", "trainers": 4, "epochs": 5, "batch_size": 10, "learning_rate": 5.0, "momentum": 0.0, "threads_per_rank": 1},
+            (
+                "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and "
+                "no network is needed."
+            ),
+            {
+                "model": "sparse_logistic",
+                "trainers": 4,
+                "epochs": 5,
+                "batch_size": 10,
+                "learning_rate": 5.0,
+                "momentum": 0.0,
+                "threads_per_rank": 1,
+            },
             expects={"test/accuracy": 84.0},
         ),
     },
@@ -186,6 +290,9 @@ EXPERIMENT = Experiment(
         Flow("shared weights", "each trainer", "reads, while others write"),
         Flow("each trainer", "shared weights", "updates, without a lock"),
     ),
-    source="Recht, Ré, Wright and Niu: Hogwild!: A Lock-Free Approach to Parallelizing Stochastic Gradient Descent, NeurIPS 2011",
+    source=(
+        "Recht, Ré, Wright and Niu: Hogwild!: A Lock-Free Approach to Parallelizing Stochastic Gradient Descent, "
+        "NeurIPS 2011"
+    ),
     result=Result(own_tasks=(("model", "sparse_logistic"),)),
 )

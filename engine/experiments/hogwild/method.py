@@ -1,4 +1,5 @@
-"""Hogwild!: SGD by processes that share one set of weights and never wait for each other (Recht et al. 2011, Algorithm 1).
+"""Hogwild!: SGD by processes that share one set of weights and never wait for each other (Recht et al. 2011, Algorithm
+1).
 
 Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does forever, as fast as it can:
 
@@ -47,7 +48,8 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
 def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
     """Return the first weights where every trainer can write them.
 
-    A GPU's tensors need no more than to be on it: ranks open the same memory (CUDA IPC) as long as this process keeps it.
+    A GPU's tensors need no more than to be on it: ranks open the same memory (CUDA IPC) as long as this process keeps
+    it.
     """
     weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
     return shared(weights) if device.type == "cpu" else weights
@@ -58,7 +60,9 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
     net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)  # from here on the net's weights are the shared ones
     overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
-    update = Update(WatchedSgd(weights, gradient, config.learning_rate, config.momentum, overwrites), rank, locked=config.lock)
+    update = Update(
+        WatchedSgd(weights, gradient, config.learning_rate, config.momentum, overwrites), rank, locked=config.lock
+    )
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
     tally = Tally(rank, config, counts, data.size)
     torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew

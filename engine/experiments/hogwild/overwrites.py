@@ -1,4 +1,6 @@
-"""How many of a trainer's updates others overwrite: an estimate, from weights looked at right before and right after its own write."""
+"""How many of a trainer's updates others overwrite: an estimate, from weights looked at right before and right after
+its own write.
+"""
 
 from collections.abc import Callable
 
@@ -16,9 +18,10 @@ Change = Callable[[Tensor], object]
 class Overwrites:
     """Carries out one trainer's writes; each `every`-th one is looked at (0: none).
 
-    A sampled weight counts where it differs from its value before plus the trainer's own change. The read, the write and the second read are
-    three moments: a write of another trainer between the first two or the last two counts too, though nothing was lost, and one that lands in
-    the middle of ours is lost without being counted here (the other trainer sees it). Without others the share is exactly 0.
+    A sampled weight counts where it differs from its value before plus the trainer's own change. The read, the write
+    and the second read are three moments: a write of another trainer between the first two or the last two counts too,
+    though nothing was lost, and one that lands in the middle of ours is lost without being counted here (the other
+    trainer sees it). Without others the share is exactly 0.
     """
 
     def __init__(self, weights: Tensor, every: int, seed: int) -> None:
@@ -26,7 +29,9 @@ class Overwrites:
         self._every = every
         self._writes = 0
         self._alone = torch.zeros_like(weights)  # where the change is made once more, with nobody else about
-        self._positions = torch.randperm(len(weights), generator=torch.Generator().manual_seed(seed))[:SAMPLED].to(weights.device)
+        self._positions = torch.randperm(len(weights), generator=torch.Generator().manual_seed(seed))[:SAMPLED].to(
+            weights.device
+        )
         self._seen: tuple[Change, Tensor, Tensor, Tensor] | None = None
 
     def write(self, change: Change, touched: Tensor | None = None) -> None:
@@ -41,7 +46,8 @@ class Overwrites:
         self._seen = change, positions, before, self._weights.index_select(0, positions)
 
     def share(self) -> float | None:
-        """Return the percentage of the last write's sampled weights that others wrote meanwhile, None where it was not looked at.
+        """Return the percentage of the last write's sampled weights that others wrote meanwhile, None where it was not
+        looked at.
 
         To be asked before the change's own tensors are filled anew; outside a lock, which it would only hold longer.
         """
@@ -52,14 +58,18 @@ class Overwrites:
         self._alone.index_copy_(0, positions, before)
         change(self._alone)  # the same operation on the same places, so that it rounds the same way
         expected = self._alone.index_select(0, positions)
-        differ = after.view(torch.int32) != expected.view(torch.int32)  # as bits: a weight that is no number equals itself
+        differ = after.view(torch.int32) != expected.view(
+            torch.int32
+        )  # as bits: a weight that is no number equals itself
         return 100 * float(differ.double().mean())
 
 
 class WatchedSgd(FlatSgd):
     """FlatSgd whose writes can be looked at: the same numbers bit for bit."""
 
-    def __init__(self, weights: Tensor, gradient: Tensor, learning_rate: float, momentum: float, overwrites: Overwrites) -> None:
+    def __init__(
+        self, weights: Tensor, gradient: Tensor, learning_rate: float, momentum: float, overwrites: Overwrites
+    ) -> None:
         super().__init__(weights, gradient, learning_rate, momentum)
         self._overwrites = overwrites
 

@@ -1,4 +1,5 @@
-"""Hogwild! on what its theorem is about: logistic regression on sparse samples, each update writing only the weights it touches.
+"""Hogwild! on what its theorem is about: logistic regression on sparse samples, each update writing only the weights it
+touches.
 
 Roles: `trainer1…N`, all alike; trainer1 also tests, and records how sparse the problem is.
 
@@ -36,7 +37,9 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
 
 
 class Slope(NamedTuple):
-    """The mean loss of a mini-batch and its gradient: float32 [B, K], each value belonging to the weight of its sample's index."""
+    """The mean loss of a mini-batch and its gradient: float32 [B, K], each value belonging to the weight of its
+    sample's index.
+    """
 
     loss: Tensor
     gradient: Tensor
@@ -58,7 +61,9 @@ class SparseSgd:
         self._touched = self._change = torch.empty(0)
 
     def aim(self, touched: Tensor, gradient: Tensor) -> None:
-        """Say what the next step writes: `touched` int64, `gradient` float32 of the same shape; a weight may come several times."""
+        """Say what the next step writes: `touched` int64, `gradient` float32 of the same shape; a weight may come
+        several times.
+        """
         self._touched, self._change = touched.flatten(), gradient.flatten() * -self._learning_rate
 
     def step(self) -> None:
@@ -69,7 +74,9 @@ class SparseSgd:
         weights.index_add_(0, self._touched, self._change)
 
 
-def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counts: Tensor) -> None:
+def _train(
+    rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counts: Tensor
+) -> None:
     record, train = rank.recorder, problem.train
     overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
     optimizer = SparseSgd(config.learning_rate, overwrites)
@@ -78,7 +85,9 @@ def _train(rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Spa
     tally = Tally(rank, config, counts, config.samples)
     rank.ready()
     if rank.index == 0:
-        record.log({"theory/omega": known.omega, "theory/delta": known.delta, "theory/rho": known.rho}, step=0, passes=0.0)
+        record.log(
+            {"theory/omega": known.omega, "theory/delta": known.delta, "theory/rho": known.rho}, step=0, passes=0.0
+        )
     for epoch in range(1, config.epochs + 1):
         for positions in batches.epoch():
             with record.phase("data"):

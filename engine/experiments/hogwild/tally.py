@@ -15,7 +15,8 @@ from engine.runtime.ranks import Rank
 class Tally:
     """One trainer's steps and samples; `passes` counts the samples of all trainers.
 
-    Each trainer adds to its own column of `counts` [samples and updates, trainers] alone, so the sums are exact but for batches under way.
+    Each trainer adds to its own column of `counts` [samples and updates, trainers] alone, so the sums are exact but for
+    batches under way.
     """
 
     def __init__(self, rank: Rank, config: HogwildConfig, counts: Tensor, size: int) -> None:
@@ -39,14 +40,22 @@ class Tally:
         return float(self._counts.sum()) / self._size
 
     def reads(self) -> None:
-        """Be called before weights are read for a gradient whose staleness is to be told: the updates that others write until its own is written."""
+        """Be called before weights are read for a gradient whose staleness is to be told: the updates that others write
+        until its own is written.
+        """
         self._read_at = int(self._updates.sum())
 
     def add(self, loss: float, samples: int, overwritten: float | None = None) -> None:
-        """Record one step, and the percentage of its updates overwritten where it was looked at; raises RunFailed when the loss is no number any more."""
+        """Record one step, and the percentage of its updates overwritten where it was looked at; raises RunFailed when
+        the loss is no number any more.
+        """
         self.steps += 1
         self._counts[self._index] += samples
-        values = {"train/loss": loss} if overwritten is None else {"train/loss": loss, "perf/overwritten_updates": overwritten}
+        values = (
+            {"train/loss": loss}
+            if overwritten is None
+            else {"train/loss": loss, "perf/overwritten_updates": overwritten}
+        )
         if self._read_at is not None:
             values["perf/staleness"] = staleness = int(self._updates.sum()) - self._read_at
             self.record.histogram("staleness", staleness)
@@ -57,7 +66,8 @@ class Tally:
         if not math.isfinite(loss):
             raise RunFailed(
                 f"{self._role}'s loss became {loss} at step {self.steps}: the shared weights have grown out of bounds. "
-                f"Lower learning_rate ({self._config.learning_rate}), momentum ({self._config.momentum}) or trainers ({self._config.trainers})."
+                f"Lower learning_rate ({self._config.learning_rate}), momentum ({self._config.momentum}) or "
+                f"trainers ({self._config.trainers})."
             )
 
     def score(self, score: Score) -> None:

@@ -1,8 +1,9 @@
 """The three numbers by which Hogwild!'s theorem measures how sparse a problem is (Recht et al. 2011, section 2).
 
     Ω = max over samples e   of |e|                                            the most weights that one sample touches
-    Δ = max over weights v   of |{e : v in e}| / |E|                           the largest share of samples that touch one weight
-    ρ = max over samples e   of |{e' : e' and e have a weight in common}| / |E|    the largest share of samples that one can collide with
+    Δ = max over weights v   of |{e : v in e}| / |E|                           the largest share of samples that touch
+    one weight ρ = max over samples e   of |{e' : e' and e have a weight in common}| / |E|    the largest share of
+    samples that one can collide with
 
 All three take `indices`, int64 [N, K]: the weights that each of N samples touches, all different within a row.
 """
@@ -44,8 +45,8 @@ def delta(indices: Indices) -> float:
 def rho(indices: Indices) -> float:
     """Return the largest share of samples that have a weight in common with one sample, that one included.
 
-    Goes through the samples by what bounds their count, the sum over their weights of the samples that touch each, and ends
-    once no bound left is above the most found: of sparse samples a few dozen are looked at, of dense ones all.
+    Goes through the samples by what bounds their count, the sum over their weights of the samples that touch each, and
+    ends once no bound left is above the most found: of sparse samples a few dozen are looked at, of dense ones all.
     """
     touching = _samples_by_weight(indices)
     counts = np.array([len(samples) for samples in touching])

@@ -1,7 +1,8 @@
 """Hogwild! built as the published code is: each trainer starts Python anew and reads image by image through PIL.
 
 Kept for its cost, which the engine variant is compared with. Mended: each trainer keeps to its share of the cores, and
-trainer1 tests only when all have ended. The model is the usual one in shared memory, each trainer has an optimizer over its parameters.
+trainer1 tests only when all have ended. The model is the usual one in shared memory, each trainer has an optimizer over
+its parameters.
 """
 
 from typing import Any
@@ -59,7 +60,9 @@ def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet,
 
 def _test(model: MnistNet, config: HogwildConfig, pixels: PixelSet, tally: Tally) -> None:
     """Test the model as the published code does, reading the test images one by one too."""
-    loader: DataLoader[Any] = DataLoader(PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size)
+    loader: DataLoader[Any] = DataLoader(
+        PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size
+    )
     model.eval()
     loss, right = 0.0, 0
     with tally.record.phase("evaluate"), torch.no_grad():

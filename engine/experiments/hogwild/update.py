@@ -31,4 +31,5 @@ class Update:
         with self._record.phase("lock"), self._lock, self._record.phase("update"):
             self._step()
             if self._on_gpu:
-                torch.cuda.current_stream().synchronize()  # a GPU writes after step() has returned; the lock must cover that
+                # a GPU writes after step() has returned; the lock must cover that
+                torch.cuda.current_stream().synchronize()

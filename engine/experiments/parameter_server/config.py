@@ -17,16 +17,32 @@ class ParameterServerConfig(ServerConfig):
         4,
         ge=1,
         le=64,
-        description="Gradients averaged into one update: all trainers' is synchronous, 1 asynchronous, between them the server waits for the fastest.",
+        description=(
+            "Gradients averaged into one update: all trainers' is synchronous, 1 asynchronous, between them the "
+            "server waits for the fastest."
+        ),
         json_schema_extra={"unit": "gradients"},
     )
     late: Literal["next_batch", "drop"] = Field(
-        "next_batch", description="A gradient that comes after its batch was complete: counted in the next batch, or dropped (backup workers)."
+        "next_batch",
+        description=(
+            "A gradient that comes after its batch was complete: counted in the next batch, or dropped (backup "
+            "workers)."
+        ),
     )
     model: Literal["mnist_net", "resnet50", "small_resnet"] = Field(
-        "mnist_net", description="The MNIST net on the data set, or a ResNet on random images, for timing: ResNet-50, or a small one."
+        "mnist_net",
+        description=(
+            "The MNIST net on the data set, or a ResNet on random images, for timing: ResNet-50, or a small one."
+        ),
     )
-    iterations: int = Field(6, ge=1, le=1_000_000, description="resnet50 and small_resnet only: steps of each trainer.", json_schema_extra={"unit": "steps"})
+    iterations: int = Field(
+        6,
+        ge=1,
+        le=1_000_000,
+        description="resnet50 and small_resnet only: steps of each trainer.",
+        json_schema_extra={"unit": "steps"},
+    )
 
     @property
     def trains_on(self) -> str | None:
@@ -42,7 +58,8 @@ class ParameterServerConfig(ServerConfig):
         if self.batch_update_size > self.trainers:
             raise RuleBroken(
                 "batch_update_size",
-                f"batch_update_size must be at most trainers ({self.trainers}), got {self.batch_update_size}: each trainer waits for the answer to its "
+                f"batch_update_size must be at most trainers ({self.trainers}), got {self.batch_update_size}: "
+                "each trainer waits for the answer to its "
                 "gradient, so a larger batch would never be complete.",
             )
         if self.model == "mnist_net":
@@ -50,7 +67,15 @@ class ParameterServerConfig(ServerConfig):
         return self
 
 
-_RESNET50 = {"model": "resnet50", "trainers": 5, "batch_update_size": 5, "iterations": 6, "batch_size": 20, "learning_rate": 0.001, "momentum": 0.9}
+_RESNET50 = {
+    "model": "resnet50",
+    "trainers": 5,
+    "batch_update_size": 5,
+    "iterations": 6,
+    "batch_size": 20,
+    "learning_rate": 0.001,
+    "momentum": 0.9,
+}
 _MNIST = {
     "model": "mnist_net",
     "dataset": "mnist",
@@ -68,10 +93,19 @@ EXPERIMENT = Experiment(
     sentence="Trainers push gradients to a server, which updates once for a batch of them and answers all who wait.",
     config=ParameterServerConfig,
     presets={
-        "published": Preset("MNIST as published (set-up assumed): 4 trainers, an update for each 4 gradients, 10 passes.", _MNIST),
-        "tuned": Preset("MNIST in 10 passes with larger steps that shrink to 0.", _MNIST | {"batch_size": 64, "learning_rate": 0.05, "schedule": "linear"}),
-        "resnet50": Preset("ResNet-50 on random images as published: 5 trainers, an update for each 5 gradients, 6 steps.", _RESNET50),
-        "small_resnet": Preset("The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}),
+        "published": Preset(
+            "MNIST as published (set-up assumed): 4 trainers, an update for each 4 gradients, 10 passes.", _MNIST
+        ),
+        "tuned": Preset(
+            "MNIST in 10 passes with larger steps that shrink to 0.",
+            _MNIST | {"batch_size": 64, "learning_rate": 0.05, "schedule": "linear"},
+        ),
+        "resnet50": Preset(
+            "ResNet-50 on random images as published: 5 trainers, an update for each 5 gradients, 6 steps.", _RESNET50
+        ),
+        "small_resnet": Preset(
+            "The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}
+        ),
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",
             {
@@ -89,7 +123,10 @@ EXPERIMENT = Experiment(
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            "ResNet-50 as published, built as the published code is: the whole module travels to every trainer in every round.",
+            (
+                "ResNet-50 as published, built as the published code is: the whole module travels to every trainer "
+                "in every round."
+            ),
             _RESNET50 | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
@@ -102,5 +139,8 @@ EXPERIMENT = Experiment(
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
     "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",
     resumable=True,
-    result=Result(own_tasks=(("model", "resnet50"), ("model", "small_resnet")), nothing_to_learn=("synthetic", "resnet50", "small_resnet")),
+    result=Result(
+        own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
+        nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
+    ),
 )

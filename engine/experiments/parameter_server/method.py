@@ -1,12 +1,14 @@
-"""A parameter server that collects gradients and updates once for a batch of them (PyTorch's tutorial on batch RPC processing).
+"""A parameter server that collects gradients and updates once for a batch of them (PyTorch's tutorial on batch RPC
+processing).
 
-Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient on a mini-batch of their own and push it.
+Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient on a mini-batch of their own and push
+it.
 
     on a push of gradient g:   sum <- sum + g
     when batch_update_size gradients are in:   x <- SGD(x, sum / batch_update_size), and all who wait get the new x
 
-With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gradient counts in the next batch, or is dropped
-(Chen et al. 2016, "Revisiting distributed synchronous SGD").
+With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gradient counts in the next batch, or is
+dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 """
 
 from engine.data.datasets import load

@@ -25,7 +25,9 @@ CALIBRATED_ON = 16
 
 
 def whole_net(config: PipelineConfig) -> nn.Module:
-    """Return the net with its first weights, in training mode; frozen batch-norm has the statistics of some random images."""
+    """Return the net with its first weights, in training mode; frozen batch-norm has the statistics of some random
+    images.
+    """
     net = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS))
     if max(sizes(config.batch_size, config.splits)) >= FEW:
         fast_in_small_batches(net)
@@ -101,7 +103,9 @@ def _wait(device: torch.device) -> None:
 
 
 def best_cut(costs: Sequence[float], stages: int) -> tuple[int, ...]:
-    """Return the layers that begin stages 2, 3, … so that the slowest stage takes the least; of equal ones the most even."""
+    """Return the layers that begin stages 2, 3, … so that the slowest stage takes the least; of equal ones the most
+    even.
+    """
 
     def slowest(cuts: tuple[int, ...]) -> tuple[float, float]:
         parts = [sum(costs[start:end]) for start, end in pairwise((0, *cuts, len(costs)))]
@@ -132,6 +136,7 @@ def cut(rank: Rank, stage: int, config: PipelineConfig, costs: Tensor, layers: S
 def _sentence(costs: Sequence[float], cuts: tuple[int, ...], config: PipelineConfig) -> str:
     ends = list(pairwise((0, *cuts, len(costs))))
     parts = [
-        f"stage{number} has layers {first} to {last - 1}, {100 * sum(costs[first:last]) / sum(costs):.0f} %" for number, (first, last) in enumerate(ends, 1)
+        f"stage{number} has layers {first} to {last - 1}, {100 * sum(costs[first:last]) / sum(costs):.0f} %"
+        for number, (first, last) in enumerate(ends, 1)
     ]
     return f"Cut at {','.join(map(str, cuts))} by measured time: {'; '.join(parts)} of the {config.model}'s work."

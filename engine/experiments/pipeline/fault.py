@@ -58,12 +58,18 @@ def _told(error: Exception) -> str:
     if is_out_of_memory(error):
         asked = OUT_OF_MEMORY.search(str(error))
         return f"ran out of memory, when {asked[1]} {asked[2]} more were asked for," if asked else "ran out of memory"
-    return f"failed with {type(error).__name__}: {next(filter(None, map(str.strip, str(error).splitlines())), 'no message')},"
+    return (
+        f"failed with {type(error).__name__}: "
+        f"{next(filter(None, map(str.strip, str(error).splitlines())), 'no message')},"
+    )
 
 
 def _cure(error: Exception) -> str:
     if is_out_of_memory(error):
-        return ". Lower batch_size or image_size, choose mode 1f1b, which holds fewer activations, or give that stage fewer layers with cut."
+        return (
+            ". Lower batch_size or image_size, choose mode 1f1b, which holds fewer activations, or give that stage "
+            "fewer layers with cut."
+        )
     return "."
 
 

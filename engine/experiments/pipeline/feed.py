@@ -1,4 +1,6 @@
-"""What goes into the first stage and what the last one compares with, the same for whoever asks with the same config."""
+"""What goes into the first stage and what the last one compares with, the same for whoever asks with the
+same config.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ IMAGES, TARGETS, CALIBRATION = range(3)
 
 @dataclass(frozen=True)
 class Feed:
-    """All batches of a run, cut into micro-batches. Data sets lie in shared memory; random images are drawn by whoever asks for them."""
+    """All batches of a run, cut into micro-batches. Data sets lie in shared memory; random images are drawn by whoever
+    asks for them.
+    """
 
     config: PipelineConfig
     data: ImageSet | None
@@ -41,17 +45,23 @@ class Feed:
             random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, IMAGES))
             while True:
                 for count in sizes(self.config.batch_size, self.config.splits):
-                    images = torch.empty(count, 3, self.config.image_size, self.config.image_size, memory_format=torch.channels_last)
+                    images = torch.empty(
+                        count, 3, self.config.image_size, self.config.image_size, memory_format=torch.channels_last
+                    )
                     yield images.normal_(generator=random).to(device)
         for positions in self._positions():
             for part in self._cut(positions):
                 yield self._enlarged(self.data.train_images[part]).to(device)
 
     def targets(self, device: torch.device) -> Iterator[Tensor]:
-        """Yield the targets of one micro-batch after another: classes [n] for cross_entropy, one-hot [n, classes] for mse."""
+        """Yield the targets of one micro-batch after another: classes [n] for cross_entropy, one-hot [n, classes] for
+        mse.
+        """
         if self.data is None:
             random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, TARGETS))
-            drawn = self._as_targets(torch.randint(self.config.classes, (self.config.batch_size,), generator=random)).to(device)
+            drawn = self._as_targets(
+                torch.randint(self.config.classes, (self.config.batch_size,), generator=random)
+            ).to(device)
             while True:
                 yield from self._cut(drawn)
         for positions in self._positions():
@@ -59,9 +69,16 @@ class Feed:
                 yield self._as_targets(self.data.train_labels[part]).to(device)
 
     def _positions(self) -> Iterator[Tensor]:
-        """Yield the positions [batch_size] of one batch after another; what is left of an epoch goes into the next one's first batch."""
+        """Yield the positions [batch_size] of one batch after another; what is left of an epoch goes into the next
+        one's first batch.
+        """
         assert self.data is not None
-        batches = Batches(self.data.train_images, self.data.train_labels, self.config.batch_size, seed_of(self.config.seed, ORDER, IMAGES))
+        batches = Batches(
+            self.data.train_images,
+            self.data.train_labels,
+            self.config.batch_size,
+            seed_of(self.config.seed, ORDER, IMAGES),
+        )
         left = torch.empty(0, dtype=torch.int64)
         while True:
             for positions in batches.epoch():
@@ -79,7 +96,11 @@ class Feed:
     def _enlarged(self, images: Tensor) -> Tensor:
         """Return images [n, 1, 28, 28] as [n, 3, side, side]."""
         side = self.config.image_size
-        enlarged = images if images.shape[-1] == side else interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
+        enlarged = (
+            images
+            if images.shape[-1] == side
+            else interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
+        )
         return enlarged.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
 
     # ---- what is tested on

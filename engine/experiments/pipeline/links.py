@@ -1,8 +1,9 @@
 """How activations and their gradients get from one stage to the next.
 
-In shared memory a stage writes into a slot that the next one computes from: one copy, no message but a ring of a bell. Over RPC a tensor
-travels to its receiver, from GPU to GPU where both have one. A slot is free again when the backward of its micro-batch is done, which the
-schedule guarantees before it is written to; in tests, which have no backward, the receiver says so.
+In shared memory a stage writes into a slot that the next one computes from: one copy, no message but a ring of a bell.
+Over RPC a tensor travels to its receiver, from GPU to GPU where both have one. A slot is free again when the backward
+of its micro-batch is done, which the schedule guarantees before it is written to; in tests, which have no backward, the
+receiver says so.
 """
 
 from collections.abc import Iterator
@@ -74,12 +75,18 @@ class Lines:
         """Yield the links to the stage before and the one after, for the block."""
         before, after = stage > 0, stage < self.config.stages - 1
         if not self.over_rpc:
-            yield (self._shared(stage, stage - 1) if before else None, self._shared(stage, stage + 1) if after else None)
+            yield (
+                self._shared(stage, stage - 1) if before else None,
+                self._shared(stage, stage + 1) if after else None,
+            )
             return
         with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
             forget_mail()
             rank.barrier("joined")
-            yield (RpcLink(self, stage, stage - 1) if before else None, RpcLink(self, stage, stage + 1) if after else None)
+            yield (
+                RpcLink(self, stage, stage - 1) if before else None,
+                RpcLink(self, stage, stage + 1) if after else None,
+            )
             rank.barrier("through")
 
     def _shared(self, stage: int, neighbour: int) -> "SharedLink":
@@ -97,7 +104,9 @@ class Lines:
         """Return the error of a stage that has waited too long: it names the one that all others wait for."""
         roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
         late, seen = int(self.waiting[stage]), {stage}
-        while (further := int(self.waiting[late])) >= 0 and further not in seen:  # who was stopped while it waited points back
+        while (
+            further := int(self.waiting[late])
+        ) >= 0 and further not in seen:  # who was stopped while it waited points back
             seen.add(late)
             late = further
         through = "" if late == int(self.waiting[stage]) else f", which {roles[int(self.waiting[stage])]} waits for too"
@@ -111,7 +120,11 @@ def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) ->
     """Return where tensors of this rank's GPU go at each stage, None where it has none."""
     if rank.device.type != "cuda":
         return None
-    return {role: {rank.device: torch.device(device)} for role, device in zip(config.stage_roles, devices, strict=True) if role != rank.role}
+    return {
+        role: {rank.device: torch.device(device)}
+        for role, device in zip(config.stage_roles, devices, strict=True)
+        if role != rank.role
+    }
 
 
 class SharedLink:
@@ -136,7 +149,9 @@ class SharedLink:
                 raise self._lines.blame(self._stage, what)
 
     def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
-        return slot_of(self._in, number, shape).data.to(self._device)  # .data: what is written to other slots is no change of this one
+        return slot_of(self._in, number, shape).data.to(
+            self._device
+        )  # .data: what is written to other slots is no change of this one
 
     def release(self, number: int) -> None:
         self._rings.ring()

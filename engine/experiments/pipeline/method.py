@@ -1,7 +1,8 @@
-"""Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages work at the same time (Huang et al. 2019).
+"""Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages work at the same time (Huang et al.
+2019).
 
-Roles: `stage1…p`, each with some of the net's layers; in mode rpc a `master` besides, which cuts the batches and asks the stages. With m
-micro-batches, each stage does in every batch, in the order of its schedule,
+Roles: `stage1…p`, each with some of the net's layers; in mode rpc a `master` besides, which cuts the batches and asks
+the stages. With m micro-batches, each stage does in every batch, in the order of its schedule,
 
     forward  i   activations of micro-batch i from the stage before, through its layers, to the stage after
     backward i   their gradient from the stage after, through its layers, to the stage before

@@ -45,7 +45,8 @@ def _backend(rank: Rank, config: PipelineConfig) -> Any:
         return "gloo"
     if torch.cuda.device_count() < config.stages:
         raise DeviceError(
-            f"Mode torch_pipelining needs a GPU for each of the {config.stages} stages (NCCL takes one rank a GPU), but the run has "
+            f"Mode torch_pipelining needs a GPU for each of the {config.stages} stages (NCCL takes one rank a "
+            "GPU), but the run has "
             f"{torch.cuda.device_count()}. Choose device cpu, or mode gpipe or 1f1b."
         )
     return "nccl"
@@ -59,11 +60,15 @@ def _named(stage: Stage) -> Iterator[None]:
     except RuntimeError as error:
         roles, number = stage.config.stage_roles, stage.number
         neighbours = " and ".join(roles[place] for place in (number - 1, number + 1) if 0 <= place < len(roles))
-        raise PeerLost(f"{stage.role} heard no more of {neighbours} in batch {stage.batch + 1}: {str(error).splitlines()[0]}") from error
+        raise PeerLost(
+            f"{stage.role} heard no more of {neighbours} in batch {stage.batch + 1}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 class AsSent(nn.Module):
-    """A stage whose activations come and go with channels last, [n, height, width, channels]: gloo sends only what lies in one piece."""
+    """A stage whose activations come and go with channels last, [n, height, width, channels]: gloo sends only what lies
+    in one piece.
+    """
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
@@ -83,13 +88,24 @@ class TimedStage(PipelineStage):
     """torch's stage, whose forwards and backwards are recorded; it waits and sends by itself."""
 
     def __init__(self, stage: Stage, timing: Timing, inputs: Tensor, outputs: Tensor) -> None:
-        super().__init__(AsSent(stage), stage.number, stage.config.stages, inputs.device, input_args=(inputs,), output_args=(outputs,))
+        super().__init__(
+            AsSent(stage),
+            stage.number,
+            stage.config.stages,
+            inputs.device,
+            input_args=(inputs,),
+            output_args=(outputs,),
+        )
         self.of = stage
         self.timing = timing
 
     def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **more: Any) -> Any:
         stage = self.of
-        with self.timing.work("forward", fwd_chunk_id), named(stage.role, "forward", stage.batch, fwd_chunk_id), stage.memory.kept(fwd_chunk_id):
+        with (
+            self.timing.work("forward", fwd_chunk_id),
+            named(stage.role, "forward", stage.batch, fwd_chunk_id),
+            stage.memory.kept(fwd_chunk_id),
+        ):
             return super().forward_one_chunk(fwd_chunk_id, *given, **more)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *given: Any, **more: Any) -> Any:

@@ -1,8 +1,9 @@
 """Mode rpc: a master asks the stages by remote calls, as the tutorial of RPC pipelines does, and here the weights move.
 
-The master hands each micro-batch to stage 1 by `remote`, and the reference it gets at once to stage 2, which fetches the activations when
-they are there. torch's distributed autograd computes the gradients in all stages, its distributed optimizer takes the steps: a plain
-optimizer in each stage would find no gradient, since distributed autograd keeps them apart.
+The master hands each micro-batch to stage 1 by `remote`, and the reference it gets at once to stage 2, which fetches
+the activations when they are there. torch's distributed autograd computes the gradients in all stages, its distributed
+optimizer takes the steps: a plain optimizer in each stage would find no gradient, since distributed autograd keeps them
+apart.
 """
 
 import gc
@@ -72,7 +73,9 @@ class Master:
                 images = [next(self.images) for _ in range(self.config.splits)]
                 targets = torch.cat([next(self.targets) for _ in range(self.config.splits)])
             with record.phase("wait"):
-                outputs = torch.cat([self._wait(future) for future in [self._ask(part, place) for place, part in enumerate(images)]])
+                outputs = torch.cat(
+                    [self._wait(future) for future in [self._ask(part, place) for place, part in enumerate(images)]]
+                )
             with record.phase("compute"):
                 loss = loss_of(outputs, targets, self.config)
             with record.phase("wait"):
@@ -86,7 +89,11 @@ class Master:
 
     def _ask(self, images: Tensor, micro_batch: int) -> Any:
         """Send a micro-batch through all stages; return a future of what comes out."""
-        reference = reduce(lambda so_far, place: place.remote().forward(so_far, micro_batch), self.places[:-1], rpc.reference_to(images))
+        reference = reduce(
+            lambda so_far, place: place.remote().forward(so_far, micro_batch),
+            self.places[:-1],
+            rpc.reference_to(images),
+        )
         return self.places[-1].rpc_async().forward(reference, micro_batch)
 
     def _wait(self, future: Any) -> Tensor:

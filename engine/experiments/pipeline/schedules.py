@@ -5,8 +5,8 @@ Two stages, four micro-batches; F forward, B backward, time to the right:
     gpipe   stage 1   F0 F1 F2 F3 .  .  B0 B1 B2 B3       1f1b   stage 1   F0 F1 .  B0 F2 B1 F3 B2 .  B3
             stage 2   .  F0 F1 F2 F3 B0 B1 B2 B3 .               stage 2   .  F0 B0 F1 B1 F2 B2 F3 B3 .
 
-GPipe (Huang et al. 2019) holds the activations of all micro-batches; one forward, one backward (1F1B, Narayanan et al. 2019) those of no
-more than there are stages from this one to the last.
+GPipe (Huang et al. 2019) holds the activations of all micro-batches; one forward, one backward (1F1B, Narayanan et al.
+2019) those of no more than there are stages from this one to the last.
 """
 
 from typing import Literal, NamedTuple

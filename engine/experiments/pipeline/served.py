@@ -1,4 +1,6 @@
-"""Mode rpc, a stage's side: what the master's remote calls reach, and how distributed autograd's work in it is timed."""
+"""Mode rpc, a stage's side: what the master's remote calls reach, and how distributed autograd's work in it
+is timed.
+"""
 
 import threading
 import time
@@ -44,7 +46,9 @@ def place() -> "Served":
 
 
 class Served:
-    """A stage that is asked by remote calls; they come in several threads and take turns, forwards in the order of their micro-batches."""
+    """A stage that is asked by remote calls; they come in several threads and take turns, forwards in the order of
+    their micro-batches.
+    """
 
     def __init__(self, rank: Rank, stage: Stage) -> None:
         self.rank = rank
@@ -74,14 +78,20 @@ class Served:
             raise self.failure
         limit = self.stage.config.timeout_s
         if self.at_work and time.perf_counter() - self.since > limit:
-            raise RunFailed(f"{self.stage.role} has been in {self.at_work} for {limit:g} s (timeout_s). Raise timeout_s where it takes that long.")
+            raise RunFailed(
+                f"{self.stage.role} has been in {self.at_work} for {limit:g} s (timeout_s). Raise timeout_s "
+                "where it takes that long."
+            )
 
     @contextmanager
     def _at_work(self, what: str, micro_batch: int) -> Iterator[None]:
         """Count the block as work of the stage, and record it as a span."""
         with self.timing.span(what, micro_batch):
             self.timing.first()
-            self.since, self.at_work = time.perf_counter(), f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}"
+            self.since, self.at_work = (
+                time.perf_counter(),
+                f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}",
+            )
             yield
             self.at_work = ""
             with self.books:
@@ -110,12 +120,19 @@ class Served:
         return self._given(outputs)
 
     def _count(self, arrived: Tensor, outputs: Tensor) -> None:
-        """Count what comes in, and of the last stage what goes to the master; what has a gradient gets it back the same way."""
-        sizes = [arrived.nbytes * (1 + arrived.requires_grad), outputs.nbytes * (1 + outputs.requires_grad) if self.stage.is_last else 0]
+        """Count what comes in, and of the last stage what goes to the master; what has a gradient gets it back the same
+        way.
+        """
+        sizes = [
+            arrived.nbytes * (1 + arrived.requires_grad),
+            outputs.nbytes * (1 + outputs.requires_grad) if self.stage.is_last else 0,
+        ]
         self.rank.recorder.exchanged(sum(sizes))
 
     def _watch_backward(self, arrived: Tensor, outputs: Tensor, micro_batch: int) -> None:
-        """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at the inputs."""
+        """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at
+        the inputs.
+        """
         outputs.register_hook(lambda gradient: self._begin(micro_batch))  # type: ignore[no-untyped-call]
         if arrived.requires_grad:
             arrived.register_hook(lambda gradient: self._end(micro_batch))  # type: ignore[no-untyped-call]
@@ -193,7 +210,8 @@ class Turns:
 
 
 class Backwards:
-    """The backwards under way in a stage; of several the one that began last is the stage's work, so that no moment counts twice.
+    """The backwards under way in a stage; of several the one that began last is the stage's work, so that no moment
+    counts twice.
 
     Distributed autograd may leave one for another within a thread, and has two threads carry out two at a time.
     """
@@ -233,7 +251,9 @@ class Backwards:
 
 
 class _Kept:
-    """Keeps what goes wrong in the block for the stage's own thread, which names it better than what the master hears."""
+    """Keeps what goes wrong in the block for the stage's own thread, which names it better than what the
+    master hears.
+    """
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -247,7 +267,9 @@ class _Kept:
 
 
 def _deepest(node: Any) -> Any:
-    """Return the node that autograd comes to last: that of the layer which the images went into, made before all others."""
+    """Return the node that autograd comes to last: that of the layer which the images went into, made before all
+    others.
+    """
     found, ways = node, [node]
     seen = {node}
     while ways:

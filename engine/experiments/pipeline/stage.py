@@ -43,7 +43,9 @@ class Stage:
         self.memory = Activations(self.weights)
         self.fault = Fault(config, number)
         self.strange = torch.zeros(3, dtype=torch.bool, device=device)
-        """Whether what came in, what went out, and the gradient of that held a NaN or an infinity since the last update."""
+        """Whether what came in, what went out, and the gradient of that held a NaN or an infinity since the last
+        update.
+        """
         self.batch = 0
         self.net.register_forward_hook(self._look)
 
@@ -75,7 +77,9 @@ class Stage:
         return loss.detach()
 
     def backward(self, micro_batch: int, gradient: Tensor | None) -> Tensor | None:
-        """Add the micro-batch's gradient to the stage's; return that of what came in [n, …], None for the first stage."""
+        """Add the micro-batch's gradient to the stage's; return that of what came in [n, …], None for the
+        first stage.
+        """
         held = self.held.pop(micro_batch)
         with named(self.role, "backward", self.batch, micro_batch):
             self.fault.strike(self.batch, micro_batch, self.weights)
@@ -84,7 +88,9 @@ class Stage:
         return held.inputs.grad
 
     def update(self) -> None:
-        """Make one step of SGD with the gradient of the whole batch, and begin the next. Raises RunFailed as `check` does."""
+        """Make one step of SGD with the gradient of the whole batch, and begin the next. Raises RunFailed as `check`
+        does.
+        """
         self.check(self.gradient)
         self.optimizer.step()
         self.gradient.zero_()
@@ -92,13 +98,16 @@ class Stage:
         self.batch += 1
 
     def check(self, gradient: Tensor) -> None:
-        """Raise RunFailed where numbers went bad in this stage first: in what it gave on, or in `gradient` (or the weights that it went into)."""
+        """Raise RunFailed where numbers went bad in this stage first: in what it gave on, or in `gradient` (or the
+        weights that it went into).
+        """
         came, went, came_back = self.strange.tolist()
         self.strange.zero_()
         what = "activations" if went and not self.is_last else "loss" if went else "gradient"
         if not came and (went or (not came_back and not gradient.sum().isfinite())):
             raise RunFailed(
-                f"{self.role}'s {what} became NaN or infinite in batch {self.batch + 1}, from finite inputs. Lower learning_rate ({self.config.learning_rate})."
+                f"{self.role}'s {what} became NaN or infinite in batch {self.batch + 1}, from finite inputs. "
+                f"Lower learning_rate ({self.config.learning_rate})."
             )
 
     @torch.no_grad()
@@ -114,12 +123,16 @@ class Stage:
 
 
 def loss_of(outputs: Tensor, targets: Tensor, config: PipelineConfig) -> Tensor:
-    """Return the mean loss of outputs [n, classes] against targets: one-hot [n, classes] for mse, classes [n] for cross_entropy."""
+    """Return the mean loss of outputs [n, classes] against targets: one-hot [n, classes] for mse, classes [n] for
+    cross_entropy.
+    """
     return mse_loss(outputs, targets) if config.loss == "mse" else cross_entropy(outputs, targets)
 
 
 class Activations:
-    """Bytes that wait for backwards, counted in the first batch, in which each micro-batch's tensors are told apart by their memory."""
+    """Bytes that wait for backwards, counted in the first batch, in which each micro-batch's tensors are told apart by
+    their memory.
+    """
 
     def __init__(self, weights: Tensor) -> None:
         self._own = weights.untyped_storage().data_ptr()
@@ -133,7 +146,11 @@ class Activations:
     @contextmanager
     def kept(self, micro_batch: int) -> Iterator[None]:
         """Count what autograd keeps for the way back in the block."""
-        with torch.autograd.graph.saved_tensors_hooks(self._count_in(micro_batch), _same) if self.counting else nullcontext():
+        with (
+            torch.autograd.graph.saved_tensors_hooks(self._count_in(micro_batch), _same)
+            if self.counting
+            else nullcontext()
+        ):
             yield
         self._held[micro_batch] = sum(self._sizes.get(micro_batch, {}).values())
         self.most = max(self.most, sum(self._held.values()))
@@ -168,7 +185,9 @@ def forget_peak(device: torch.device) -> None:
 
 
 def peak_mb(device: torch.device) -> float:
-    """Return the most memory that this process had since then, in MB: of the GPU where it computes on one, of the machine otherwise."""
+    """Return the most memory that this process had since then, in MB: of the GPU where it computes on one, of the
+    machine otherwise.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / MB
     with suppress(OSError, StopIteration):

@@ -1,4 +1,6 @@
-"""Modes gpipe and 1f1b: each stage works through its own queue of forwards and backwards, and hears of its neighbours only what they send."""
+"""Modes gpipe and 1f1b: each stage works through its own queue of forwards and backwards, and hears of its neighbours
+only what they send.
+"""
 
 import torch
 from torch import Tensor
@@ -39,13 +41,17 @@ def make_stage(rank: Rank, number: int, config: PipelineConfig, costs: Tensor) -
 
 def log_memory(rank: Rank, stage: Stage) -> None:
     """Record what the stage held and took."""
-    rank.recorder.log({"perf/activations_held": stage.memory.most / MB, "perf/peak_memory": peak_mb(rank.device)}, step=stage.batch)
+    rank.recorder.log(
+        {"perf/activations_held": stage.memory.most / MB, "perf/peak_memory": peak_mb(rank.device)}, step=stage.batch
+    )
 
 
 class Worker:
     """One stage between its neighbours."""
 
-    def __init__(self, rank: Rank, stage: Stage, first_layer: int, feed: Feed, before: Link | None, after: Link | None) -> None:
+    def __init__(
+        self, rank: Rank, stage: Stage, first_layer: int, feed: Feed, before: Link | None, after: Link | None
+    ) -> None:
         config = stage.config
         self.rank = rank
         self.config = config
@@ -87,12 +93,16 @@ class Worker:
         if self.before is None:
             with self.rank.recorder.phase("data"):
                 return next(self.images)
-        return self._receive(self.before, number, (self.sizes[number], *self.shape), f"the activations of micro-batch {number}")
+        return self._receive(
+            self.before, number, (self.sizes[number], *self.shape), f"the activations of micro-batch {number}"
+        )
 
     def _backward(self, action: Action) -> None:
         number, gradient = action.micro_batch, None
         if self.after is not None:
-            gradient = self._receive(self.after, number, self.outgoing.pop(number), f"the gradient of micro-batch {number}")
+            gradient = self._receive(
+                self.after, number, self.outgoing.pop(number), f"the gradient of micro-batch {number}"
+            )
         with self.timing.work("backward", number):
             back = self.stage.backward(number, gradient)
         if self.before is not None and back is not None:
@@ -125,7 +135,10 @@ class Worker:
     def test(self) -> None:
         """Put the test images through the pipeline; the last stage records how it did."""
         with self.rank.recorder.phase("evaluate"):
-            score, ahead = Score(), depth(self.config.schedule, self.stage.number, self.config.stages, self.config.splits)
+            score, ahead = (
+                Score(),
+                depth(self.config.schedule, self.stage.number, self.config.stages, self.config.splits),
+            )
             for number, part in enumerate(self.feed.test_parts):
                 outputs = self.stage.test(self._test_inputs(number, part))
                 if self.before is not None:

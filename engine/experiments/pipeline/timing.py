@@ -67,7 +67,9 @@ class Timing:
         if self.batch % self.every:
             yield
             return
-        with self.record.span(name, stage=self.stage, micro_batch=self.batch * self.config.splits + micro_batch, bytes=size, peer=peer):
+        with self.record.span(
+            name, stage=self.stage, micro_batch=self.batch * self.config.splits + micro_batch, bytes=size, peer=peer
+        ):
             yield
 
     def _finish(self) -> None:

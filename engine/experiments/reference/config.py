@@ -13,21 +13,35 @@ class ReferenceConfig(Config):
     """Plain SGD in one process."""
 
     epochs: int = Field(10, ge=1, le=1000, description="Passes over the training set.")
-    batch_size: int = Field(64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"})
-    learning_rate: float = Field(0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it.")
+    batch_size: int = Field(
+        64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"}
+    )
+    learning_rate: float = Field(
+        0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it."
+    )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD.")
     dataset: DatasetName = Field(
-        "mnist", description="What is learned: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+        "mnist",
+        description=(
+            "What is learned: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
+            "(random, for timing)."
+        ),
     )
     evaluate_every: int = Field(
-        1, ge=0, le=1000, description="Epochs between two tests of the model; 0 tests only at the end.", json_schema_extra=ADVANCED | {"unit": "epochs"}
+        1,
+        ge=0,
+        le=1000,
+        description="Epochs between two tests of the model; 0 tests only at the end.",
+        json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
 
     checkpoint_every_s: float = Field(
         30.0,
         ge=0,
         le=86_400,
-        description="Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none.",
+        description=(
+            "Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none."
+        ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
 
@@ -43,7 +57,10 @@ class ReferenceConfig(Config):
     def _fits_the_data(self) -> Self:
         size = data_set(self.dataset).train
         if self.batch_size > size:
-            raise RuleBroken("batch_size", f"batch_size must be at most the {size:,} training samples of {self.dataset}, got {self.batch_size}.")
+            raise RuleBroken(
+                "batch_size",
+                f"batch_size must be at most the {size:,} training samples of {self.dataset}, got {self.batch_size}.",
+            )
         return self
 
 
@@ -55,8 +72,14 @@ EXPERIMENT = Experiment(
     sentence="The same model, data and optimizer in one process: the point that every speed-up is measured against.",
     config=ReferenceConfig,
     presets={
-        "published": Preset("MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5.", _PUBLISHED),
-        "tuned": Preset("MNIST in 10 passes, with a step size chosen for few passes.", _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.8}),
+        "published": Preset(
+            "MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5.",
+            _PUBLISHED,
+        ),
+        "tuned": Preset(
+            "MNIST in 10 passes, with a step size chosen for few passes.",
+            _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.8},
+        ),
         "quick": Preset(
             "The bundled digits: needs no network and ends in seconds.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},

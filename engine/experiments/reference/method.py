@@ -64,7 +64,8 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
             record.progress(training.samples, config.epochs * data.size)
             if not math.isfinite(value):
                 raise RunFailed(
-                    f"{rank.role}'s loss became {value} at step {step}. Lower learning_rate ({config.learning_rate}) or momentum ({config.momentum})."
+                    f"{rank.role}'s loss became {value} at step {step}. Lower learning_rate "
+                    f"({config.learning_rate}) or momentum ({config.momentum})."
                 )
             if checkpoints.due():
                 state = training.state()

@@ -1,4 +1,6 @@
-"""Where one process's training is: everything that a checkpoint must hold so that the training goes on as if it had never stopped."""
+"""Where one process's training is: everything that a checkpoint must hold so that the training goes on as if it had
+never stopped.
+"""
 
 import time
 from collections.abc import Mapping
@@ -37,20 +39,28 @@ class Training:
 
     @property
     def time_s(self) -> float:
-        """The training time so far; `began` is to be a moment shortly before all ranks were ready, so that no point recorded is later."""
+        """The training time so far; `began` is to be a moment shortly before all ranks were ready, so that no point
+        recorded is later.
+        """
         return self.time_before_s + time.monotonic() - self.began
 
     def state(self) -> dict[str, Any]:
         """Return all of it as tensors and numbers, the random generators included."""
         numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples", "time_s")}
-        return numbers | {"weights": self.weights, "velocity": self.velocity, "order": self.batches.random_state} | _random_states(self.weights.device)
+        return (
+            numbers
+            | {"weights": self.weights, "velocity": self.velocity, "order": self.batches.random_state}
+            | _random_states(self.weights.device)
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go back to where `state` was taken."""
         self.weights.copy_(state["weights"])
         self.velocity.copy_(state["velocity"])
         self.batches.restore(state["order"])
-        self.epoch, self.taken, self.step, self.samples = (int(state[name]) for name in ("epoch", "taken", "step", "samples"))
+        self.epoch, self.taken, self.step, self.samples = (
+            int(state[name]) for name in ("epoch", "taken", "step", "samples")
+        )
         self.time_before_s = float(state["time_s"])
         torch.set_rng_state(state["random"].cpu())
         if "random_cuda" in state and self.weights.device.type == "cuda":

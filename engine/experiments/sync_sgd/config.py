@@ -12,35 +12,62 @@ from engine.training.settings import TrainingConfig, fits_the_data
 class SyncSgdConfig(TrainingConfig):
     """SGD by trainers on parts of the data, which wait for each other and average."""
 
-    rounds: int = Field(12, ge=1, le=100_000, description="Rounds: in each, every trainer trains on its own part, then all meet.")
+    rounds: int = Field(
+        12, ge=1, le=100_000, description="Rounds: in each, every trainer trains on its own part, then all meet."
+    )
     average_every: int = Field(
-        0, ge=0, le=100_000, description="Steps of a trainer in one round; 0 means once through its own part.", json_schema_extra={"unit": "steps"}
+        0,
+        ge=0,
+        le=100_000,
+        description="Steps of a trainer in one round; 0 means once through its own part.",
+        json_schema_extra={"unit": "steps"},
     )
     sync: Literal["weights", "gradients", "elastic", "ddp"] = Field(
         "weights",
-        description="What is averaged. weights: once a round. gradients: in each step, as if one process had a batch of all. "
-        "elastic: trainers keep weights of their own, pulled to a centre once a round. ddp: gradients by torch's DistributedDataParallel.",
+        description="What is averaged. weights: once a round. gradients: in each step, as "
+        "if one process had a batch of "
+        "all. "
+        "elastic: trainers keep weights of their own, pulled to a centre once a round. ddp: gradients by "
+        "torch's DistributedDataParallel.",
     )
     elastic_rate: float = Field(
         0.9,
         gt=0,
         le=1,
-        description="elastic only: how far the centre moves to the trainers' mean in a round (the paper's beta); each trainer moves beta / N to the centre.",
+        description=(
+            "elastic only: how far the centre moves to the trainers' mean in a round (the paper's beta); each "
+            "trainer moves beta / N to the centre."
+        ),
         json_schema_extra=ADVANCED,
     )
-    keep_optimizer: bool = Field(False, description="Keep the momentum from one round to the next; off: each round starts without any, as published.")
+    keep_optimizer: bool = Field(
+        False,
+        description="Keep the momentum from one round to the next; off: each round starts without any, as published.",
+    )
     partition: Literal["contiguous", "shuffled", "dirichlet"] = Field(
         "contiguous",
-        description="How the data is cut into a part a trainer. contiguous: as it lies. shuffled: at random. dirichlet: unequal shares of each label.",
+        description=(
+            "How the data is cut into a part a trainer. contiguous: as it lies. shuffled: at random. dirichlet: "
+            "unequal shares of each label."
+        ),
     )
     alpha: float = Field(
-        0.5, gt=0, le=1000, description="dirichlet only: the smaller, the fewer labels a trainer sees; 100 is nearly even.", json_schema_extra=ADVANCED
+        0.5,
+        gt=0,
+        le=1000,
+        description="dirichlet only: the smaller, the fewer labels a trainer sees; 100 is nearly even.",
+        json_schema_extra=ADVANCED,
     )
-    learning_rate: float = Field(0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it.")
+    learning_rate: float = Field(
+        0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it."
+    )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer has its own.")
     transport: Literal["rpc", "gloo", "shared_memory"] = Field(
         "gloo",
-        description="How vectors travel. gloo: round all trainers. rpc, shared_memory: to trainer1 and back. ddp takes gloo (NCCL on a GPU each).",
+        description=(
+            "How vectors travel. gloo: round all trainers. rpc, shared_memory: to trainer1 and back. ddp takes "
+            "gloo (NCCL on a GPU each)."
+        ),
     )
     evaluate_every: int = Field(
         1,
@@ -77,7 +104,11 @@ class SyncSgdConfig(TrainingConfig):
     def _peer_travels_by_gloo(self) -> Self:
         if self.sync == "ddp" and self.transport != "gloo":
             raise RuleBroken(
-                "transport", f"transport must be gloo for sync ddp, which brings its own way of sending, got '{self.transport}'. Choose gloo or sync gradients."
+                "transport",
+                (
+                    "transport must be gloo for sync ddp, which brings its own way of sending, got "
+                    f"'{self.transport}'. Choose gloo or sync gradients."
+                ),
             )
         return self
 
@@ -86,17 +117,27 @@ class SyncSgdConfig(TrainingConfig):
         if self.variant != "tutorial":
             return self
         if self.sync != "weights":
-            raise RuleBroken("sync", f"sync must be weights for variant tutorial, which knows no other, got '{self.sync}'. Choose weights or variant engine.")
+            raise RuleBroken(
+                "sync",
+                (
+                    f"sync must be weights for variant tutorial, which knows no other, got '{self.sync}'. Choose "
+                    "weights or variant engine."
+                ),
+            )
         if self.average_every:
             raise RuleBroken(
                 "average_every",
-                f"average_every must be 0 for variant tutorial, whose processes go once through their part, got {self.average_every}. "
+                "average_every must be 0 for variant tutorial, whose processes go once through their part, "
+                f"got {self.average_every}. "
                 "Choose 0 or variant engine.",
             )
         if self.keep_optimizer:
             raise RuleBroken(
                 "keep_optimizer",
-                "keep_optimizer must be off for variant tutorial, whose optimizers end with the processes of each round. Turn it off or choose variant engine.",
+                (
+                    "keep_optimizer must be off for variant tutorial, whose optimizers end with the processes of "
+                    "each round. Turn it off or choose variant engine."
+                ),
             )
         return self
 
@@ -114,10 +155,15 @@ _PUBLISHED = {
 EXPERIMENT = Experiment(
     name="sync_sgd",
     title="Synchronous parallel SGD",
-    sentence="Every trainer trains on its own part of the data, then all wait for each other and average what they have.",
+    sentence=(
+        "Every trainer trains on its own part of the data, then all wait for each other and average what they have."
+    ),
     config=SyncSgdConfig,
     presets={
-        "published": Preset("MNIST as published: 4 trainers, 12 rounds of a quarter of the data each, tested after rounds 4, 8 and 12.", _PUBLISHED),
+        "published": Preset(
+            "MNIST as published: 4 trainers, 12 rounds of a quarter of the data each, tested after rounds 4, 8 and 12.",
+            _PUBLISHED,
+        ),
         "tuned": Preset(
             "The same work with larger steps that shrink to 0, and momentum that outlives the rounds.",
             _PUBLISHED | {"learning_rate": 0.03, "momentum": 0.9, "schedule": "linear", "keep_optimizer": True},
@@ -140,7 +186,10 @@ EXPERIMENT = Experiment(
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            "The published set-up built as the published code is: in each round Python started anew for each trainer, images read one by one.",
+            (
+                "The published set-up built as the published code is: in each round Python started anew for each "
+                "trainer, images read one by one."
+            ),
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
         "ddp": Preset(

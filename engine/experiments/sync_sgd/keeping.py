@@ -1,4 +1,6 @@
-"""What a run must keep to go on after a round: trainer1 saves it for all, since all lay down in shared memory what they alone know."""
+"""What a run must keep to go on after a round: trainer1 saves it for all, since all lay down in shared memory what they
+alone know.
+"""
 
 from dataclasses import dataclass
 
@@ -15,10 +17,11 @@ from engine.runtime.ranks import Rank
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where trainers lay down, two places each: a place is free again once trainer1 has come to the next round's average.
+    """Where trainers lay down, two places each: a place is free again once trainer1 has come to the next round's
+    average.
 
-    That makes laying down and reading safe without a further meeting: all of round r is there when r's average is, and nobody writes to
-    r's places before the average of round r + 1.
+    That makes laying down and reading safe without a further meeting: all of round r is there when r's average is, and
+    nobody writes to r's places before the average of round r + 1.
     """
 
     velocity: Tensor
@@ -68,18 +71,26 @@ class Keeping:
             row[: len(own)].copy_(own[: len(row)])
 
     def save_if_due(self, number: int) -> None:
-        """As trainer1, save what stands after round `number`; its time is that of the last trainer's coming, after which all is of the next round."""
+        """As trainer1, save what stands after round `number`; its time is that of the last trainer's coming, after
+        which all is of the next round.
+        """
         if self._rank.index or not self._checkpoints.due():
             return
         trainer, time_s = self._trainer, self._before_s + self._trainer.circle.latest_s() - self.zero
-        own = trainer.optimizer.velocity.unsqueeze(0) if trainer.config.steps_together else self._shelf.velocity[self._place]
+        own = (
+            trainer.optimizer.velocity.unsqueeze(0)
+            if trainer.config.steps_together
+            else self._shelf.velocity[self._place]
+        )
         state = {"round": number, "center": trainer.center, "velocity": own, "time_s": time_s}
         state |= {name: getattr(self._shelf, name)[self._place].clone() for name in ("local", "random")}
         steps = number * trainer.part.longest
         self._checkpoints.save(state, step=steps, passes=self._tally.passes, time_s=time_s)
 
     def restore(self) -> int:
-        """Go back to where the run that this one goes on from had come to, if it does; return the number of the next round."""
+        """Go back to where the run that this one goes on from had come to, if it does; return the number of the next
+        round.
+        """
         if self._rank.resume_from is None:
             return 1
         state, trainer = load_checkpoint(self._rank.resume_from), self._trainer
@@ -89,7 +100,9 @@ class Keeping:
         trainer.learner.state.copy_(state["local"][index] if trainer.config.sync == "elastic" else trainer.center)
         if trainer.config.keep_optimizer:
             trainer.optimizer.velocity.copy_(state["velocity"][0 if trainer.config.steps_together else index])
-        _set_random_state(self._rank.device, state["random"][index].clone())  # torch crashes on a view that begins within its storage
+        _set_random_state(
+            self._rank.device, state["random"][index].clone()
+        )  # torch crashes on a view that begins within its storage
         steps = number * trainer.part.steps
         trainer.part.skip(steps)
         self._tally.go_on(steps, trainer.part.samples(steps))

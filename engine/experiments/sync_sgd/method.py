@@ -1,4 +1,5 @@
-"""Synchronous parallel SGD: trainers on parts of the data, which wait for each other and average (Zinkevich et al. 2010, Algorithm 3).
+"""Synchronous parallel SGD: trainers on parts of the data, which wait for each other and average (Zinkevich et al.
+2010, Algorithm 3).
 
 Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does, in each round:
 
@@ -107,7 +108,9 @@ def _step(trainer: Trainer, way: Way, number: int, step: int, tally: Tally, faul
     """Make the round's step number `step` (from 0); a trainer that has gone through its part only goes along."""
     config, record = trainer.config, trainer.record
     if config.schedule == "linear":
-        trainer.optimizer.learning_rate = config.learning_rate * (1 - ((number - 1) * way.steps + step) / (config.rounds * way.steps))
+        trainer.optimizer.learning_rate = config.learning_rate * (
+            1 - ((number - 1) * way.steps + step) / (config.rounds * way.steps)
+        )
     if step >= trainer.part.steps:
         way.step(step, None)
         return

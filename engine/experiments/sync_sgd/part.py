@@ -13,13 +13,23 @@ from engine.training.parts import parts
 
 
 class Part:
-    """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone through them."""
+    """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone
+    through them.
+    """
 
     def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
-        cut = parts(data.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=seed_of(config.seed, PARTITION))
+        cut = parts(
+            data.train_labels,
+            config.trainers,
+            config.partition,
+            alpha=config.alpha,
+            seed=seed_of(config.seed, PARTITION),
+        )
         own = cut[index].to(data.train_labels.device)
         self._images = data.train_images
-        self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)  # positions take the place of images
+        self._batches = Batches(
+            own, data.train_labels[own], config.batch_size, seed
+        )  # positions take the place of images
         self._stream = self._positions()
         self._counts = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
         self.size = len(own)
@@ -29,7 +39,9 @@ class Part:
         """The steps in a round of the trainer that has the most."""
 
     def contributors(self, step: int) -> int:
-        """Return how many trainers have a mini-batch in that step of a round (from 0); the others have gone through their part."""
+        """Return how many trainers have a mini-batch in that step of a round (from 0); the others have gone through
+        their part.
+        """
         return sum(step < count for count in self._counts)
 
     def take(self) -> tuple[Tensor, Tensor]:

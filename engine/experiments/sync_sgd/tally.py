@@ -52,7 +52,8 @@ class Tally:
         if not math.isfinite(loss):
             raise RunFailed(
                 f"{self._role}'s loss became {loss} at step {self.steps}: its weights have grown out of bounds. "
-                f"Lower learning_rate ({self._config.learning_rate}) or momentum ({self._config.momentum}), or average more often. "
+                f"Lower learning_rate ({self._config.learning_rate}) or momentum ({self._config.momentum}), or "
+                "average more often. "
                 "The last checkpoint, if there is one, is from before."
             )
 

@@ -26,13 +26,16 @@ class Trainer:
     center: Tensor = field(init=False)
     """The global weights (and statistics) as of the last round, in memory of their own."""
     lay_down: Callable[[], None] = lambda: None
-    """Called once a round, just before the last average: what this trainer alone knows goes where trainer1 can save it."""
+    """Called once a round, just before the last average: what this trainer alone knows goes where trainer1 can save it.
+    """
 
     def __post_init__(self) -> None:
         self.center = self.learner.state.clone()
 
     def average(self, vector: Tensor, what: str) -> None:
-        """Replace `vector` by the mean over all trainers; the time until the last of them comes is `wait`, the rest `communicate`."""
+        """Replace `vector` by the mean over all trainers; the time until the last of them comes is `wait`, the rest
+        `communicate`.
+        """
         with self.record.phase("communicate"):
             waited = self.circle.average(vector, what)
         self.record.spend("wait", waited)

@@ -1,7 +1,9 @@
-"""Synchronous parallel SGD built as the published code is: in each round Python started anew for each trainer, images read one by one.
+"""Synchronous parallel SGD built as the published code is: in each round Python started anew for each trainer, images
+read one by one.
 
-Kept for its cost, which the engine variant is compared with. Mended: a trainer trains on a copy of the global weights (the published one
-takes over their very storage, and so do all others), the average is taken before the test, and each keeps to its share of the cores.
+Kept for its cost, which the engine variant is compared with. Mended: a trainer trains on a copy of the global weights
+(the published one takes over their very storage, and so do all others), the average is taken before the test, and each
+keeps to its share of the cores.
 """
 
 from collections.abc import Callable
@@ -42,7 +44,9 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Collective, counts: Tensor) -> None:
-    own = parts(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[rank.index]
+    own = parts(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[
+        rank.index
+    ]
     weights = shared(parameters_to_vector(mnist_net(config.seed).parameters()).detach().clone())
     tally = Tally(rank, config, counts, len(pixels.train_labels), config.rounds * len(own))
     checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush), 0.0, 1
@@ -72,10 +76,23 @@ def _steps(config: SyncSgdConfig, own: Tensor) -> int:
     return -(-len(own) // config.batch_size)
 
 
-def _train_once(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, tally: Tally) -> None:
-    """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase `other`."""
+def _train_once(
+    rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, tally: Tally
+) -> None:
+    """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase
+    `other`.
+    """
     faults = Faults(rank, config, rank.index + 1)
-    with spawned(f"{rank.role}'s process of round {number}", _go_through, config, pixels, own, weights, config.seed + rank.index, number) as steps:
+    with spawned(
+        f"{rank.role}'s process of round {number}",
+        _go_through,
+        config,
+        pixels,
+        own,
+        weights,
+        config.seed + rank.index,
+        number,
+    ) as steps:
         for loss, samples, seconds in steps:
             for phase, spent in seconds.items():
                 tally.record.spend(phase, spent)
@@ -83,8 +100,12 @@ def _train_once(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor
             tally.add(loss, samples)
 
 
-def _go_through(send: Send, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, seed: int, number: int) -> None:
-    """Go through the part once with a copy of the weights and an optimizer of its own; at the end write the weights back."""
+def _go_through(
+    send: Send, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, seed: int, number: int
+) -> None:
+    """Go through the part once with a copy of the weights and an optimizer of its own; at the end write the weights
+    back.
+    """
     torch.manual_seed(seed + number * SEEDS_APART)
     model = mnist_net(config.seed)
     vector_to_parameters(weights.clone(), model.parameters())
@@ -117,7 +138,9 @@ def _average(circle: Circle, weights: Tensor, number: int, tally: Tally) -> None
 
 def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, tally: Tally) -> None:
     """Test the global weights as the published code does, reading the test images one by one too."""
-    loader: DataLoader[Any] = DataLoader(PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size)
+    loader: DataLoader[Any] = DataLoader(
+        PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size
+    )
     model: MnistNet = mnist_net(config.seed)
     vector_to_parameters(weights, model.parameters())
     model.eval()

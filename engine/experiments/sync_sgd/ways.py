@@ -3,9 +3,9 @@
 N trainers i with weights x_i, gradients g_i of their own mini-batches, and global weights c:
 
     weights     x_i <- c;  x_i <- x_i - eta g_i in each step;  at the round's end  c <- mean of x_i
-    elastic     x_i <- x_i - eta g_i in each step;  at the round's end  x_i <- x_i + (beta / N) (c - x_i),  c <- c + beta (mean of x_i - c)
-    gradients   x <- x - eta (mean of g_i) in each step, the same for all;  at the round's end  c <- x
-    ddp         as gradients, by torch
+    elastic     x_i <- x_i - eta g_i in each step;  at the round's end  x_i <- x_i + (beta / N) (c - x_i),  c <- c +
+    beta (mean of x_i - c) gradients   x <- x - eta (mean of g_i) in each step, the same for all;  at the round's end  c
+    <- x ddp         as gradients, by torch
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -44,7 +44,9 @@ class Way(Protocol):
 
 
 class WeightAverage:
-    """Each trains alone for a round, then weights are averaged (Zinkevich et al. 2010; local SGD, federated averaging)."""
+    """Each trains alone for a round, then weights are averaged (Zinkevich et al. 2010; local SGD, federated
+    averaging).
+    """
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
@@ -73,7 +75,9 @@ class WeightAverage:
 
 
 class ElasticAverage(WeightAverage):
-    """EASGD in its synchronous form (Zhang, Choromanska and LeCun 2015, equations 5 and 6, every round instead of every step)."""
+    """EASGD in its synchronous form (Zhang, Choromanska and LeCun 2015, equations 5 and 6, every round instead of every
+    step).
+    """
 
     def start(self, round_: int) -> None:
         if not self.trainer.config.keep_optimizer:
@@ -125,7 +129,9 @@ class GradientAverage:
 
 
 class TorchDdp(GradientAverage):
-    """The same by torch, which sends gradients while it computes others: all of it is the phase `compute`, waiting included."""
+    """The same by torch, which sends gradients while it computes others: all of it is the phase `compute`, waiting
+    included.
+    """
 
     def __init__(self, trainer: Trainer) -> None:
         super().__init__(trainer)
@@ -136,12 +142,15 @@ class TorchDdp(GradientAverage):
 
     def step(self, number: int, batch: Batch | None) -> float:
         trainer = self.trainer
-        share = trainer.config.trainers / trainer.part.contributors(number) if batch else 0.0  # torch divides by N, whoever contributes
+        share = (
+            trainer.config.trainers / trainer.part.contributors(number) if batch else 0.0
+        )  # torch divides by N, whoever contributes
         self._before = batch or self._before
         assert self._before is not None, "a trainer's first step of a round has a mini-batch"
         images, labels = self._before
         what = f"step {number + 1} of round {self.round}"
-        # In the second forward torch has all trainers agree on the order in which gradients came to be, and send them so from then on.
+        # In the second forward torch has all trainers agree on the order in which gradients came to be, and send them
+        # so from then on.
         meeting = trainer.circle.meeting(what) if self._made == 1 else nullcontext()
         with trainer.record.phase("compute"), meeting, nullcontext() if batch else self._without_draws():
             trainer.learner.gradient.zero_()
@@ -158,7 +167,9 @@ class TorchDdp(GradientAverage):
         return value
 
     def _without_draws(self) -> AbstractContextManager[None]:
-        """Return a block after which the generator of dropout is as before: an idle trainer only goes along, and draws what it would draw without that."""
+        """Return a block after which the generator of dropout is as before: an idle trainer only goes along, and draws
+        what it would draw without that.
+        """
         device = self.trainer.learner.state.device
         return torch.random.fork_rng([device] if device.type == "cuda" else [])
 

@@ -1,7 +1,9 @@
-"""Gradients that are added outside the lock, by `sum += gradient`. torch adds without Python's lock (the GIL), number by number.
+"""Gradients that are added outside the lock, by `sum += gradient`. torch adds without Python's lock (the GIL), number
+by number.
 
-Where two trainers add at the same time, or one is interrupted between reading numbers and writing them back, the other's adds to these numbers
-are lost. An add of some ten thousand numbers is over before another thread gets its turn; one of millions is not.
+Where two trainers add at the same time, or one is interrupted between reading numbers and writing them back, the
+other's adds to these numbers are lost. An add of some ten thousand numbers is over before another thread gets its turn;
+one of millions is not.
 """
 
 import threading
@@ -62,4 +64,7 @@ def invariant(outcome: Outcome) -> None:
     short = {size: int(rounds) for size, rounds in outcome.series.items() if rounds}
     if short:
         told = ", ".join(f"{rounds} of {ROUNDS} rounds at {size:,} numbers" for size, rounds in short.items())
-        raise Broken(f"Adds were lost in {told}: every number of a sum must hold all {TRAINERS} gradients, so adding must happen under the lock.")
+        raise Broken(
+            f"Adds were lost in {told}: every number of a sum must hold all {TRAINERS} gradients, so adding "
+            "must happen under the lock."
+        )

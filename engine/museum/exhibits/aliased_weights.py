@@ -30,7 +30,9 @@ def right(seed: int) -> Outcome:
 
 
 def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> Outcome:
-    """Train by turns, and look after each local step how far the global weights have moved, which only an average may move."""
+    """Train by turns, and look after each local step how far the global weights have moved, which only an average may
+    move.
+    """
     torch.manual_seed(seed)
     center, trainers = nn.Linear(16, 4), [nn.Linear(16, 4) for _ in range(TRAINERS)]
     images, labels = torch.randn(TRAINERS, 32, 16), torch.randint(4, (TRAINERS, 32))
@@ -50,7 +52,9 @@ def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> O
                 series[look] = float((center.weight.detach() - before).norm())
         moved = max(moved, series[look])
         with torch.no_grad():
-            for theirs, *others in zip(center.parameters(), *(trainer.parameters() for trainer in trainers), strict=True):
+            for theirs, *others in zip(
+                center.parameters(), *(trainer.parameters() for trainer in trainers), strict=True
+            ):
                 theirs.copy_(torch.stack([other.detach() for other in others]).mean(0))
     storages = {net.weight.untyped_storage().data_ptr() for net in (center, *trainers)}
     return Outcome({"storages": float(len(storages)), "moved": moved}, series)
@@ -61,6 +65,7 @@ def invariant(outcome: Outcome) -> None:
     storages = outcome.numbers["storages"]
     if storages != TRAINERS + 1:
         raise Broken(
-            f"{storages:.0f} storage holds the weights of {TRAINERS} trainers and the global ones: there must be {TRAINERS + 1}. Who shares one trains "
+            f"{storages:.0f} storage holds the weights of {TRAINERS} trainers and the global ones: there must "
+            f"be {TRAINERS + 1}. Who shares one trains "
             "Hogwild!, and the average of equal weights changes nothing."
         )

@@ -40,7 +40,9 @@ def _trained(seed: int, with_buffers: bool) -> Outcome:
 
 
 def _learn(trainer: nn.Module, server: nn.Module, data: ImageSet, with_buffers: bool) -> None:
-    """Compute one gradient on the server's parameters and add the trainer's share of it (and of the statistics) at the server."""
+    """Compute one gradient on the server's parameters and add the trainer's share of it (and of the statistics) at the
+    server.
+    """
     with torch.no_grad():
         for mine, theirs in zip(trainer.parameters(), server.parameters(), strict=True):
             mine.copy_(theirs)
@@ -57,7 +59,15 @@ def _learn(trainer: nn.Module, server: nn.Module, data: ImageSet, with_buffers: 
 
 def _net() -> nn.Module:
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(1)
+        nn.Flatten(),
+        nn.Linear(784, 32),
+        nn.BatchNorm1d(32),
+        nn.ReLU(),
+        nn.Linear(32, 32),
+        nn.BatchNorm1d(32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+        nn.LogSoftmax(1),
     )
 
 
@@ -70,6 +80,7 @@ def invariant(outcome: Outcome) -> None:
     apart = outcome.numbers["apart"]
     if apart > 0.5:
         raise Broken(
-            f"The server's running means are {apart:.2g} away from a trainer's: the statistics of batch-norm must travel with the gradients, or the net "
+            f"The server's running means are {apart:.2g} away from a trainer's: the statistics of batch-norm "
+            "must travel with the gradients, or the net "
             "that is tested is another one than the one that was trained."
         )

@@ -1,4 +1,6 @@
-"""A server that is called asynchronous and waits for all: no gradient is ever stale, and the slowest trainer sets the pace."""
+"""A server that is called asynchronous and waits for all: no gradient is ever stale, and the slowest trainer sets the
+pace.
+"""
 
 import threading
 import time
@@ -72,6 +74,7 @@ def invariant(outcome: Outcome) -> None:
     """Updates of others come between a fetch and its push."""
     if outcome.numbers["staleness"] == 0:
         raise Broken(
-            "No gradient was stale: where each is applied at once, N trainers must have a mean staleness near N - 1. One that is always 0 belongs to "
+            "No gradient was stale: where each is applied at once, N trainers must have a mean staleness near "
+            "N - 1. One that is always 0 belongs to "
             "synchronous SGD, whatever it is called."
         )

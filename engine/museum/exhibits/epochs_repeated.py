@@ -30,7 +30,14 @@ class Count:
 
     def outcome(self) -> Outcome:
         """Return what was told and what was done."""
-        return Outcome({"passes": float(self.seen.float().mean()), "told": float(self.epochs_told), "averages": float(self.averages)}, self.series)
+        return Outcome(
+            {
+                "passes": float(self.seen.float().mean()),
+                "told": float(self.epochs_told),
+                "averages": float(self.averages),
+            },
+            self.series,
+        )
 
 
 def wrong(seed: int) -> Outcome:
@@ -57,5 +64,6 @@ def invariant(outcome: Outcome) -> None:
     passes, told = outcome.numbers["passes"], outcome.numbers["told"]
     if passes != told:
         raise Broken(
-            f"{told:.0f} epochs are told and {passes:.0f} passes over the data were made: accuracy must be told beside the samples that were really seen."
+            f"{told:.0f} epochs are told and {passes:.0f} passes over the data were made: accuracy must be "
+            "told beside the samples that were really seen."
         )

@@ -1,4 +1,6 @@
-"""A server that adds to gradients which its own optimizer has taken away: `zero_grad()` sets them to None since torch 2.0."""
+"""A server that adds to gradients which its own optimizer has taken away: `zero_grad()` sets them to None since torch
+2.0.
+"""
 
 from collections.abc import Callable
 
@@ -49,4 +51,7 @@ def invariant(outcome: Outcome) -> None:
     """Every round ends in an update."""
     made, rounds = outcome.numbers["updates"], outcome.numbers["rounds"]
     if made != rounds:
-        raise Broken(f"{made:.0f} of {rounds:.0f} rounds ended in an update: what a server sums gradients in must be there in every round.")
+        raise Broken(
+            f"{made:.0f} of {rounds:.0f} rounds ended in an update: what a server sums gradients in must be "
+            "there in every round."
+        )

@@ -40,5 +40,6 @@ def invariant(outcome: Outcome) -> None:
     least = outcome.numbers["least"]
     if least < 0.9:
         raise Broken(
-            f"A layer's weights have {least:.2f} times the deviation of He's initialization: a cut net must begin with the weights that the unsplit one would."
+            f"A layer's weights have {least:.2f} times the deviation of He's initialization: a cut net must "
+            "begin with the weights that the unsplit one would."
         )

@@ -11,7 +11,9 @@ LAYERS, SIZE, UPDATES = 4, 64, 10
 
 
 class Board:
-    """Two copies of the policy's layers [2, layers, size], each number the version that it belongs to, and the version to read."""
+    """Two copies of the policy's layers [2, layers, size], each number the version that it belongs to, and the version
+    to read.
+    """
 
     def __init__(self) -> None:
         self.copies = torch.zeros(2, LAYERS, SIZE)
@@ -65,5 +67,6 @@ def invariant(outcome: Outcome) -> None:
     mixed, batches = outcome.numbers["mixed"], outcome.numbers["batches"]
     if mixed:
         raise Broken(
-            f"{mixed:.0f} of {batches:.0f} batches began with layers of two policies: weights must be published whole, in a copy that nobody reads yet."
+            f"{mixed:.0f} of {batches:.0f} batches began with layers of two policies: weights must be "
+            "published whole, in a copy that nobody reads yet."
         )

@@ -80,4 +80,7 @@ def invariant(outcome: Outcome) -> None:
     """A mini-batch is read at once."""
     reads, share = outcome.numbers["reads"], outcome.numbers["share"]
     if reads != 1:
-        raise Broken(f"A mini-batch is read in {reads:.0f} pieces, which took {share:.0f} % of a step here: it must be one gather from a tensor in memory.")
+        raise Broken(
+            f"A mini-batch is read in {reads:.0f} pieces, which took {share:.0f} % of a step here: it must be "
+            "one gather from a tensor in memory."
+        )

@@ -1,4 +1,6 @@
-"""The live weights as the reply: the transport reads them after the handler has returned, while the next updates are written into them."""
+"""The live weights as the reply: the transport reads them after the handler has returned, while the next updates are
+written into them.
+"""
 
 import threading
 import time
@@ -68,7 +70,9 @@ def _fetched(handle: Callable[[Server], Tensor]) -> Outcome:
 
 
 def _send(reply: Tensor, server: Server) -> Tensor:
-    """Send a reply as a transport does, piece by piece and after the handler has returned; an update comes in between."""
+    """Send a reply as a transport does, piece by piece and after the handler has returned; an update comes
+    in between.
+    """
     received = torch.empty_like(reply)
     received[: SIZE // 2] = reply[: SIZE // 2]
     server.wait_for_an_update()
@@ -80,4 +84,7 @@ def invariant(outcome: Outcome) -> None:
     """No fetched weights mix two versions."""
     torn, fetches = outcome.numbers["torn"], outcome.numbers["fetches"]
     if torn:
-        raise Broken(f"{torn:.0f} of {fetches:.0f} fetched sets of weights mix versions: a reply must be a copy, made under the lock that updates take.")
+        raise Broken(
+            f"{torn:.0f} of {fetches:.0f} fetched sets of weights mix versions: a reply must be a copy, made "
+            "under the lock that updates take."
+        )

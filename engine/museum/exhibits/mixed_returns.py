@@ -1,4 +1,6 @@
-"""Log-probabilities [N, T, 1] times returns [T, N]: the product is [N, T, N], and each observer's returns weigh every other's actions."""
+"""Log-probabilities [N, T, 1] times returns [T, N]: the product is [N, T, N], and each observer's returns weigh every
+other's actions.
+"""
 
 from collections.abc import Callable
 
@@ -31,7 +33,9 @@ def right(seed: int) -> Outcome:
 
 
 def _learned(seed: int, loss: Loss) -> Outcome:
-    """Compute the gradient of one round, and how much observer1's actions are weighed by the returns of each observer."""
+    """Compute the gradient of one round, and how much observer1's actions are weighed by the returns of
+    each observer.
+    """
     torch.manual_seed(seed)
     policy = nn.Sequential(nn.Linear(STATE, 16), nn.ReLU(), nn.Linear(16, 2))
     states, actions = torch.randn(OBSERVERS, STEPS, STATE), torch.randint(2, (OBSERVERS, STEPS, 1))
@@ -39,13 +43,17 @@ def _learned(seed: int, loss: Loss) -> Outcome:
     returns = returns_of(rewards, ends, 1.0)
     log_probabilities = policy(states).log_softmax(-1).gather(2, actions)
     loss(log_probabilities, returns).backward()  # type: ignore[no-untyped-call]
-    length = float(torch.cat([parameter.grad.flatten() for parameter in policy.parameters() if parameter.grad is not None]).norm())
+    length = float(
+        torch.cat([parameter.grad.flatten() for parameter in policy.parameters() if parameter.grad is not None]).norm()
+    )
     series = {number: _weight_of(number - 1, returns, loss) for number in range(1, OBSERVERS + 1)}
     return Outcome({"foreign": sum(list(series.values())[1:]), "length": length}, series)
 
 
 def _weight_of(observer: int, returns: Tensor, loss: Loss) -> float:
-    """Return the part of the weight on observer1's actions that comes from the returns of an observer, in percent of its own."""
+    """Return the part of the weight on observer1's actions that comes from the returns of an observer, in percent of
+    its own.
+    """
     log_probabilities = torch.zeros(OBSERVERS, STEPS, 1, requires_grad=True)
     alone = torch.zeros_like(returns)
     alone[:, observer] = returns[:, observer]
@@ -59,6 +67,7 @@ def invariant(outcome: Outcome) -> None:
     foreign = outcome.numbers["foreign"]
     if foreign:
         raise Broken(
-            f"Other observers' returns weigh observer1's actions with {foreign:.0f} % of the weight of its own: it must be 0 %. Log-probabilities and "
+            f"Other observers' returns weigh observer1's actions with {foreign:.0f} % of the weight of its "
+            "own: it must be 0 %. Log-probabilities and "
             "returns must have one shape before they are multiplied."
         )

@@ -1,4 +1,6 @@
-"""A whole module as the reply: each round pickles every parameter and buffer by itself, with the names of the classes round them."""
+"""A whole module as the reply: each round pickles every parameter and buffer by itself, with the names of the classes
+round them.
+"""
 
 import pickle
 import time
@@ -47,4 +49,7 @@ def invariant(outcome: Outcome) -> None:
     """What travels each round is one tensor."""
     tensors = outcome.numbers["tensors"]
     if tensors != 1:
-        raise Broken(f"{tensors:.0f} tensors and a module's classes travel with each reply: weights must travel as one vector, whatever the net is made of.")
+        raise Broken(
+            f"{tensors:.0f} tensors and a module's classes travel with each reply: weights must travel as one "
+            "vector, whatever the net is made of."
+        )

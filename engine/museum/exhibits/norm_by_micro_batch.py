@@ -27,7 +27,10 @@ def _split(seed: int, frozen: bool) -> Outcome:
     if frozen:
         net[1].eval()
     whole = _gradient(net, images, targets, 1)
-    series = {splits: 100 * float((_gradient(net, images, targets, splits) - whole).norm() / whole.norm()) for splits in SPLITS}
+    series = {
+        splits: 100 * float((_gradient(net, images, targets, splits) - whole).norm() / whole.norm())
+        for splits in SPLITS
+    }
     return Outcome({"off": max(series.values()), "splits": float(SPLITS[-1])}, series)
 
 
@@ -44,5 +47,6 @@ def invariant(outcome: Outcome) -> None:
     off = outcome.numbers["off"]
     if off > 0.001:
         raise Broken(
-            f"The gradient is up to {off:.2g} % off the unsplit net's: with batch-norm frozen it must be the same to 0.001 % for every number of splits."
+            f"The gradient is up to {off:.2g} % off the unsplit net's: with batch-norm frozen it must be the "
+            "same to 0.001 % for every number of splits."
         )

@@ -1,4 +1,6 @@
-"""A plain optimizer beside distributed autograd: the gradients lie in the context, `.grad` stays empty, and each step changes nothing."""
+"""A plain optimizer beside distributed autograd: the gradients lie in the context, `.grad` stays empty, and each step
+changes nothing.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +31,11 @@ def right(seed: int) -> Outcome:
 
     def step(context: int) -> None:
         if not made:
-            made.append(rpc.distributed_sgd([rpc.reference_to(parameter) for parameter in net.parameters()], STEP_SIZE, 0.0).step)
+            made.append(
+                rpc.distributed_sgd(
+                    [rpc.reference_to(parameter) for parameter in net.parameters()], STEP_SIZE, 0.0
+                ).step
+            )
         made[0](context)
 
     return _trained(seed, net, step)

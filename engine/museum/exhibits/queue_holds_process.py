@@ -60,6 +60,7 @@ def invariant(outcome: Outcome) -> None:
     stuck, processes = outcome.numbers["stuck"], outcome.numbers["processes"]
     if stuck:
         raise Broken(
-            f"{stuck:.0f} of {processes:.0f} collectors were still there {WATCHED_S:g} s after they had put their batch: a process must be able to end "
+            f"{stuck:.0f} of {processes:.0f} collectors were still there {WATCHED_S:g} s after they had put "
+            "their batch: a process must be able to end "
             "whatever nobody has read yet."
         )

@@ -26,11 +26,16 @@ def _begun(seed_for: Callable[[int], int]) -> Outcome:
     firsts = []
     for observer in range(1, OBSERVERS + 1):
         environment = make("CartPole-v1")
-        firsts.append([environment.reset(seed=seed_for(observer))[0], *(environment.reset()[0] for _ in range(EPISODES - 1))])
+        firsts.append(
+            [environment.reset(seed=seed_for(observer))[0], *(environment.reset()[0] for _ in range(EPISODES - 1))]
+        )
         environment.close()
     states = np.asarray(firsts)
     series = {number: float(np.ptp(states[:, number - 1], axis=0).max()) for number in range(1, EPISODES + 1)}
-    return Outcome({"different": float(len({tuple(state) for state in states[:, 0].tolist()})), "observers": float(OBSERVERS)}, series)
+    return Outcome(
+        {"different": float(len({tuple(state) for state in states[:, 0].tolist()})), "observers": float(OBSERVERS)},
+        series,
+    )
 
 
 def invariant(outcome: Outcome) -> None:
@@ -38,4 +43,7 @@ def invariant(outcome: Outcome) -> None:
     different, observers = outcome.numbers["different"], outcome.numbers["observers"]
     if different != observers:
         shared = "one first state" if different == 1 else f"{different:.0f} first states"
-        raise Broken(f"{observers:.0f} observers have {shared} between them: each must have a seed of its own, or N observers see no more than one.")
+        raise Broken(
+            f"{observers:.0f} observers have {shared} between them: each must have a seed of its own, or N "
+            "observers see no more than one."
+        )

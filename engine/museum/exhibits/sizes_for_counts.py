@@ -22,14 +22,20 @@ def right(seed: int) -> Outcome:
 
 
 def _cut(seed: int, pieces: Callable[[Tensor, int], Sequence[Tensor]]) -> Outcome:
-    """Cut one batch for each number of splits; with 1 of them, time the passes of a small net over the micro-batches."""
+    """Cut one batch for each number of splits; with 1 of them, time the passes of a small net over the
+    micro-batches.
+    """
     torch.manual_seed(seed)
     images = torch.randn(BATCH, 3, SIDE, SIDE)
-    net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+    net = nn.Sequential(
+        nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10)
+    )
     net(images[:1])
     series = {splits: float(len(pieces(images, splits))) for splits in SPLITS}
     per_image = min(_pass_ms(net, pieces(images, 1)) for _ in range(2)) / BATCH
-    return Outcome({"micro_batches": series[1], "images_each": BATCH / series[1], "ms_per_image": per_image, "asked": 1.0}, series)
+    return Outcome(
+        {"micro_batches": series[1], "images_each": BATCH / series[1], "ms_per_image": per_image, "asked": 1.0}, series
+    )
 
 
 def _pass_ms(net: nn.Module, micro_batches: Sequence[Tensor]) -> float:
@@ -44,5 +50,6 @@ def invariant(outcome: Outcome) -> None:
     found, asked = outcome.numbers["micro_batches"], outcome.numbers["asked"]
     if found != asked:
         raise Broken(
-            f"{asked:.0f} split gives {found:.0f} micro-batches: splits must be their number. Who cuts by size reads the published times the wrong way round."
+            f"{asked:.0f} split gives {found:.0f} micro-batches: splits must be their number. Who cuts by size "
+            "reads the published times the wrong way round."
         )

@@ -47,4 +47,7 @@ def invariant(outcome: Outcome) -> None:
     """Every round can be learned from."""
     learned, rounds = outcome.numbers["learned"], outcome.numbers["rounds"]
     if learned != rounds:
-        raise Broken(f"{learned:.0f} of {rounds:.0f} rounds could be learned from: what backward needs must stay as it was when the action was chosen.")
+        raise Broken(
+            f"{learned:.0f} of {rounds:.0f} rounds could be learned from: what backward needs must stay as it "
+            "was when the action was chosen."
+        )

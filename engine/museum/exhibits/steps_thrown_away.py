@@ -1,4 +1,6 @@
-"""One counter of everyone's steps: who completes the batch hands in its own buffer, and all others' buffers are thrown away."""
+"""One counter of everyone's steps: who completes the batch hands in its own buffer, and all others' buffers are thrown
+away.
+"""
 
 import threading
 from collections.abc import Callable
@@ -69,11 +71,16 @@ def _played(step: Callable[[Learner, int], None]) -> Outcome:
             turn.wait()
 
     crowd(COLLECTORS, play)
-    return Outcome({"used": 100 * learner.used / learner.collected, "collected": float(learner.collected)}, learner.series)
+    return Outcome(
+        {"used": 100 * learner.used / learner.collected, "collected": float(learner.collected)}, learner.series
+    )
 
 
 def invariant(outcome: Outcome) -> None:
     """All steps that are played are learned from."""
     used = outcome.numbers["used"]
     if used != 100:
-        raise Broken(f"{used:.0f} % of the steps played were learned from: it must be 100 %. A collector's steps must stay its own until its batch is full.")
+        raise Broken(
+            f"{used:.0f} % of the steps played were learned from: it must be 100 %. A collector's steps must "
+            "stay its own until its batch is full."
+        )

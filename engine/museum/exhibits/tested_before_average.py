@@ -81,6 +81,7 @@ def invariant(outcome: Outcome) -> None:
     reported, kept, apart = (outcome.numbers[key] for key in ("reported", "kept", "apart"))
     if apart:
         raise Broken(
-            f"The last test told {reported:.2f} %, of weights that are {apart:.2g} away from those kept, which reach {kept:.2f} %: a test must come after "
+            f"The last test told {reported:.2f} %, of weights that are {apart:.2g} away from those kept, which "
+            f"reach {kept:.2f} %: a test must come after "
             "the average that it is the test of."
         )

@@ -1,4 +1,6 @@
-"""Two methods compared after the same number of epochs, of which one makes four times the passes, gradients and updates."""
+"""Two methods compared after the same number of epochs, of which one makes four times the passes, gradients and
+updates.
+"""
 
 import torch
 from torch import nn
@@ -25,7 +27,9 @@ def right(seed: int) -> Outcome:
 
 
 def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Outcome:
-    """Train both, epoch by epoch; the picture is how far Hogwild! is ahead. (Its trainers take turns here: what is compared is the amount of work.)"""
+    """Train both, epoch by epoch; the picture is how far Hogwild! is ahead. (Its trainers take turns here: what is
+    compared is the amount of work.)
+    """
     data = load("digits")
     torch.manual_seed(seed)
     server, hogwild = _net(), _net()
@@ -34,11 +38,20 @@ def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Ou
     for epoch in range(1, EPOCHS + 1):
         updates["server"] += _pass(server, data, SMALL_STEP, gradients=TRAINERS)
         updates["hogwild"] += sum(_pass(hogwild, data, step, gradients=1) for _ in range(passes_of_hogwild))
-        ahead = evaluate(hogwild, data.test_images, data.test_labels).accuracy - evaluate(server, data.test_images, data.test_labels).accuracy
+        ahead = (
+            evaluate(hogwild, data.test_images, data.test_labels).accuracy
+            - evaluate(server, data.test_images, data.test_labels).accuracy
+        )
         series[epoch] = ahead
     passes = float(passes_of_hogwild * EPOCHS)
     return Outcome(
-        {"ahead": series[EPOCHS], "passes": passes, "passes_of_server": float(EPOCHS), "updates_ratio": updates["hogwild"] / updates["server"]}, series
+        {
+            "ahead": series[EPOCHS],
+            "passes": passes,
+            "passes_of_server": float(EPOCHS),
+            "updates_ratio": updates["hogwild"] / updates["server"],
+        },
+        series,
     )
 
 
@@ -63,4 +76,7 @@ def invariant(outcome: Outcome) -> None:
     """Both were given as many passes over the data."""
     ours, theirs = outcome.numbers["passes"], outcome.numbers["passes_of_server"]
     if ours != theirs:
-        raise Broken(f"One method made {ours:.0f} passes over the data, the other {theirs:.0f}: accuracies must be compared at the same number of passes.")
+        raise Broken(
+            f"One method made {ours:.0f} passes over the data, the other {theirs:.0f}: accuracies must be "
+            "compared at the same number of passes."
+        )

@@ -1,4 +1,5 @@
-"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's count is lost.
+"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's
+count is lost.
 
 Where the scheduler switches is left to chance but once a round, when all have read before any writes.
 """
@@ -47,7 +48,10 @@ def _counted(how: str) -> Outcome:
         path = Path(folder) / "counter"
         path.write_bytes(bytes(8))
         command = [sys.executable, "-c", COUNTS, str(path), str(STEPS), how]
-        collectors = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(COLLECTORS)]
+        collectors = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(COLLECTORS)
+        ]
         series, lost = {0: 0.0}, 0
         try:
             for number in range(1, ROUNDS + 1):
@@ -79,4 +83,7 @@ def invariant(outcome: Outcome) -> None:
     """Every step is counted."""
     lost, steps = outcome.numbers["lost"], outcome.numbers["steps"]
     if lost:
-        raise Broken(f"{lost:,.0f} of {steps:,.0f} steps were not counted: a number that several processes raise must be raised under a lock.")
+        raise Broken(
+            f"{lost:,.0f} of {steps:,.0f} steps were not counted: a number that several processes raise must "
+            "be raised under a lock."
+        )

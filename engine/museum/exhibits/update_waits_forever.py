@@ -55,7 +55,10 @@ def _watched(wait: Callable[[Board], bool]) -> Outcome:
             board.full.set()
 
     released = threading.Event()
-    threads = [threading.Thread(target=learn, daemon=True), *(threading.Thread(target=collect, daemon=True) for _ in range(COLLECTORS))]
+    threads = [
+        threading.Thread(target=learn, daemon=True),
+        *(threading.Thread(target=collect, daemon=True) for _ in range(COLLECTORS)),
+    ]
     for thread in threads:
         thread.start()
     alive, after = [len(threads)], 0
@@ -67,7 +70,10 @@ def _watched(wait: Callable[[Board], bool]) -> Outcome:
             after += 1
     released.set()
     board.full.set()
-    return Outcome({"left": float(alive[-1]), "threads": float(len(threads))}, {SLOT_MS * slot: float(count) for slot, count in enumerate(alive)})
+    return Outcome(
+        {"left": float(alive[-1]), "threads": float(len(threads))},
+        {SLOT_MS * slot: float(count) for slot, count in enumerate(alive)},
+    )
 
 
 def invariant(outcome: Outcome) -> None:
@@ -75,5 +81,6 @@ def invariant(outcome: Outcome) -> None:
     left = outcome.numbers["left"]
     if left:
         raise Broken(
-            f"{left:.0f} thread still waits for a batch after the run was over: whoever waits must also be woken by the end, or look for it now and then."
+            f"{left:.0f} thread still waits for a batch after the run was over: whoever waits must also be "
+            "woken by the end, or look for it now and then."
         )

@@ -75,7 +75,10 @@ def _watched(go: Callable[[Server], None]) -> Outcome:
         seen.append(server.updates)
     left = len(waiting)
     _let_go(server, threads)
-    return Outcome({"updates": float(seen[-1]), "waiting": float(left)}, {SLOT_MS * slot: float(updates) for slot, updates in enumerate(seen)})
+    return Outcome(
+        {"updates": float(seen[-1]), "waiting": float(left)},
+        {SLOT_MS * slot: float(updates) for slot, updates in enumerate(seen)},
+    )
 
 
 def _let_go(server: Server, threads: list[threading.Thread]) -> None:
@@ -92,6 +95,7 @@ def invariant(outcome: Outcome) -> None:
     waiting = outcome.numbers["waiting"]
     if waiting:
         raise Broken(
-            f"{waiting:.0f} trainers still waited when the show was ended, for a gradient of one that had left: a round must shrink when a trainer leaves, "
+            f"{waiting:.0f} trainers still waited when the show was ended, for a gradient of one that had "
+            "left: a round must shrink when a trainer leaves, "
             "and a silent one must be parted with after timeout_s."
         )

@@ -11,9 +11,13 @@ SIGNS = (
         "An optimizer that trains nothing",
         _SYSTEM,
         "The official example that belongs to the tutorial, as it is today",
-        wrong="Backward goes through distributed autograd, which keeps gradients in its context. The optimizer is a plain one and looks into `.grad`, where "
+        wrong="Backward goes through distributed autograd, which keeps gradients in its context. The optimizer is a "
+        "plain one and looks into `.grad`, where "
         "nothing is: it skips every parameter, and says nothing.",
-        right="The optimizer is given the context; ours computes forward and backward of each stage itself and has the gradients where they are.",
+        right=(
+            "The optimizer is given the context; ours computes forward and backward of each stage itself and has "
+            "the gradients where they are."
+        ),
         seen="The loss of the same batch, step after step: the published example's never changes.",
         x="Step",
         y="Training loss",
@@ -26,10 +30,12 @@ SIGNS = (
         "Sizes taken for counts",
         _SYSTEM,
         f"{_TUTORIAL}; the published times come from a discussion of its example",
-        wrong="The number that the sweep calls splits is handed to `split`, which takes the size of a piece: 1, 2, 4 and 8 made 120, 60, 30 and 15 "
+        wrong="The number that the sweep calls splits is handed to `split`, which takes the size of a piece: 1, 2, 4 "
+        "and 8 made 120, 60, 30 and 15 "
         "micro-batches.",
         right="Splits are a number of micro-batches, cut as evenly as it goes.",
-        seen="The two lines cross the picture in opposite directions, and so does the conclusion: not more splits were faster, but fewer, larger "
+        seen="The two lines cross the picture in opposite directions, and so does the conclusion: not more splits "
+        "were faster, but fewer, larger "
         "micro-batches. The unpipelined point was never measured.",
         x="Splits, as the sweep calls them",
         y="Micro-batches",
@@ -46,8 +52,14 @@ SIGNS = (
         "Batch-norm that sees micro-batches",
         _SYSTEM,
         _TUTORIAL,
-        wrong="Each micro-batch is normalized by its own mean and variance, so the gradient of a batch depends on how it is cut.",
-        right="With fixed statistics it does not: that is how ours is tested. Training may still use micro-batches' own, and the form says what that means.",
+        wrong=(
+            "Each micro-batch is normalized by its own mean and variance, so the gradient of a batch depends on "
+            "how it is cut."
+        ),
+        right=(
+            "With fixed statistics it does not: that is how ours is tested. Training may still use micro-batches' "
+            "own, and the form says what that means."
+        ),
         seen="How far the gradient is from the unsplit net's, for each number of splits.",
         x="Splits",
         y="Off the unsplit gradient (%)",
@@ -59,9 +71,13 @@ SIGNS = (
         "Only the first shard is initialized",
         _SYSTEM,
         _TUTORIAL,
-        wrong="The loop that gives convolutions their first weights stands in the first shard's constructor alone; the second keeps torch's defaults.",
+        wrong=(
+            "The loop that gives convolutions their first weights stands in the first shard's constructor alone; "
+            "the second keeps torch's defaults."
+        ),
         right="The whole net is made, then cut, so that its stages begin with the weights of the unsplit net.",
-        seen="The deviation of each layer's first weights; 1 is He's initialization, which keeps the size of signals from layer to layer. From the cut on "
+        seen="The deviation of each layer's first weights; 1 is He's initialization, which keeps the size of "
+        "signals from layer to layer. From the cut on "
         "they shrink.",
         x="Layer",
         y="Deviation of weights, of He's",
