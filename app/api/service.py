@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
@@ -60,6 +61,9 @@ def api() -> FastAPI:
     )
     add_refusals(made)
     for part in (lab_routes, run_routes, curve_routes, catalogue_routes, launch_routes):
+        for route in part.router.routes:
+            if isinstance(route, APIRoute):  # a docstring is wrapped for its file, a description by who shows it
+                route.description = re.sub(r"(?<!\n)\n(?!\n)", " ", route.description)
         made.include_router(part.router)
     made.add_api_route("/client.py", client, include_in_schema=False)
     return made
