@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import click
 
-from app.port import complaint
-from app.serving import ADDRESS, PORT, REFUSED, Serving, refusal
+from app.web.port_check import complaint
+from app.web.server_config import ADDRESS, PORT, REFUSED, Serving, refusal
 from engine.cli.frame import code_of
 from engine.errors import EngineError
 from engine.home import ROOT

@@ -12,18 +12,18 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit import config
 
-from app import base
-from app.arriving import provider_routes
-from app.counting import Counted
-from app.gate import Gate
-from app.guard import Guard
-from app.heap import share_heaps
-from app.often import Often
-from app.pace import pace
-from app.prometheus import requests
-from app.routes import often_asked, routes
-from app.serving import REFUSED, Serving, answering, refusal
-from app.supervision import supervised
+from app.auth.host_guard import Guard
+from app.auth.middleware import Gate
+from app.auth.oidc_routes import provider_routes
+from app.core import base_path
+from app.web.backpressure import pace
+from app.web.malloc import share_heaps
+from app.web.polling import Often
+from app.web.prometheus import requests
+from app.web.request_metrics import Counted
+from app.web.routes import often_asked, routes
+from app.web.server_config import REFUSED, Serving, answering, refusal
+from app.web.supervision import supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
 from engine.errors import EngineError
@@ -36,7 +36,7 @@ def _settled() -> Serving:
     raises ConfigError.
     """
     if path := str(st.get_option("server.baseUrlPath")).strip("/"):
-        os.environ.setdefault(base.VARIABLE, path)
+        os.environ.setdefault(base_path.VARIABLE, path)
     asked = Serving.of()
     hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
     config.set_option("server.baseUrlPath", asked.base.strip("/"))

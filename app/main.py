@@ -2,17 +2,18 @@
 
 import streamlit as st
 
-from app import dialogs, person
-from app.parts import PAGES
+from app.core.static_files import STATIC
+from app.ui import current_user, dialogs
+from app.ui.widgets import PAGES
 from engine.home import ROOT
 
 IMAGES = ROOT / "app" / "images"
 
 st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
 st.logo(str(IMAGES / "logo.svg"), size="large")
-st.html(ROOT / "app" / "browser" / "console.css")
-person.let_in()
-has_account = person.has_account()
+st.html(STATIC / "page" / "console.css")
+current_user.let_in()
+has_account = current_user.has_account()
 page = st.navigation(
     [
         st.Page(PAGES["home"], title="Home", default=True),
@@ -33,7 +34,7 @@ page = st.navigation(
         st.Page(
             PAGES["people"],
             title="People",
-            visibility="visible" if has_account and person.may("add person") else "hidden",
+            visibility="visible" if has_account and current_user.may("add person") else "hidden",
         ),
         st.Page(PAGES["account"], title="Account", visibility="visible" if has_account else "hidden"),
     ],

@@ -20,8 +20,9 @@ from typing import Any
 from playwright.sync_api import BrowserContext, sync_playwright
 from streamlit.testing.v1 import AppTest
 
-from app import compare_points, compare_state
-from app.parts import PAGES
+from app.charts import curve_data
+from app.compare import session_state
+from app.ui.widgets import PAGES
 from bench.first_loss import CHROMIUM, console
 from bench.measuring import alternate, save
 from engine.home import ROOT, Home
@@ -31,7 +32,7 @@ from engine.store import Demand, RankBatch, Store
 
 RUNS, SMALL = 10, 50
 LOSS = "train/loss"
-AT = compare_state._WIDGETS
+AT = session_state._WIDGETS
 FIGURES = """many => { const found = [...document.querySelectorAll('.pl-figure')]; return found.length === many
   && found.every(node => node.querySelector('.scatterlayer path')) }"""
 PANEL = "() => document.querySelector('.pl-plot .scatterlayer path') !== null"
@@ -84,7 +85,7 @@ class Looks:
         """Return the measurement of a first look, of which nothing is kept."""
 
         def look() -> float:
-            compare_points.forget()
+            curve_data.forget()
             self.page = self._opened(query)
             return _cpu_ms(self.page.run)
 

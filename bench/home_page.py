@@ -16,8 +16,8 @@ from statistics import median
 import httpx
 from streamlit.testing.v1 import AppTest
 
-from app import home_standing
-from app.live import HOME_MS
+from app.home import summary
+from app.ui.components import HOME_MS
 from bench.first_loss import console
 from bench.measuring import save
 from bench.poll_cost import server_of
@@ -115,7 +115,7 @@ def main() -> None:
         figures = {
             "runs": asked.runs,
             "page_ms": page(home),
-            "made_for_all_ms": timed(lambda: home_standing.standing(home, since)),
+            "made_for_all_ms": timed(lambda: summary.standing(home, since)),
             "open": crowd(home, asked.people),
         }
     save("home_page", figures)

@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
 
-from app import noting
-from app.parts import PAGES
+from app.report import page_capture
+from app.ui.widgets import PAGES
 from bench.measuring import save
 from bench.store_size import fill
 from engine.home import ROOT, Home
@@ -103,13 +103,13 @@ def main() -> None:
     options.add_argument("--points", type=int, default=2_200_000)
     options.add_argument("--home", type=Path)
     asked = options.parse_args()
-    noted = noting.chart
+    noted = page_capture.chart
 
     def counted(title: str, figure: go.Figure, *words: Any, **more: Any) -> Any:
         drawn.append(sum(len(trace.x) for trace in figure.data if getattr(trace, "x", None) is not None))
         return noted(title, figure, *words, **more)
 
-    noting.chart = counted
+    page_capture.chart = counted
     with nullcontext(asked.home) if asked.home else tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
         os.environ["PARALLAB_HOME"] = str(home.path)

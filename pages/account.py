@@ -4,17 +4,18 @@ out.
 
 import streamlit as st
 
-from app import account, person
-from app.account_tokens import tokens
-from app.asking import reading
-from app.sign_out_form import sign_out_form
+from app.people import account
+from app.people.sign_out_form import sign_out_form
+from app.people.tokens import tokens
+from app.ui import current_user
+from app.ui.store_access import reading
 
-if not person.has_account():
+if not current_user.has_account():
     st.title("Account", anchor=False)
     account.no_accounts()
     st.stop()
 with reading() as reader:
-    me = reader.person(person.whoever())
+    me = reader.person(current_user.whoever())
     there, made = reader.sign_ins(me.name), reader.tokens(me.name)
 
 with st.container(horizontal=True, vertical_alignment="center"):

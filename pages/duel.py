@@ -4,13 +4,13 @@ another one and those that there are.
 
 import streamlit as st
 
-from app import live, parts
-from app.asking import reading
-from app.duel_form import form
-from app.duel_list import entry
-from app.duel_view import page
-from app.launching import carry_out_waiting
-from app.membership import form_is_closed
+from app.actions.submit import carry_out_waiting
+from app.duel.form import form
+from app.duel.list_entry import entry
+from app.duel.view import page
+from app.ui import components, widgets
+from app.ui.access_notice import form_is_closed
+from app.ui.store_access import reading
 
 NEWEST = 30
 carry_out_waiting()
@@ -27,7 +27,7 @@ else:
         "the same grid: who gets further with it?"
     )
     with reading() as reader:
-        parts.runner_banner(reader)
+        widgets.runner_banner(reader)
         newest = reader.duels(limit=NEWEST)
     if not form_is_closed("launch duel"):
         form()
@@ -36,4 +36,4 @@ else:
         st.text("None yet. The first one stands here as soon as it is launched.")
     for one in newest:
         entry(one)
-live.preload_plotly()
+components.preload_plotly()

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from app import live, parts
-from app.asking import reading
-from app.launching import carry_out_waiting
-from app.published_section import section
+from app.actions.submit import carry_out_waiting
+from app.figures.section import section
+from app.ui import components, widgets
+from app.ui.store_access import reading
 from engine.published import FIGURES
 
 carry_out_waiting()
@@ -14,13 +14,13 @@ known = [found for found in FIGURES if found.name == wanted]
 
 st.title("Published figures", anchor=False)
 with reading() as reader:
-    parts.runner_banner(reader)
+    widgets.runner_banner(reader)
 if wanted and not known:
     st.warning(
         f"No published figure has that name; those that there are: {', '.join(found.name for found in FIGURES)}."
     )
 if known:
-    st.page_link(parts.PAGES["figures"], label="All figures")
+    st.page_link(widgets.PAGES["figures"], label="All figures")
 else:
     st.text(
         "What the sources of these experiments published, measured again on this machine. Each verdict stands "
@@ -29,4 +29,4 @@ else:
 for found in known or FIGURES:
     with st.container(border=True):
         section(found.name)
-live.preload_plotly()
+components.preload_plotly()

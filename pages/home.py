@@ -6,40 +6,41 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app import allowed, home_standing, home_views, live, looking, parts, person
-from app.asking import reading
-from app.launching import carry_out_waiting
-from app.launchpad import newcomer
-from app.links import ASKED
-from app.markup import Slot, slot
+from app.actions.submit import carry_out_waiting
+from app.home import last_visit, summary, views
+from app.launch.launch_panel import newcomer
+from app.links.launch import ASKED
+from app.ui import components, current_user, permissions, widgets
+from app.ui.html import Slot, slot
+from app.ui.store_access import reading
 from engine.home import Home
 from engine.store import Reader
 
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
     st.switch_page(
-        parts.PAGES["launch"],
+        widgets.PAGES["launch"],
         query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
     )
 carry_out_waiting()
-with reading(lambda: live.pulse(-1)) as first:
-    looking.look(first)
+with reading(lambda: components.pulse(-1)) as first:
+    last_visit.look(first)
     is_fresh = first.count() == 0
 
 
 @st.fragment
 def page() -> None:
     """Show the lab, and again when something changes that no slot holds."""
-    with reading(lambda: live.pulse(-1)) as reader:
-        since = looking.since()
-        found = home_standing.standing(Home.find(), since)
-        parts.runner_banner(reader)
+    with reading(lambda: components.pulse(-1)) as reader:
+        since = last_visit.since()
+        found = summary.standing(Home.find(), since)
+        widgets.runner_banner(reader)
         if reader.count():
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()
             st.header("Machine", anchor=False)
             st.html(slot("home-machine", found.slots["home-machine"]))
-    live.home_standing(since, found.token, found.version)
+    components.home_standing(since, found.token, found.version)
 
 
 def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
@@ -50,17 +51,17 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
         st.html(slots["home-now"])
         with st.container(horizontal=True, vertical_alignment="center"):
             st.header(
-                "New since you last looked" if person.name() else "Ended within the last day",
+                "New since you last looked" if current_user.name() else "Ended within the last day",
                 anchor=False,
                 width="stretch",
             )
-            looking.news_actions()
+            last_visit.news_actions()
         st.html(slots["home-news"])
     with right:
         st.header("Machine", anchor=False)
         st.html(slots["home-machine"])
         st.header("Saved views", anchor=False)
-        home_views.show_views(reader)
+        views.show_views(reader)
     st.header("Best results", anchor=False)
     st.html(slots["home-best"])
     st.header("Published figures", anchor=False)
@@ -70,7 +71,7 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
     if st.button(
-        "Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **allowed.control("launch")
+        "Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **permissions.control("launch")
     ):
-        st.switch_page(parts.PAGES["launch"])
+        st.switch_page(widgets.PAGES["launch"])
 page()

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from app import choosing, forms, live
-from app.asking import reading
-from app.launching import carry_out_waiting
-from app.launchpad import first_visit, launchpad
-from app.membership import form_is_closed
-from app.parts import runner_banner
+from app.actions.submit import carry_out_waiting
+from app.launch import experiment_picker
+from app.launch.launch_panel import first_visit, launchpad
+from app.ui import components, config_form
+from app.ui.access_notice import form_is_closed
+from app.ui.store_access import reading
+from app.ui.widgets import runner_banner
 
 carry_out_waiting()
 with reading() as reader:
@@ -17,20 +18,20 @@ with reading() as reader:
 st.title("Launch", anchor=False)
 if form_is_closed("launch"):
     st.stop()
-experiment, preset = choosing.chosen()
-choosing.complaints()
+experiment, preset = experiment_picker.chosen()
+experiment_picker.complaints()
 if is_first_visit:
     first_visit()
-choosing.cards(experiment.name)
+experiment_picker.cards(experiment.name)
 
 left, right = st.columns([2, 1], gap="large")
 with left:
     st.header(f"{experiment.title}: settings", anchor=False)
-    choosing.presets(experiment, preset)
-    values = forms.values_of(experiment)
-    config, problems = forms.check(experiment, values)
-    forms.form(experiment, problems)
-    choosing.keep(experiment, values)
+    experiment_picker.presets(experiment, preset)
+    values = config_form.values_of(experiment)
+    config, problems = config_form.check(experiment, values)
+    config_form.form(experiment, problems)
+    experiment_picker.keep(experiment, values)
 with right:
     launchpad(experiment, preset, config, values, problems)
-live.preload_plotly()
+components.preload_plotly()

@@ -4,11 +4,11 @@ system, `?exhibit=NAME` one.
 
 import streamlit as st
 
-from app import allowed, live, parts
-from app.asking import reading
-from app.launching import carry_out_waiting
-from app.museum_list import exhibits
-from app.museum_section import launch, section
+from app.actions.submit import carry_out_waiting
+from app.museum.exhibit_table import exhibits
+from app.museum.section import launch, section
+from app.ui import components, permissions, widgets
+from app.ui.store_access import reading
 from engine.museum import SIGNS, systems
 from engine.museum.visits import Museum, museum
 from engine.registry import experiment
@@ -23,7 +23,7 @@ alone = [sign for sign in SIGNS if sign.name == wanted]
 if wanted and not alone:
     st.warning(f"No exhibit has that name; those that there are: {', '.join(sign.name for sign in SIGNS)}.")
 if alone:
-    st.page_link(parts.PAGES["museum"], label="All exhibits")
+    st.page_link(widgets.PAGES["museum"], label="All exhibits")
 else:
     st.text(
         "Faults of the published code, rebuilt in a few lines each, beside the right way. "
@@ -43,7 +43,7 @@ def chosen_system() -> str | None:
 def all_of_them(found: Museum) -> None:
     """Offer one run of all exhibits."""
     on = found.shows("all") is not None
-    stands = allowed.control("launch", disabled=on, help=TAKES)
+    stands = permissions.control("launch", disabled=on, help=TAKES)
     if st.button("Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", **stands):
         launch("all")
 
@@ -52,9 +52,9 @@ def all_of_them(found: Museum) -> None:
 def page() -> None:
     """Show the exhibits, and again when a run of the museum has news."""
     system = None if alone else chosen_system()
-    with reading(lambda: live.pulse(-1)) as reader, reader.snapshot():
+    with reading(lambda: components.pulse(-1)) as reader, reader.snapshot():
         token, found = reader.token(), museum(reader)
-        parts.runner_banner(reader)
+        widgets.runner_banner(reader)
     if not alone:
         all_of_them(found)
     if system is None and not alone:
@@ -62,8 +62,8 @@ def page() -> None:
     for sign in alone or [sign for sign in SIGNS if sign.system == system]:
         with st.container(border=True):
             section(sign, found.visits.get(sign.name), found.shows(sign.name))
-    live.pulse(token, every_ms=SOON_MS if found.under_way else LATER_MS, early_ms=SOON_MS)
+    components.pulse(token, every_ms=SOON_MS if found.under_way else LATER_MS, early_ms=SOON_MS)
 
 
 page()
-live.preload_plotly()
+components.preload_plotly()

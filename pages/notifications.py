@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.notifying import notifications_section
+from app.notifications.channels import notifications_section
 
 st.title("Notifications", anchor=False)
 notifications_section(is_page=True)

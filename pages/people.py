@@ -4,24 +4,25 @@ admins.
 
 import streamlit as st
 
-from app import account, people_list, person
-from app.asking import reading
-from app.audit_log import audit_log
-from app.markup import as_text
-from app.people_adding import adding
-from app.people_disk import disk
-from app.people_list import Known
+from app.people import account, table
+from app.people.add_form import adding
+from app.people.audit_log import audit_log
+from app.people.disk_use import disk
+from app.people.table import Known
+from app.ui import current_user
+from app.ui.html import as_text
+from app.ui.store_access import reading
 
 VIEWS = ("Accounts", "Audit log")
 
 st.title("People", anchor=False)
-if person.standing().open:
+if current_user.standing().open:
     account.no_accounts()
     st.stop()
-if refusal := person.why_not("add person"):
+if refusal := current_user.why_not("add person"):
     st.write(as_text(refusal))
     st.stop()
-people_list.open_asked()
+table.open_asked()
 with reading() as reader:
     everyone, known = reader.people(), Known(reader.holdings(), disk(reader), reader.last_seen())
 view = st.segmented_control(
@@ -32,5 +33,5 @@ if view == VIEWS[1]:
     st.stop()
 adding()
 for one in everyone:
-    people_list.entry(one, known)
-people_list.strangers(everyone, known)
+    table.entry(one, known)
+table.strangers(everyone, known)

@@ -2,19 +2,19 @@
 
 import streamlit as st
 
-from app import results_table, results_view
-from app.asking import reading
-from app.importing import import_button
+from app.runs import page_table, query
+from app.runs.import_dialog import import_button
+from app.ui.store_access import reading
 
 st.title("Results", anchor=False)
 with reading() as reader:
-    view = results_view.choose(reader)
+    view = query.choose(reader)
     if view.matching is None:
         st.caption("The table is back once the filter can be read.")
         st.stop()
-    found = results_table.find(reader, view)
+    found = page_table.find(reader, view)
     if found.lines:
-        results_table.show(reader, view, found)
+        page_table.show(reader, view, found)
     else:
-        results_table.nothing(reader, view)
+        page_table.nothing(reader, view)
         import_button()

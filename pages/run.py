@@ -2,13 +2,14 @@
 
 import streamlit as st
 
-from app import live, parts, standing
-from app.asking import reading
-from app.curves import curves
-from app.heading import heading
-from app.launching import carry_out_waiting
-from app.markup import run_link
-from app.sections import section
+from app.actions.submit import carry_out_waiting
+from app.run import live_update
+from app.run.curves import curves
+from app.run.header import heading
+from app.run.sections import section
+from app.ui import components, widgets
+from app.ui.html import run_link
+from app.ui.store_access import reading
 
 carry_out_waiting()
 wanted = st.query_params.get("run", "")
@@ -18,23 +19,23 @@ wanted = st.query_params.get("run", "")
 def page(run_id: int) -> None:
     """Show the run, and again whenever its frame changes; what ticks, and the curves, keep themselves up to date."""
     with (
-        reading(lambda: live.pulse(-1, run_id=run_id)) as reader,
+        reading(lambda: components.pulse(-1, run_id=run_id)) as reader,
         reader.snapshot(),
     ):  # what is shown and the frame are of the same moment
         token, run, entry = reader.token(), reader.run(run_id), reader.entry(run_id)
-        picture = standing.has_picture(
+        picture = live_update.has_picture(
             reader.home, run_id
         )  # checked after the run's version is read: one drawn later comes with a newer version
         if run.status == "queued":
-            parts.runner_banner(reader)
+            widgets.runner_banner(reader)
         heading(run, entry, reader)
         curves(run, reader)
         opened = section(run, reader, picture)
-        frame = standing.frame(run, reader, opened, picture)
+        frame = live_update.frame(run, reader, opened, picture)
     if run.status == "queued":
-        live.pulse(token)  # what it waits for are other runs
+        components.pulse(token)  # what it waits for are other runs
     else:
-        live.standing(run.id, opened, frame, run.version, active=run.active)
+        components.standing(run.id, opened, frame, run.version, active=run.active)
 
 
 if wanted.isdecimal() and len(wanted) < 18:
@@ -46,10 +47,10 @@ else:
     if wanted:
         st.warning("A link to a run ends in its number, such as /run?run=12.")
     if not newest:
-        parts.empty("No run has been launched yet.", "Launch one", "launch")
+        widgets.empty("No run has been launched yet.", "Launch one", "launch")
     else:
         st.write("Choose a run; these are the newest.")
     for row in newest:
         with st.container(horizontal=True, vertical_alignment="center"):
-            parts.status_badge(row.status)
-            st.html(run_link(f"{row.id}: {parts.title_of(row)}", row.id))
+            widgets.status_badge(row.status)
+            st.html(run_link(f"{row.id}: {widgets.title_of(row)}", row.id))

@@ -4,11 +4,11 @@ import math
 
 import streamlit as st
 
-from app import live, parts, person
-from app.asking import reading
-from app.queue_table import show_queue
-from app.queueing import waits
-from app.rows import row
+from app.actions.queue_actions import waits
+from app.runs.queue_table import show_queue
+from app.runs.row import row
+from app.ui import components, current_user, widgets
+from app.ui.store_access import reading
 from engine.store.records import ALIVE, ENDED, Status
 
 PAGE = 20
@@ -33,15 +33,15 @@ def listing() -> None:
         search = st.text_input(
             "Search", key="find", placeholder="name, owner, experiment, tag", bind="query-params", width=260
         )
-        mine = st.toggle("Only mine", key="mine", bind="query-params", disabled=person.name() is None)
-    with reading(lambda: live.pulse(-1)) as reader:
+        mine = st.toggle("Only mine", key="mine", bind="query-params", disabled=current_user.name() is None)
+    with reading(lambda: components.pulse(-1)) as reader:
         token = reader.token()
-        parts.runner_banner(reader)
+        widgets.runner_banner(reader)
         if sweeps := reader.count_sweeps():
-            st.page_link(parts.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
+            st.page_link(widgets.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
         queue = waits(reader)
         show_queue(queue, reader.count_queued(), reader.count_held())
-        statuses, owner = GROUPS[group or "all"], person.name() if mine else None
+        statuses, owner = GROUPS[group or "all"], current_user.name() if mine else None
         count = reader.count(statuses=statuses, search=search, owner=owner, archived=False)
         page = st.session_state.get("runs.page", 1)
         runs = reader.runs(
@@ -51,14 +51,14 @@ def listing() -> None:
         for run in on + [run for run in runs if run.status in ENDED]:
             row(run, reader, queue)
     if not count:
-        parts.empty(
+        widgets.empty(
             "No run matches." if search or mine or group != "all" else "No run has been launched yet.",
             "Launch one",
             "launch",
         )
     elif count > PAGE:
         st.pagination(math.ceil(count / PAGE), key="runs.page")
-    live.pulse(token, every_ms=1_000 if on else 2_500, early_ms=1_000)
+    components.pulse(token, every_ms=1_000 if on else 2_500, early_ms=1_000)
 
 
 listing()

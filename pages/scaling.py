@@ -2,17 +2,18 @@
 
 import streamlit as st
 
-from app import noting, parts
-from app.asking import reading
-from app.breakdown_view import where_time_went
-from app.compare_view import ids_text
-from app.markup import as_text
-from app.numbers_of_runs import read_run_ids
-from app.scaling_view import scaling
-from app.staleness_view import staleness
-from app.studying import MOST_RUNS, of_runs
-from app.target_view import to_a_target
-from app.view_downloads import here, view_downloads
+from app.export.view_downloads import here, view_downloads
+from app.links.compare import ids_text
+from app.links.run_ids import read_run_ids
+from app.report import page_capture
+from app.scaling.breakdown import where_time_went
+from app.scaling.staleness import staleness
+from app.scaling.study import MOST_RUNS, of_runs
+from app.scaling.target import to_a_target
+from app.scaling.view import scaling
+from app.ui import widgets
+from app.ui.html import as_text
+from app.ui.store_access import reading
 from engine.analysis.study import COUNTS, differing
 from engine.errors import EngineError
 
@@ -24,7 +25,7 @@ st.text(
     "runs. A sweep's own page has the same for its runs."
 )
 with reading() as reader:
-    parts.runner_banner(reader)
+    widgets.runner_banner(reader)
 text = st.text_input(
     "Runs",
     key="runs",
@@ -33,7 +34,7 @@ text = st.text_input(
     help="Numbers of runs apart by commas, ranges as 15-18.",
 )
 if not text:
-    parts.empty(
+    widgets.empty(
         "No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.",
         "Results",
         "results",
@@ -78,13 +79,13 @@ with reading() as reader:
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
         leaving = st.container(width="content")
     found = of_runs(finished, reader, along, line) if view != VIEWS[2] else ""
-    with noting.keeping() as shown:
-        noting.facts("Shown", [("Along", along or ""), ("Lines", line or "")])
+    with page_capture.keeping() as shown:
+        page_capture.facts("Shown", [("Along", along or ""), ("Lines", line or "")])
         if view == VIEWS[2]:
             staleness(finished, reader, "chosen", [line] if line else [])
         elif isinstance(found, str):
             st.write(found)
-            noting.words([found])
+            page_capture.words([found])
         elif view == VIEWS[1]:
             where_time_went(found, reader, "chosen")
         else:

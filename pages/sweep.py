@@ -2,18 +2,19 @@
 
 import streamlit as st
 
-from app import live, noting, parts
-from app.asking import reading
-from app.breakdown_view import where_time_went
-from app.markup import duel_link
-from app.scaling_view import scaling
-from app.staleness_view import staleness
-from app.studying import of_sweep
-from app.sweep_chart import results
-from app.sweep_heading import entry, heading
-from app.sweep_leaving import leave, said_of
-from app.sweep_matrix import matrix
-from app.target_view import to_a_target
+from app.report import page_capture
+from app.scaling.breakdown import where_time_went
+from app.scaling.staleness import staleness
+from app.scaling.study import of_sweep
+from app.scaling.target import to_a_target
+from app.scaling.view import scaling
+from app.sweep.chart import results
+from app.sweep.export import leave, said_of
+from app.sweep.header import entry, heading
+from app.sweep.matrix import matrix
+from app.ui import components, widgets
+from app.ui.html import duel_link
+from app.ui.store_access import reading
 
 NEWEST = 50
 EVERY_MS = 2_000
@@ -24,11 +25,11 @@ wanted = st.query_params.get("sweep", "")
 @st.fragment
 def page(sweep_id: int) -> None:
     """Show the sweep, and again whenever one of its runs has news."""
-    with reading(lambda: live.pulse(-1, sweep_id=sweep_id)) as reader:
+    with reading(lambda: components.pulse(-1, sweep_id=sweep_id)) as reader:
         with reader.snapshot():
             token, sweep, runs = reader.sweep_token(sweep_id), reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
         if "queued" in sweep.statuses:
-            parts.runner_banner(reader)
+            widgets.runner_banner(reader)
         heading(sweep, runs)
         if duel := reader.duel_of_sweep(sweep_id):
             st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
@@ -46,15 +47,15 @@ def page(sweep_id: int) -> None:
             )
             leaving = st.container(width="content")
         found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
-        with noting.keeping() as shown:
-            noting.facts("The sweep", said_of(sweep, runs))
+        with page_capture.keeping() as shown:
+            page_capture.facts("The sweep", said_of(sweep, runs))
             if view == VIEWS[0]:
                 results(sweep, runs, reader)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):
                 st.write(found)
-                noting.words([found])
+                page_capture.words([found])
             elif view == VIEWS[1]:
                 scaling(found, runs, str(sweep_id))
                 to_a_target(found, runs, reader, str(sweep_id))
@@ -62,7 +63,7 @@ def page(sweep_id: int) -> None:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
             leave(sweep, runs, shown, view)
-    live.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
+    components.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
 
 
 if wanted.isdecimal() and len(wanted) < 18:
@@ -74,7 +75,7 @@ else:
     with reading() as reader:
         newest, count = reader.sweeps(limit=NEWEST), reader.count_sweeps()
     if not newest:
-        parts.empty(
+        widgets.empty(
             (
                 "No sweep has been launched yet. The launch form has a switch for it: several runs over values of "
                 "a setting."

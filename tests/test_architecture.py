@@ -226,7 +226,7 @@ def fields() -> list[tuple[str, str, FieldInfo]]:
 
 
 def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
-    """A dialog opened inside a live fragment can lose a click (app/dialogs.py says why)."""
+    """A dialog opened inside a live fragment can lose a click (app/ui/dialogs.py says why)."""
     trees = {
         path: ast.parse(path.read_text())
         for folder in ("app", "pages")
@@ -358,7 +358,7 @@ def test_no_module_or_chart_is_of_the_wrong_kind() -> None:
     for call in ("st.line_chart(x)", "with a: b.plotly_chart(f)", "st.map(y)", "f.write_html('z')"):
         assert foreign_charts(call)
     assert not {name: found for name, path in modules().items() if (found := foreign_charts(path.read_text()))}
-    texts = {path.name: path.read_text() for path in (ROOT / "app" / "browser").glob("*.js")}
+    texts = {path.name: path.read_text() for path in (ROOT / "app" / "static").rglob("*.js")}
     assert [name for name, text in texts.items() if re.search(r"Plotly\??\.(react|newPlot|plot)\(", text)] == [
         "plot.js"
     ]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.board import differing, run_lines
-from app.compare_groups import groups_of
-from app.compare_runs import names
-from app.vitals import facts_of
+from app.compare.groups import groups_of
+from app.compare.selection import names
+from app.run.summary_html import facts_of
+from app.runs.table import differing, run_lines
 from engine.analysis.seedings import mixture
 from engine.analysis.study import study
 from engine.duel.outcome import outcome

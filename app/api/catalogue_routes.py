@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
+from app.api.errors import told
 from app.api.lab_shapes import (
     ExperimentInFull,
     ExperimentList,
@@ -18,7 +19,6 @@ from app.api.lab_shapes import (
     SweepList,
     SweepTold,
 )
-from app.api.refusing import told
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.errors import UnknownName
 from engine.home import Home

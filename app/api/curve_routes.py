@@ -11,11 +11,11 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from app.api.curve_shapes import Curve, Curves
-from app.api.refusing import told
+from app.api.errors import told
 from app.api.run_routes import RunId
 from app.api.shapes import Asked, left_out
-from app.bodies import NEVER_STORE
-from app.series import live_metrics
+from app.core.response_cache import NEVER_STORE
+from app.run.live_series import live_metrics
 from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Stretch

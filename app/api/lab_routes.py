@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.requests import Request
 
-from app.api.callers import visitor
+from app.api.identity import visitor
 from app.api.lab_shapes import (
     EstimateTold,
     GpuTold,

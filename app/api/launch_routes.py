@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, JsonValue
 
-from app.api.callers import acting
-from app.api.refusing import told
+from app.api.errors import told
+from app.api.identity import acting
 from app.api.run_routes import RunId
 from app.api.run_shapes import RunEntry, TermsTold
 from app.api.shapes import Body, Id, Shape, left_out
-from app.base import at
-from app.bearer import API
+from app.auth.bearer import API
+from app.core.base_path import at
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment

@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
-from app import tail
 from app.api.curve_shapes import LogTail
-from app.api.refusing import told
+from app.api.errors import told
 from app.api.run_shapes import (
     Demanded,
     EventTold,
@@ -20,6 +19,7 @@ from app.api.run_shapes import (
     TermsTold,
 )
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
+from app.run import log_tail
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
@@ -103,7 +103,7 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
         reader.run(run_id)
         sources = [source for source, _ in reader.logs(run_id)]
     try:
-        found = tail.tail(tail.log_path(home, run_id, asked.source), asked.offset)
+        found = log_tail.tail(log_tail.log_path(home, run_id, asked.source), asked.offset)
     except (StoreBusy, StoreTooNew):
         raise
     except EngineError as error:

@@ -14,11 +14,11 @@ from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount
 
 from app.api import catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
+from app.api.body_limit import ShortBodies
+from app.api.errors import add_refusals, told
 from app.api.launch_routes import LONGEST_BODY
-from app.api.limiting import ShortBodies
-from app.api.refusing import add_refusals, told
-from app.base import at
-from app.bearer import API
+from app.auth.bearer import API
+from app.core.base_path import at
 from engine import __version__
 from engine.home import ROOT
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from plotly.io import to_json
 
-from app.durations import absolute
-from app.report.parts import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part
-from app.vendor import PLOTLY
+from app.core.formatting import absolute
+from app.core.plotly_asset import PLOTLY
+from app.core.static_files import static_text
+from app.report.content import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part
 from engine import __version__
 from engine.home import ROOT
 from engine.store.clock import now
@@ -24,10 +25,9 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri "
     "'none'; form-action 'none'"
 )
-SCRIPTS = ("plotly.js", "plot.js", "paint.js", "save.js", "swatch.js", "report.js")
+SCRIPTS = ("chart/plotly.js", "chart/plot.js", "chart/paint.js", "chart/save.js", "chart/swatch.js", "page/report.js")
 MOST_ROWS = 500
 """Rows of a table that are laid out; the file that is saved out of the report holds all."""
-_FOLDER = ROOT / "app" / "browser"
 _THEME = {
     "textColor": "--st-text-color",
     "borderColor": "--st-border-color",
@@ -49,7 +49,7 @@ def report(title: str, parts: Sequence[Part], *, by: str = "") -> bytes:
         style=_style(),
         body=body,
         plotly=_script(PLOTLY.read_text()),
-        ours=_script("\n".join((_FOLDER / name).read_text() for name in SCRIPTS)),
+        ours=_script(static_text(*SCRIPTS)),
     ).encode("utf-8", "backslashreplace")
 
 
@@ -141,7 +141,7 @@ def _style() -> str:
     return (
         themes
         + chosen
-        + (_FOLDER / "report.css").read_text()
+        + static_text("page/report.css")
         + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
     )
 

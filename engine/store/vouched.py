@@ -21,7 +21,7 @@ _AS = "program"
 
 
 class VouchedCommands(PeopleCommands):
-    """What a provider's word writes; that it is the provider's was proved before (app/arriving.py)."""
+    """What a provider's word writes; that it is the provider's was proved before (app/auth/oidc_routes.py)."""
 
     def known_by_provider(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
         """Return the person that a provider has just vouched for; one that it names for the first time gets an account.

@@ -4,7 +4,7 @@ from http.cookies import SimpleCookie
 
 import httpx
 
-from app.doorway import COOKIE
+from app.core.visitor import COOKIE
 from engine.home import Home
 from engine.store import Store
 from tests.app.browsing import BASE, Client

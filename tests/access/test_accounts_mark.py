@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.gate import CLOSED
-from app.serving import Serving, refusal
+from app.auth.middleware import CLOSED
+from app.web.server_config import Serving, refusal
 from engine.access.rules import LOST
 from engine.cli import main
 from engine.cli.frame import BAD_INPUT, NO_STORE

@@ -19,7 +19,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.doorway import COOKIE
+from app.core.visitor import COOKIE
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import key_of

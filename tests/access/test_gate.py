@@ -14,11 +14,11 @@ from starlette.middleware import Middleware
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app import gate
-from app.doorway import COOKIE
-from app.gate import CLOSED, FAR, Gate
-from app.guard import Guard
-from app.routes import routes
+from app.auth import middleware
+from app.auth.host_guard import Guard
+from app.auth.middleware import CLOSED, FAR, Gate
+from app.core.visitor import COOKIE
+from app.web.routes import routes
 from engine.access.rules import LOST
 from engine.home import Home
 from engine.store import Store
@@ -89,7 +89,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {"damaged": _garbage, "gone": _away,
 def test_a_store_that_breaks_lets_nobody_in_and_ends_open_sockets(
     browser: Browser, secret: str, home: Home, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "AGAIN_S", (0.0, 0.05))
+    monkeypatch.setattr(middleware, "AGAIN_S", (0.0, 0.05))
     cookie = {"cookie": f"{COOKIE}={secret}"}
     assert browser.get("/api/token", headers=cookie).status_code == 200
     with browser.socket(cookie) as socket:
@@ -143,7 +143,7 @@ def test_a_lab_without_accounts_answers_loopback_alone(home: Home, place: str) -
             pass
     with Browser(app) as near:
         assert near.get("/api/token").status_code == 200
-        for header in gate.FORWARDED:
+        for header in middleware.FORWARDED:
             assert near.get("/api/token", headers={header: "for=10.0.0.7"}).status_code == 403, (
                 "a proxy's people are not on this machine"
             )

@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from app.run_report import run_report, settings_of
-from app.view_report import runs_table
+from app.export.view_report import runs_table
+from app.run.report import run_report, settings_of
 from engine.errors import EngineError
 from engine.home import ROOT, Home
 from engine.recorder import Point

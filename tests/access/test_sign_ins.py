@@ -20,11 +20,11 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
-from app import form_fields, known_browser, reading_bodies, signing
-from app.doorway import COOKIE, HTTPS, STRICT_COOKIE, safe_way
-from app.gate import Gate
-from app.guard import Guard
-from app.routes import routes
+from app.auth import form_fields, request_body, sign_in_routes, trusted_browser
+from app.auth.host_guard import Guard
+from app.auth.middleware import Gate
+from app.core.visitor import COOKIE, HTTPS, STRICT_COOKIE, safe_way
+from app.web.routes import routes
 from engine.access import passwords, signing_in
 from engine.access.patience import OF_A_NAME_FROM_ONE_PLACE, Patience
 from engine.errors import ConfigError, SignInRefused
@@ -145,7 +145,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(
 ) -> None:
     monkeypatch.setenv(HTTPS, https)
     set_ = cookies_of(come_in(client))
-    assert set(set_) == {name, known_browser.COOKIE}
+    assert set(set_) == {name, trusted_browser.COOKIE}
     for cookie in set_.values():
         assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (True, "lax", "/", "")
         assert bool(cookie["secure"]) == bool(https)
@@ -249,15 +249,15 @@ def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
 
 
 def test_ten_failures_wait_and_keep_out_neither_other_places_nor_known_browsers(client: Client) -> None:
-    seen = cookies_of(come_in(client))[known_browser.COOKIE].value
+    seen = cookies_of(come_in(client))[trusted_browser.COOKIE].value
     for name in ("ada", "who nobody is"):
         answers = [come_in(client, name, "wrong") for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1)]
         assert [("Too many" in answer.text, NOBODY in answer.text) for answer in answers] == [(False, True)] * 10 + [
             (True, False)
         ]
     assert "Too many" in come_in(client).text, "the right password has to wait as well"
-    assert come_in(client, cookie=f"{known_browser.COOKIE}={seen}").status_code == 303
-    assert "Too many" in come_in(client, cookie=f"{known_browser.COOKIE}={seen}x").text, "a forged one is not known"
+    assert come_in(client, cookie=f"{trusted_browser.COOKIE}={seen}").status_code == 303
+    assert "Too many" in come_in(client, cookie=f"{trusted_browser.COOKIE}={seen}x").text, "a forged one is not known"
     assert come_in(client, "mo").status_code == 303, "another name is nobody's fault"
 
 
@@ -313,7 +313,7 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
                     "/signin", data={"name": f"name {number}", "password": "wrong"}, headers={"origin": BASE}
                 )
 
-            tries = [asyncio.create_task(come(number)) for number in range(signing.MOST_WAITING + 6)]
+            tries = [asyncio.create_task(come(number)) for number in range(sign_in_routes.MOST_WAITING + 6)]
             sent_away, _ = await asyncio.wait(tries, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             others = [(await browser.get("/healthz")).status_code for _ in range(50)]
             while checks.now < signing_in.AT_ONCE:  # each has a thread, which may be late
@@ -323,16 +323,16 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
             return await asyncio.gather(*tries), others
 
     answers, others = asyncio.run(flood())
-    assert sorted(answer.status_code for answer in answers) == [401] * signing.MOST_WAITING + [503] * 6
+    assert sorted(answer.status_code for answer in answers) == [401] * sign_in_routes.MOST_WAITING + [503] * 6
     assert others == [200] * 50
-    assert (checks.most, checks.count) == (signing_in.AT_ONCE, signing.MOST_WAITING)
+    assert (checks.most, checks.count) == (signing_in.AT_ONCE, sign_in_routes.MOST_WAITING)
 
 
 def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     form = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
     assert client.post("/signin", content=b"name=" + b"x" * form_fields.LONGEST_FORM, headers=form).status_code == 413
     assert client.post("/signin", content="&".join(f"a{n}=1" for n in range(50)), headers=form).status_code == 401
-    monkeypatch.setattr(reading_bodies, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(request_body, "PATIENCE_S", 0.2)
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"name=ada&"

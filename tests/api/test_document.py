@@ -13,9 +13,9 @@ from starlette.middleware import Middleware
 
 from app.api.document import PAGE, page
 from app.api.service import api
-from app.gate import Gate
-from app.guard import Guard
-from app.routes import routes
+from app.auth.host_guard import Guard
+from app.auth.middleware import Gate
+from app.web.routes import routes
 from engine.store import Demand, NewRun
 from tests.api.conftest import Lab
 

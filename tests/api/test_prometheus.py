@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from app import prometheus
-from app.counting import Counted, Requests
+from app.web import prometheus
+from app.web.request_metrics import Counted, Requests
 from engine.access.signing_in import sign_in
 from engine.errors import SignInRefused
 from engine.home import Home

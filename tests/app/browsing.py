@@ -7,9 +7,9 @@ import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from app.gate import Gate
-from app.guard import Guard
-from app.routes import routes
+from app.auth.host_guard import Guard
+from app.auth.middleware import Gate
+from app.web.routes import routes
 
 BASE = "http://127.0.0.1:8501"
 

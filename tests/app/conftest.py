@@ -24,7 +24,7 @@ def lab(home: Home) -> dict[Status, int]:
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock that ages are told by."""
     moment = datetime.now(UTC)
-    monkeypatch.setattr("app.durations.now", lambda: moment)
+    monkeypatch.setattr("app.core.formatting.now", lambda: moment)
 
 
 @pytest.fixture

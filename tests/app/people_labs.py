@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.doorway import COOKIE
+from app.core.visitor import COOKIE
 from engine.access.rules import Program, Role
 from engine.home import Home
 from engine.launch import launch
@@ -77,5 +77,5 @@ def sign_in(home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> str:
     """Let pages see the cookie of a new sign-in; return the secret that it holds."""
     with Store.open(home) as store:
         secret = store.begin_sign_in(name, "password", browser="Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
-    monkeypatch.setattr("app.person._cookies", lambda: {COOKIE: secret})
+    monkeypatch.setattr("app.ui.current_user._cookies", lambda: {COOKIE: secret})
     return secret

@@ -12,10 +12,11 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app import compare_curves, compare_numbers, figures
-from app.compare_colours import look, looks
-from app.compare_curves import GroupLine, compact, outline, smoothed
-from app.compare_points import Curve
+from app.charts import curve_charts, plotly_figures
+from app.charts.curve_charts import GroupLine, compact, outline, smoothed
+from app.charts.curve_data import Curve
+from app.charts.line_styles import look, looks
+from app.compare import number_charts
 from engine.analysis.aligning import aligned, member
 from engine.analysis.bands import line
 
@@ -40,28 +41,28 @@ def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look
     )
     assert len({one.colour for one in list(found.values())[:8]}) == 8
     found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
-    picture = compare_curves.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
+    picture = curve_charts.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
     assert picture.colours == [4, 4, 5]
     assert [trace.hovertemplate for trace in go.Figure(picture.figure).data][1].endswith("<extra>four, rank 1</extra>")
 
 
 def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants_as_they_are() -> None:
-    picture = compare_curves.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
+    picture = curve_charts.of_runs([curve(4, 200)], {4: "four"}, looks([4]), 0.9)
     raw, smooth = go.Figure(picture.figure).data
-    assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (compare_curves.FAINT, False, None, "four")
+    assert (raw.opacity, raw.showlegend, smooth.opacity, smooth.name) == (curve_charts.FAINT, False, None, "four")
     assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
     assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
     assert picture.colours == [4, 4]
     for size, weight in ((30, 0.9), (200, 0.0)):
-        (trace,) = go.Figure(compare_curves.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
+        (trace,) = go.Figure(curve_charts.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
         assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
     for values in (np.cumsum(np.abs(curve(4, 200).y)), np.full(200, 0.1), -np.arange(200.0)):
         (trace,) = go.Figure(
-            compare_curves.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure
+            curve_charts.of_runs([replace(curve(4, 200), y=values)], {4: "four"}, looks([4]), 0.9).figure
         ).data
         assert trace.y == pytest.approx(values) and trace.opacity is None
     assert [
-        compare_curves.weight(name, 0.9)
+        curve_charts.weight(name, 0.9)
         for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")
     ] == [0.9, 0.9, 0, 0]
     found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
@@ -77,11 +78,11 @@ def group(members: int) -> GroupLine:
 
 
 def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() -> None:
-    picture = compare_curves.of_groups([group(3)], [look(1)])
+    picture = curve_charts.of_groups([group(3)], [look(1)])
     band, members, centre = go.Figure(picture.figure).data
     assert (band.fill, members.opacity, centre.name, picture.colours) == (
         "toself",
-        compare_curves.MEMBER,
+        curve_charts.MEMBER,
         "trainers 2 (n=3)",
         [1, 1, 1],
     )
@@ -96,23 +97,23 @@ def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() ->
     assert np.array_equal(upwards, [0, 1, 11, 10, NAN, 3, 4, 14, 13], equal_nan=True)
     assert outline(x, np.full(6, NAN), high)[0].size == 0
     plain, cut = (
-        compare_curves.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True)
+        curve_charts.of_groups([group(2)], [look(1)], log=log).figure["data"][0]["y"] for log in (False, True)
     )
     assert (min(plain), min(cut)) == (0, 1)
     assert sum(plain != cut) == 1
-    (centre,) = go.Figure(compare_curves.of_groups([group(1)], [look(1)]).figure).data
+    (centre,) = go.Figure(curve_charts.of_groups([group(1)], [look(1)]).figure).data
     assert centre.name == "trainers 2 (n=1)"
 
 
 @pytest.mark.parametrize("groups", [[3], [1, 2]])
 def test_a_plain_figure_is_one_of_plotlys_and_leaves_as_plotly_sends_it(groups: list[int]) -> None:
     pictures = [
-        compare_curves.of_runs([curve(4, 200, 0), curve(4, 30, 1)], {4: "<four>"}, looks([4]), 0.9),
-        compare_curves.of_groups([group(members) for members in groups], [look(place) for place in range(len(groups))]),
+        curve_charts.of_runs([curve(4, 200, 0), curve(4, 30, 1)], {4: "<four>"}, looks([4]), 0.9),
+        curve_charts.of_groups([group(members) for members in groups], [look(place) for place in range(len(groups))]),
     ]
     for picture in pictures:
-        drawn = compare_curves.dress(picture, "test/accuracy", "passes", "xy", "seen")
-        ours, theirs = figures.plain(drawn), figures.plain(go.Figure(drawn))
+        drawn = curve_charts.dress(picture, "test/accuracy", "passes", "xy", "seen")
+        ours, theirs = plotly_figures.plain(drawn), plotly_figures.plain(go.Figure(drawn))
         assert json.loads(json.dumps(ours["layout"])) == json.loads(json.dumps(theirs["layout"]))
         assert [_numbers(trace) for trace in ours["data"]] == [_numbers(trace) for trace in theirs["data"]]
 
@@ -133,7 +134,7 @@ def _numbers(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("values", "kind"), [([1, 2**31 - 1], "i4"), ([1, 2**31], "f8"), ([], "i4")])
 def test_whole_numbers_are_sent_as_a_browser_can_hold_them(values: list[int], kind: str) -> None:
-    sent = figures.plain({"data": [{"x": np.array(values, dtype=np.int64)}], "layout": {}})["data"][0]["x"]
+    sent = plotly_figures.plain({"data": [{"x": np.array(values, dtype=np.int64)}], "layout": {}})["data"][0]["x"]
     assert sent["dtype"] == kind
     assert np.frombuffer(b64decode(sent["bdata"]), kind).tolist() == values
 
@@ -154,12 +155,12 @@ def test_numbers_travel_in_as_few_bytes_as_hold_them(values: list[float], kind: 
     assert np.allclose(found, values, equal_nan=True)
 
 
-def bar(values: dict[int, float], name: str = "a <b>") -> compare_numbers.Bar:
-    return compare_numbers.Bar(name, values, look(0))
+def bar(values: dict[int, float], name: str = "a <b>") -> number_charts.Bar:
+    return number_charts.Bar(name, values, look(0))
 
 
 def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_number() -> None:
-    figure, colours, height = compare_numbers.bars(
+    figure, colours, height = number_charts.bars(
         [bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range"
     )
     one, marks, other = figure.data
@@ -168,10 +169,10 @@ def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_num
     assert one.y == ("a &lt;b&gt;",)
     assert (len(colours), height > 100) == (3, True)
     dots = [
-        compare_numbers.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share)
+        number_charts.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share)
         for run_id, share in ((1, 0.0), (2, 1.0), (3, None))
     ]
-    figure, shades = compare_numbers.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
+    figure, shades = number_charts.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
     assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
     assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
     assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]
@@ -191,7 +192,7 @@ def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_num
 def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(
     values: list[Any], heights: list[float | None], ticks: list[str]
 ) -> None:
-    found, written = compare_numbers.scale(values)
+    found, written = number_charts.scale(values)
     assert found == heights
     assert sorted(text for _, text in written) == ticks
 
@@ -207,6 +208,6 @@ def test_an_upright_axis_holds_numbers_in_proportion_and_words_in_order(
 def test_a_band_ends_where_no_value_is_possible(
     number: str, values: Sequence[float], ends: tuple[float, float]
 ) -> None:
-    figure, _, _ = compare_numbers.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
+    figure, _, _ = number_charts.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
     (centre,), error = figure.data[0].x, figure.data[0].error_x
     assert (centre - error.arrayminus[0], centre + error.array[0]) == pytest.approx(ends, abs=1e-3)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import compare_state
-from app.compare_runs import LONGEST_NAME, names
-from app.compare_view import MOST_IDS, TABS, VERSION, View, address, ids_text, query_of, read_ids, read_view
+from app.compare import session_state
+from app.compare.selection import LONGEST_NAME, names
+from app.links.compare import MOST_IDS, TABS, VERSION, View, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
 from engine.store import Demand, Reader, Store
 from tests.app import compare_labs
@@ -15,7 +15,7 @@ from tests.app.compare_labs import ACCURACY, LOSS
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 
-AT = compare_state._WIDGETS
+AT = session_state._WIDGETS
 
 
 def words(test: AppTest) -> str:
@@ -196,7 +196,7 @@ def test_saving_asks_for_the_persons_name_first_and_then_saves(
 ) -> None:
     test = opened_at(runs="1")
     asked = []
-    monkeypatch.setattr("app.dialogs.open_soon", lambda ask, *words: asked.append(words))
+    monkeypatch.setattr("app.ui.dialogs.open_soon", lambda ask, *words: asked.append(words))
     test.text_input(key="compare.name").set_value("one")
     test.button(key="compare.save").click().run()
     assert (len(asked), reader.views()) == (1, [])
@@ -210,7 +210,7 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
 ) -> None:
     asked: list[bool] = []
     pulse: Callable[..., None] = lambda token, **options: asked.append(options["active"])  # noqa: E731
-    monkeypatch.setattr("app.live.pulse", pulse)
+    monkeypatch.setattr("app.ui.components.pulse", pulse)
     with Store.open(home) as store:
         on = compare_labs.add(store, ended=False)
     opened_at(runs="1,2")

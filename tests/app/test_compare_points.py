@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app import compare_cells, compare_points
-from app.compare_cells import in_cells
-from app.compare_groups import groups_of, lines_of
-from app.compare_points import curves, group_line
-from app.compare_zoom import joined, spliced
+from app.charts import binned_sums, curve_data
+from app.charts.binned_sums import in_cells
+from app.charts.curve_data import curves, group_line
+from app.compare.groups import groups_of, lines_of
+from app.compare.zoom import joined, spliced
 from engine.analysis.aligning import MOST_CELLS, Aligned
 from engine.analysis.bands import Spread, Statistic
 from engine.home import Home
@@ -28,7 +28,7 @@ STEPS = 3_000
 @pytest.fixture
 def ids(home: Home) -> list[int]:
     """Three long runs with 2 trainers, two short ones with 4, and a reference."""
-    compare_points.forget()
+    curve_data.forget()
     with Store.open(home) as store:
         found = [compare_labs.add(store, trainers=2, seed=seed, steps=STEPS, level=1 + seed / 5) for seed in range(3)]
         return [
@@ -83,7 +83,7 @@ def test_a_group_does_not_change_with_what_else_is_shown(
     reader: Reader, ids: list[int], statistic: Statistic, spread: Spread
 ) -> None:
     def two_trainers(shown: list[int]) -> list[list[float]]:
-        compare_points.forget()
+        curve_data.forget()
         groups = groups_of(reader.some(shown), ["trainers"])
         lines = lines_of(reader, groups, LOSS, "step", statistic, spread, log=False)
         (line,) = [line for line, group in zip(lines, groups, strict=True) if group.name == "trainers 2"]
@@ -137,7 +137,7 @@ def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Read
         (ids[5], 0),
     ]
     assert [curve.total for curve in found[:4]] == [STEPS, STEPS, STEPS, 120]
-    assert all(len(curve.x) <= compare_points.POINTS // len(found) for curve in found)
+    assert all(len(curve.x) <= curve_data.POINTS // len(found) for curve in found)
     whole = raw(reader, ids[0])
     assert all(whole[int(step)] == value for step, value in zip(found[0].x, found[0].y, strict=True))
     assert (found[0].y.min(), found[0].y.max()) == (whole.min(), whole.max())
@@ -230,8 +230,8 @@ def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A run of two ranks with a pause and a stretch that is not finite, one of one rank that begins later, one that
     recorded nothing.
     """
-    compare_points.forget()
-    monkeypatch.setattr(compare_cells, "LONG", 1_000)
+    curve_data.forget()
+    monkeypatch.setattr(binned_sums, "LONG", 1_000)
     with Store.open(home) as store:
         first, second, bare = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
         for rank in (0, 1):
@@ -250,14 +250,14 @@ def both(home: Home, odd_ids: list[int], axis: str, *, log: bool = False) -> tup
     """Return a group as the store adds it up, and as its raw points give it."""
     with Reader.open(home) as reader:
         runs = reader.some(odd_ids)
-        who = compare_points.recorded(reader, runs, LOSS)
-        added = in_cells(reader, runs, who, compare_points.PLAIN[axis], log=log)
-        long, compare_cells.LONG = compare_cells.LONG, 10**9
+        who = curve_data.recorded(reader, runs, LOSS)
+        added = in_cells(reader, runs, who, curve_data.PLAIN[axis], log=log)
+        long, binned_sums.LONG = binned_sums.LONG, 10**9
         try:
-            return added, compare_points.group(reader, runs, LOSS, axis, log=log)
+            return added, curve_data.group(reader, runs, LOSS, axis, log=log)
         finally:
-            compare_cells.LONG = long
-            compare_points.forget()
+            binned_sums.LONG = long
+            curve_data.forget()
 
 
 @pytest.mark.parametrize("axis", ["step", "time", "passes"])
@@ -282,9 +282,9 @@ def test_points_that_were_read_lately_are_not_asked_for_again(
 ) -> None:
     with Reader.open(home) as reader:
         runs = reader.some(odd_ids[:2])
-        compare_points.group(reader, runs, LOSS, "step", within=(100.0, 200.0))  # a zoom reads the points
+        curve_data.group(reader, runs, LOSS, "step", within=(100.0, 200.0))  # a zoom reads the points
         monkeypatch.setattr(Reader, "cells", lambda *_: pytest.fail("the store was asked to add up what is here"))
-        assert compare_points.group(reader, runs, LOSS, "step").values.shape == (2, MOST_CELLS)
+        assert curve_data.group(reader, runs, LOSS, "step").values.shape == (2, MOST_CELLS)
 
 
 def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_points(

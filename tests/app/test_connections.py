@@ -17,8 +17,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from app import connections
-from app.connections import bounded_connections
+from app.web import connections
+from app.web.connections import bounded_connections
 from tests.waiting import PATIENCE_S, wait_until
 
 BOUND_S, TICK_S, LEAST_RATE = 0.3, 0.02, 1_000

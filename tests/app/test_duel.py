@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
-from app import duel_pictures, duel_tables
-from app.duel_leaving import duel_again
+from app.duel import charts, tables
+from app.duel.export import duel_again
 from engine.cli import main
 from engine.duel.catalogue import read_strategy
 from engine.duel.outcome import outcome
@@ -151,22 +151,22 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     )
     reach = lambda name, rate, seed, share: 90 + min(share, 1.5) + seed % 700 / 1000  # noqa: E731
     found = labs.whole(home, *names, kind=kind, amount=amount, reaches=reach)
-    picture = duel_pictures.curves(found, duel_pictures.lines(found, kind), kind)
+    picture = charts.curves(found, charts.lines(found, kind), kind)
     end = amount / 1e6 if kind == "bytes" else amount
     xs = [float(x) for trace in picture.figure["data"] for x in trace["x"] if x == x]
     assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure["data"])
     told = outcome(found)
-    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in duel_pictures.lines(found, kind)), (
+    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in charts.lines(found, kind)), (
         "a mean is of all seeds or of none"
     )
-    assert len(duel_tables.values_to_save(told).rows) == 2 * (3 + 5) and len(duel_tables.pairs_to_save(told).rows) == 1
+    assert len(tables.values_to_save(told).rows) == 2 * (3 + 5) and len(tables.pairs_to_save(told).rows) == 1
 
 
 def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_that_launches_it_again(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports: list[bytes] = []
-    monkeypatch.setattr("app.view_downloads.download", lambda *_, report, **__: reports.append(report()))
+    monkeypatch.setattr("app.export.view_downloads.download", lambda *_, report, **__: reports.append(report()))
     found = labs.whole(home, "hogwild", "parameter_server", amount=8)
     page(1)
     text = reports[0].decode()

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.frames import of_frame
-from app.importing import _take_in
-from app.run_report import run_report
+from app.report.frames import of_frame
+from app.run.report import run_report
+from app.runs.import_dialog import _take_in
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
@@ -90,7 +90,7 @@ def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(
 def _import_nonsense() -> None:
     import io
 
-    from app.importing import _take_in
+    from app.runs.import_dialog import _take_in
 
     _take_in("runs.zip", io.BytesIO(b"PK nonsense"))
 

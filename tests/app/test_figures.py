@@ -6,9 +6,9 @@ from collections import Counter
 import plotly.graph_objects as go
 import pytest
 
-from app import figures
-from app.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
-from app.histograms import words
+from app.charts import plotly_figures
+from app.run.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
+from app.run.histograms import words
 from engine.analysis.counts import mean, percentile
 from engine.home import Home
 from engine.metrics import PHASES, histogram
@@ -20,19 +20,19 @@ from tests.app.test_pages import opened, said
 
 def test_a_ranks_bar_is_as_long_as_its_time_and_a_phase_keeps_its_colour() -> None:
     figure = go.Figure(
-        figures.phases({0: {"compute": 3.0, "wait": 1.0}, 1: {"compute": 2.0}}, {0: "trainer1", 1: "trainer2"})
+        plotly_figures.phases({0: {"compute": 3.0, "wait": 1.0}, 1: {"compute": 2.0}}, {0: "trainer1", 1: "trainer2"})
     )
     lengths = {
         role: sum(trace.x[list(trace.y).index(role)] for trace in figure.data) for role in ("trainer1", "trainer2")
     }
     assert lengths == {"trainer1": 4.0, "trainer2": 2.0}
     alone, together = (
-        figures.phases_shown({0: {"wait": 1.0}}),
-        figures.phases_shown({0: {"wait": 1.0, "compute": 1.0, "mystery": 1.0}}),
+        plotly_figures.phases_shown({0: {"wait": 1.0}}),
+        plotly_figures.phases_shown({0: {"wait": 1.0, "compute": 1.0, "mystery": 1.0}}),
     )
-    assert figures.phase_colours(alone)[0] == figures.phase_colours(together)[together.index("wait")]
+    assert plotly_figures.phase_colours(alone)[0] == plotly_figures.phase_colours(together)[together.index("wait")]
     assert together == ["compute", "wait", "mystery"]
-    assert len(figures.PATTERNS) >= len(PHASES)
+    assert len(plotly_figures.PATTERNS) >= len(PHASES)
 
 
 def test_samples_of_the_machine_are_drawn_by_source_and_a_long_record_is_thinned() -> None:
@@ -41,14 +41,14 @@ def test_samples_of_the_machine_are_drawn_by_source_and_a_long_record_is_thinned
         for source in ("host", "gpu0")
         for second in (1, 2)
     ]
-    figure = go.Figure(figures.machine(samples, "2026-01-01T00:00:00.000Z", "cpu_percent"))
+    figure = go.Figure(plotly_figures.machine(samples, "2026-01-01T00:00:00.000Z", "cpu_percent"))
     assert [(trace.name, list(trace.x)) for trace in figure.data] == [("gpu0", [1.0, 2.0]), ("host", [1.0, 2.0])]
     assert len({trace.line.dash for trace in figure.data}) == 2
     samples = [
         MachineSample(f"2026-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z", "host", "cpu_percent", 1.0)
         for n in range(5_000)
     ]
-    assert len(figures.machine(samples, None, "cpu_percent")["data"][0]["x"]) <= figures.MOST_SAMPLES
+    assert len(plotly_figures.machine(samples, None, "cpu_percent")["data"][0]["x"]) <= plotly_figures.MOST_SAMPLES
 
 
 STALENESS = histogram("staleness")

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app import forms
-from app.diagram import diagram
-from app.durations import ago, duration
-from app.links import as_path, launch_query, read_link
-from app.markup import as_text, facts, number, table
-from app.takes import caveats, taken
+from app.core.formatting import ago, duration
+from app.launch.flow_diagram import diagram
+from app.launch.resource_summary import caveats, taken
+from app.links.launch import as_path, launch_query, read_link
+from app.ui import config_form
+from app.ui.html import as_text, facts, number, table
 from engine.home import Home
 from engine.registry import Experiment, Flow, experiment, experiments
 from engine.runtime.machine import Gpu, Machine, demand, machine
@@ -25,7 +25,9 @@ TWO_CORES = Machine(2, (), "a CPU", 8.0)
 @pytest.mark.parametrize("name", [one.name for one in experiments()])
 def test_the_defaults_of_every_experiment_break_no_rule_and_travel_in_a_link(name: str) -> None:
     found = experiment(name)
-    config, problems = forms.check(found, {field: info.default for field, info in found.config.model_fields.items()})
+    config, problems = config_form.check(
+        found, {field: info.default for field, info in found.config.model_fields.items()}
+    )
     assert config is not None
     assert problems == {}
     found = experiment(name)
@@ -44,16 +46,16 @@ def test_the_defaults_of_every_experiment_break_no_rule_and_travel_in_a_link(nam
 def test_each_problem_stands_at_its_field_whose_help_names_its_bounds() -> None:
     found = experiment("hogwild")
     values = found.configure("quick").model_dump()
-    config, problems = forms.check(found, values | {"trainers": 0, "momentum": 1.5, "epochs": None})
+    config, problems = config_form.check(found, values | {"trainers": 0, "momentum": 1.5, "epochs": None})
     assert config is None
     assert set(problems) == {"trainers", "momentum", "epochs"}
     assert "trainers must be at least 1" in problems["trainers"]
-    _, problems = forms.check(found, found.configure("quick").model_dump() | {"batch_size": 5_000})
+    _, problems = config_form.check(found, found.configure("quick").model_dump() | {"batch_size": 5_000})
     assert list(problems) == ["batch_size"]
     assert "1,437" in problems["batch_size"]
     fields = experiment("hogwild").config.model_fields
-    assert forms.help_of(fields["momentum"]).endswith("Allowed\\: at least 0 and below 1\\.")
-    assert forms.label_of("batch_size", fields["batch_size"]) == "Batch size (samples)"
+    assert config_form.help_of(fields["momentum"]).endswith("Allowed\\: at least 0 and below 1\\.")
+    assert config_form.label_of("batch_size", fields["batch_size"]) == "Batch size (samples)"
 
 
 def test_what_a_run_takes_is_said_and_too_many_ranks_for_the_cores() -> None:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import home_published, home_standing
-from app.home_standing import standing
-from app.made_once import MadeOnce
-from app.markup import Slot
+from app.core.keyed_cache import MadeOnce
+from app.home import figures, summary
+from app.home.summary import standing
+from app.ui.html import Slot
 from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.runtime.storage import storage
@@ -150,9 +150,9 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     home: Home, still: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[str] = []
-    real = home_published.best_judgement
+    real = figures.best_judgement
     monkeypatch.setattr(
-        home_published, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
+        figures, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
     )
     assert slots(home)["home-published"].count("not launched yet") == 7 and not judged
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
@@ -199,9 +199,9 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
 def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
     home: Home, still: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_standing, "EVERY_S", 1e-9)
+    monkeypatch.setattr(summary, "EVERY_S", 1e-9)
     found = storage(home)
-    monkeypatch.setattr("app.home_machine.storage", lambda _: found)  # other programs write to the disk meanwhile
+    monkeypatch.setattr("app.home.machine_load.storage", lambda _: found)  # other programs write to the disk meanwhile
     with Store.open(home) as store:
         labs.drive(store, home, labs.add(store, "Ada"), "finished")
         waits = labs.add(store, "Ada")
@@ -232,11 +232,11 @@ def test_a_since_that_is_no_time_is_refused_with_a_sentence(home: Home, since: s
 def test_the_route_is_answered_once_for_all_who_have_it_open(
     home: Home, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_standing, "EVERY_S", float("inf"))
+    monkeypatch.setattr(summary, "EVERY_S", float("inf"))
     made: list[int] = []
-    real = home_standing._lab
-    monkeypatch.setattr(home_standing, "_lab", lambda where: made.append(1) or real(where))
-    monkeypatch.setattr(home_standing, "_labs", MadeOnce())
+    real = summary._lab
+    monkeypatch.setattr(summary, "_lab", lambda where: made.append(1) or real(where))
+    monkeypatch.setattr(summary, "_labs", MadeOnce())
     client = Client()
     for person in range(20):
         assert client.get("/api/home", params={"since": f"2000-01-01T00:00:{person:02}.000Z"}).status_code == 200

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.durations import now
-from app.machine import size
-from app.machine_figures import hour, kinds
+from app.core.formatting import now, size
+from app.machine.charts import hour, kinds
 from engine.home import Home
 from engine.runtime.machine import Gpu, Machine
 from engine.runtime.processes import identity, me
@@ -136,7 +135,7 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
         seen.append(token())
         store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
         seen.append(token())
-    monkeypatch.setattr("app.machine_token.SILENT_S", -1.0)
+    monkeypatch.setattr("app.core.machine_token.SILENT_S", -1.0)
     seen.append(token())
     assert len(set(seen)) == 4
     assert token() == seen[-1]
@@ -180,7 +179,7 @@ def asked() -> AppTest:
     def script() -> None:
         import streamlit as st
 
-        from app.leftovers import ask_clean, section
+        from app.machine.leftovers import ask_clean, section
         from engine.home import Home
         from engine.store import Reader
         from engine.upkeep.leftovers import leftovers

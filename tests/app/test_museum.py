@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.museum_picture import picture
+from app.museum.chart import picture
 from engine.home import Home
 from engine.museum import SIGNS, sign, systems
 from engine.museum.visits import museum

@@ -20,7 +20,7 @@ HOOK = "https://hooks.slack.com/services/T/B/secret12345"
 def cookies(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Give the cookies that the page sees: none at first, where AppTest would make some up."""
     given: dict[str, str] = {}
-    monkeypatch.setattr("app.person._cookies", lambda: given)
+    monkeypatch.setattr("app.ui.current_user._cookies", lambda: given)
     return given
 
 
@@ -66,7 +66,7 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) 
     store.add_channel("slack", HOOK, owner="Ada")
 
     def script() -> None:
-        from app.notifying import ask_delete
+        from app.notifications.channels import ask_delete
         from engine.home import Home
         from engine.store import Reader
 

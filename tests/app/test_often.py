@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from app import pace as pace_module
-from app.bodies import KEPT, Bodies, Body
-from app.live import rest_ms
-from app.often import SLOWER, Often
-from app.pace import MOST, USUAL_S, Pace
-from app.routes import often_asked
+from app.core.response_cache import KEPT, Bodies, Body
+from app.ui.components import rest_ms
+from app.web import backpressure as pace_module
+from app.web.backpressure import MOST, USUAL_S, Pace
+from app.web.polling import SLOWER, Often
+from app.web.routes import often_asked
 from engine.home import Home
 from engine.store import Store
 from tests.app import labs

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import live, sections, standing
-from app.parts import PAGES
+from app.run import live_update, sections
+from app.ui import components
+from app.ui.widgets import PAGES
 from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
@@ -102,10 +103,10 @@ def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_
         (folder / PICTURE).write_bytes(b"GIF")
 
     monkeypatch.setitem(sections.SECTIONS, "Ranks", late)
-    monkeypatch.setattr(live, "standing", lambda run, section, frame, version, active: frames.append(frame))
+    monkeypatch.setattr(components, "standing", lambda run, section, frame, version, active: frames.append(frame))
     test = opened("run", {"run": str(run_id)})
     assert "Episode" not in test.button_group(key="section").options
-    assert standing.standing(home, run_id, "Ranks").token != frames[-1], "the page is asked to run again"
+    assert live_update.standing(home, run_id, "Ranks").token != frames[-1], "the page is asked to run again"
     assert "Episode" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
@@ -231,12 +232,12 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
     assert [button.label for button in test.button][-2:] == ["Kill its processes now", "Wait for it"]
 
     def script(run_id: int) -> None:
-        from app import parts
+        from app.ui import widgets
         from engine.home import Home
         from engine.store import Reader
 
         with Reader.open(Home.find()) as reader:
-            parts.ask_cancel(reader.run(run_id))
+            widgets.ask_cancel(reader.run(run_id))
 
     test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=PATIENCE_S).run()
     next(button for button in test.button if button.label == "Kill its processes now").click().run()

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.audit_log import PAGE, Asked, _table
-from app.browsers import in_words
-from app.doorway import COOKIE
+from app.core.visitor import COOKIE
+from app.people.audit_log import PAGE, Asked, _table
+from app.people.user_agent import in_words
 from engine.access import document, own_password, passwords
 from engine.access.matrix import OF_NOBODY, abilities
 from engine.access.own_password import change_password
@@ -103,9 +103,9 @@ def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
 
 def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def script(which: str) -> None:
-        from app import people_asking
+        from app.people import dialogs
 
-        getattr(people_asking, which)("mo")
+        getattr(dialogs, which)("mo")
 
     mo = sign_in(accounts, monkeypatch, "mo")
     sign_in(accounts, monkeypatch, "ada")
@@ -132,7 +132,7 @@ def test_roles_sign_ins_and_the_last_admin(accounts: Home, monkeypatch: pytest.M
     test = test.run()
     test.button(key=f"people.Make a member.{ids['ada']}").click().run()
     assert "ada is the only admin of this lab" in words(test)
-    monkeypatch.setattr("app.person.may", lambda *_: True)
+    monkeypatch.setattr("app.ui.current_user.may", lambda *_: True)
     sign_in(accounts, monkeypatch, "mia")
     with Store.open(accounts) as store, pytest.raises(Forbidden, match="takes an admin"):
         store.set_role("mo", "admin", by="mia")

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import pipeline
-from app.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
+from app.run import pipeline_section
+from app.run.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
 from engine.analysis.pipeline import Batch, batches, measure, unhindered
 from engine.home import Home
 from engine.recorder import Span
@@ -85,7 +85,7 @@ def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_lea
     assert "5 of 20 were recorded span by span" in test.selectbox(key="batch").help
     test.selectbox(key="batch").set_value("11").run()
     assert "Gantt chart of batch 11:" in charts(test)[0]
-    test = section(run_id, chart=pipeline.UNHINDERED)
+    test = section(run_id, chart=pipeline_section.UNHINDERED)
     least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
     assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
     assert "played in their order, without transfers and delays" in words(test)
@@ -145,7 +145,7 @@ def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...],
     ],
 )
 def test_a_cut_is_read_from_its_event(detail: str, cuts: tuple[int, ...]) -> None:
-    assert pipeline.cuts_of(detail) == cuts
+    assert pipeline_section.cuts_of(detail) == cuts
 
 
 def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_one(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import forms
+from app.ui import config_form
 from engine.access.cataloguing import add_environment, remove
 from engine.home import Home
 from engine.limits import Limits, set_limits
@@ -129,13 +129,13 @@ def test_a_run_that_does_not_wait_has_no_place_to_change(home: Home, lab: dict[S
 @pytest.fixture(autouse=True)
 def _browser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the browser no cookies; AppTest has none of its own."""
-    monkeypatch.setattr("app.person._cookies", dict)
+    monkeypatch.setattr("app.ui.current_user._cookies", dict)
 
 
 @pytest.fixture
 def ada(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sit at a browser whose name is Ada."""
-    monkeypatch.setattr("app.person._given", lambda: "Ada")
+    monkeypatch.setattr("app.ui.current_user._given", lambda: "Ada")
 
 
 def launch(test: AppTest) -> bool:
@@ -194,7 +194,7 @@ def member(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transport(test: AppTest, experiment: str) -> str:
-    return str(test.session_state[forms.key_of(experiment, "transport")])
+    return str(test.session_state[config_form.key_of(experiment, "transport")])
 
 
 def can_launch(test: AppTest) -> bool:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import strategies as some
 from streamlit.testing.v1 import AppTest
 
-from app.markup import number
-from app.repeating import repeating
+from app.core.plotly_asset import PLOTLY
+from app.export.rerun_commands import repeating
 from app.report import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part, report
-from app.run_report import run_report
-from app.vendor import PLOTLY
+from app.run.report import run_report
+from app.ui.html import number
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
@@ -279,7 +279,7 @@ def test_nothing_is_made_before_it_is_asked_for_and_a_bundle_is_taken_in_elsewhe
 ) -> None:
     compare_labs.fill(home)
     made: list[str] = []
-    monkeypatch.setattr("app.noting.of_frame", lambda frame: made.append("table"))
+    monkeypatch.setattr("app.report.page_capture.of_frame", lambda frame: made.append("table"))
     page("compare", runs="1-6", tab="bars")
     assert offered and not made
     hogwild(home, {"trainers": [1, 2]}, seeds=1)

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import board
-from app.board_columns import Column, measured, read_column, read_columns, usual
-from app.home_best import best_html
-from app.home_news import news_html
-from app.vitals import tiles
+from app.home.best import best_html
+from app.home.recent import news_html
+from app.run.summary_html import tiles
+from app.runs import table
+from app.runs.columns import Column, measured, read_column, read_columns, usual
 from engine.analysis.ranked import ranked
 from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
@@ -301,14 +301,14 @@ def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metr
     ("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)]
 )
 def test_a_deviation_is_the_samples(values: list[float], deviation: float | None) -> None:
-    assert board.deviation(values) == deviation
+    assert table.deviation(values) == deviation
 
 
 def test_runs_not_of_ours_can_be_chosen_and_the_rows_shown_leave_as_a_report(
     home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     reports: list[bytes] = []
-    monkeypatch.setattr("app.results_table.download", lambda *_, report, **__: reports.append(report()))
+    monkeypatch.setattr("app.runs.page_table.download", lambda *_, report, **__: reports.append(report()))
     test = page(filter="trainers == 2", of="hogwild", by="Ada", sort="-seed")
     text = unescape(reports[-1].decode())
     shown = rows(test)
@@ -320,8 +320,8 @@ def test_runs_not_of_ours_can_be_chosen_and_the_rows_shown_leave_as_a_report(
     test = page(of="imported")
     assert rows(test) == [other]
     assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
-    assert board.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
-    assert board.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")
+    assert table.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+    assert table.spans(range(0, 100, 2)).endswith("20, 22, … (50 in all)")
 
 
 REWARD = "charts/episodic_return"

@@ -120,7 +120,7 @@ def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Return the keys of the boxes that change saved views on the Home page."""
     found: set[str] = set()
     with monkeypatch.context() as patch:
-        patch.setattr("app.saved_views._change", lambda view: found.add(f"view.change.{view.id}"))
+        patch.setattr("app.actions.saved_views._change", lambda view: found.add(f"view.change.{view.id}"))
         opened("home")
     return found
 
@@ -129,7 +129,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
     home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     def script(ids: list[int]) -> None:
-        from app.marking import baseline_beside, mark_selected
+        from app.actions.annotations import baseline_beside, mark_selected
         from engine.home import Home
         from engine.store import Reader
 
@@ -169,7 +169,7 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
     sign_in(home, monkeypatch, "mo")
     test = opened("run", {"run": str(roles.queued["mo"])})
     store.set_role("mo", "viewer", by=SETUP)
-    monkeypatch.setattr("app.allowed.person.why_not", lambda *_: None)
+    monkeypatch.setattr("app.ui.permissions.person.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
     assert "mo is a viewer, and to hold a run back takes a member." in words(test)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import identity
-from app.latest import Latest
-from app.series import FIRST_POINTS
-from app.standing import DRAWN_BY_THE_SCRIPT, frame, has_picture, standing
-from app.vendor import PLOTLY_URL
+from app.core import name_cookie
+from app.core.plotly_asset import PLOTLY_URL
+from app.run.live_series import FIRST_POINTS
+from app.run.live_update import DRAWN_BY_THE_SCRIPT, frame, has_picture, standing
+from app.web.change_tokens import Latest
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
@@ -159,8 +159,8 @@ def test_nonsense_is_answered_by_a_sentence(
 
 def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read_and_plotly_for_ever(client: Client, home: Home) -> None:
     answer = client.post("/api/name", json={"name": " Ada "}, headers={"origin": BASE})
-    assert identity.read(home, answer.cookies[identity.COOKIE]) == "Ada"
-    assert identity.take_over(home, answer.json()["proof"]) == "Ada"
+    assert name_cookie.read(home, answer.cookies[name_cookie.COOKIE]) == "Ada"
+    assert name_cookie.take_over(home, answer.json()["proof"]) == "Ada"
     set_cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in set_cookie
     assert "samesite=lax" in set_cookie

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.breakdown_view import stacked
-from app.numbers_of_runs import read_run_ids
-from app.scaling_pictures import MEASURES, picture
-from app.scaling_tables import intervals, named
-from app.scaling_view import with_interval
-from app.staleness_pictures import MOST_ROWS, against_expected, result_along, spread
-from app.studying import of_sweep
-from app.sweep_figures import error_bars
+from app.charts.sweep_charts import error_bars
+from app.links.run_ids import read_run_ids
+from app.scaling.breakdown import stacked
+from app.scaling.charts import MEASURES, picture
+from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_along, spread
+from app.scaling.study import of_sweep
+from app.scaling.tables import intervals, named
+from app.scaling.view import with_interval
 from engine.analysis.breakdown import bars
 from engine.analysis.intervals import Interval, mean_interval
 from engine.analysis.laws import SCALABILITY

@@ -14,10 +14,10 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
-from app.heap import HEAPS
-from app.port import complaint
-from app.sockets import send_at_once
-from app.supervision import look, start
+from app.web.malloc import HEAPS
+from app.web.port_check import complaint
+from app.web.sockets import send_at_once
+from app.web.supervision import look, start
 from engine.errors import StoreError
 from engine.home import ROOT, Home
 from engine.runtime.processes import is_alive, me
@@ -101,7 +101,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr("app.port.WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr("app.web.port_check.WITHIN_S", PATIENCE_S)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -124,7 +124,7 @@ def test_a_free_port_is_no_complaint_and_a_taken_one_is_told_with_the_cure(
 
 HEAPS_OF_32_THREADS = """
 import ctypes, sys, threading
-from app.heap import share_heaps
+from app.web.malloc import share_heaps
 if sys.argv[1] == "shared":
     share_heaps()
 here = threading.Barrier(33)
@@ -145,7 +145,7 @@ here.wait()
 
 HOLES = """
 import psutil
-from app.heap import give_back
+from app.web.malloc import give_back
 def resident_mb():
     return psutil.Process().memory_info().rss / 1e6
 parts = [bytes(2_000) for _ in range(50_000)]

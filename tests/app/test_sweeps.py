@@ -10,9 +10,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.sweep_figures import chart
-from app.sweep_matrix import SIGNS, matrix
-from app.sweep_numbers import EXECUTION, groups_of, metric_choices, rank_groups_of, references
+from app.charts.sweep_charts import chart
+from app.charts.sweep_data import EXECUTION, groups_of, metric_choices, rank_groups_of, references
+from app.sweep.matrix import matrix
+from app.ui.run_state import STATUS_SIGNS
 from engine.home import Home
 from engine.registry import experiment
 from engine.runtime.processes import me
@@ -59,7 +60,7 @@ def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -
     assert "running 38%" in shown
     assert "<img" not in shown
     assert "![x](http" not in " ".join(element.value for element in (*test.markdown, *test.title))
-    assert len(set(SIGNS.values())) == len(SIGNS), "a status is told apart without colour"
+    assert len(set(STATUS_SIGNS.values())) == len(STATUS_SIGNS), "a status is told apart without colour"
 
 
 @pytest.mark.parametrize(
@@ -345,11 +346,11 @@ def dialog(name: str) -> AppTest:
     """
 
     def script(name: str) -> None:
-        from app import sweep_actions
-        from app.asking import reading
+        from app.sweep import actions
+        from app.ui.store_access import reading
 
         with reading() as reader:
-            getattr(sweep_actions, name)(reader.sweep(1), reader.sweep_runs(1))
+            getattr(actions, name)(reader.sweep(1), reader.sweep_runs(1))
 
     return AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S).run()
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from playwright.sync_api import Page, TimeoutError
 
-from app.compare_view import TABS
+from app.links.compare import TABS
 from tests.app.small_labs import Lab
 
 LAUNCH = "/launch"

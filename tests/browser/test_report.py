@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.run_report import run_report
+from app.run.report import run_report
 from engine.store import Reader, Store
 from tests.app import labs
 from tests.app.people_labs import PASSWORD

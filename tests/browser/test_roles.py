@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.doorway import COOKIE
+from app.core.visitor import COOKIE
 from engine.access.rules import Standing
 from engine.errors import Forbidden
 from engine.store import Reader, Store

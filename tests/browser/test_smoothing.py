@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from playwright.sync_api import Page
 
-from app.compare_curves import is_monotone, smoothed
+from app.charts.curve_charts import is_monotone, smoothed
 from engine.home import ROOT
 
 pytestmark = pytest.mark.browser
 SMOOTH = f"""([values, weight]) => {{
-  {(ROOT / "app" / "browser" / "smooth.js").read_text()}
+  {(ROOT / "app" / "static" / "chart" / "smooth.js").read_text()}
   return [smoothed(values, weight), isMonotone(values)];
 }}"""
 

@@ -13,7 +13,7 @@ from engine.home import ROOT
 
 pytestmark = pytest.mark.browser
 MOST = 100
-THIN = (ROOT / "app" / "browser" / "thin.js").read_text()
+THIN = (ROOT / "app" / "static" / "chart" / "thin.js").read_text()
 GROW = f"""({{ parts, most }}) => {{
   {THIN}
   const curve = {{ steps: [], times: [], passes: [], values: [] }};

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.repeating import run_line, sweep_again
+from app.export.rerun_commands import run_line, sweep_again
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Sweep

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.links import read_link
+from app.links.launch import read_link
 from engine.access.cataloguing import add_dataset, add_environment, remove
 from engine.catalogue import FILES, catalogue, choices
 from engine.config import choices_of

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from app.serving import Serving
+from app.web.server_config import Serving
 from deploy.dockerfile import pairs, read
 from deploy.root import sent
 from engine.home import ROOT, Home

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from app.base import at, cookie_path, inside
-from app.doorway import safe_way
-from app.gate import FAR, is_near
-from app.serving import REFUSED, Serving, refusal
+from app.auth.middleware import FAR, is_near
+from app.core.base_path import at, cookie_path, inside
+from app.core.visitor import safe_way
+from app.web.server_config import REFUSED, Serving, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -95,7 +95,7 @@ def _status(address: str, host: str = "") -> int:
 
 def _is_healthy(port: int) -> bool:
     told = os.environ | {"PARALLAB_PORT": str(port), "PARALLAB_ADDRESS": "0.0.0.0"}
-    return subprocess.run([sys.executable, "-m", "app.port"], cwd=ROOT, env=told).returncode == 0
+    return subprocess.run([sys.executable, "-m", "app.web.port_check"], cwd=ROOT, env=told).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from app.port import trouble
+from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from app.compare_view import View
-from app.parts import PAGES
-from app.results_view import CHOICES
+from app.links.compare import View
+from app.runs.query import CHOICES
+from app.ui.widgets import PAGES
 from engine.home import Home
 from tests.app import labs, quick_pages
 from tests.app.browsing import Client
@@ -79,7 +79,7 @@ ASKED = (
 
 @counts(20)
 def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr("app.person._cookies", dict)  # AppTest has none of its own
+    monkeypatch.setattr("app.ui.current_user._cookies", dict)  # AppTest has none of its own
     labs.fill(home)
     texts = some.one_of(
         NEAR,

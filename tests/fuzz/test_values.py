@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from app.board_columns import read_columns
-from app.compare_view import View, query_of, read_ids, read_view
-from app.links import read_link
+from app.links.compare import View, query_of, read_ids, read_view
+from app.links.launch import read_link
+from app.runs.columns import read_columns
 from engine.catalogue import Catalogue, catalogue, choices
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, EngineError

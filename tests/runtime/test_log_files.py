@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tail import tail
+from app.run.log_tail import tail
 from engine.cli.logs import Tail, read_logs
 from engine.home import ROOT, Home
 from engine.runtime.log_files import (

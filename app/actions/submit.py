@@ -1,0 +1,117 @@
+"""From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page
+opened.
+"""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app.ui import current_user, dialogs
+from app.ui.html import as_text
+from app.ui.store_access import told
+from app.ui.widgets import go_to_duel, go_to_figure, go_to_run, go_to_sweep
+from engine.config import Config
+from engine.duel.contest import Duel
+from engine.duel.launching import launch_duel
+from engine.errors import EngineError
+from engine.home import Home
+from engine.launch import launch, resume, retry
+from engine.sweep import SweepOrder
+from engine.terms import USUAL, Terms
+
+_WAITS = "launch.waits"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One launch that was clicked."""
+
+    experiment: str
+    preset: str | None
+    config: Config
+    title: str = ""
+    terms: Terms = USUAL
+    stays: bool = False
+    """Whether the page that it was launched from stays, and shows what comes of it."""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """One click on a run's Resume."""
+
+    run_id: int
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One click on a run's Retry."""
+
+    run_id: int
+
+
+@dataclass(frozen=True)
+class DuelOrder:
+    """One launch of a duel."""
+
+    duel: Duel
+    title: str = ""
+
+
+Wanted = Order | SweepOrder | DuelOrder | Resumption | Repetition
+
+
+def order(wanted: Wanted) -> None:
+    """Carry out a launch, a resumption or a retry, or ask the name first and carry it out in the next script run."""
+    if current_user.name() is None:
+        st.session_state[_WAITS] = wanted
+        button = (
+            "Save and resume"
+            if isinstance(wanted, Resumption)
+            else "Save and retry"
+            if isinstance(wanted, Repetition)
+            else "Save and launch"
+        )
+        dialogs.open_soon(
+            current_user.ask_name,
+            "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.",
+            button,
+        )
+    else:
+        _launch(wanted)
+
+
+def carry_out_waiting() -> None:
+    """Carry out what waited for a name, once there is one."""
+    if current_user.name() is not None and (wanted := st.session_state.pop(_WAITS, None)):
+        _launch(wanted)
+
+
+def _launch(wanted: Wanted) -> None:
+    home, owner = Home.find(), current_user.whoever()
+    try:
+        if isinstance(wanted, SweepOrder):
+            found = wanted.launch(home, owner=owner)
+        elif isinstance(wanted, DuelOrder):
+            found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
+        elif isinstance(wanted, Order):
+            found = launch(
+                home,
+                wanted.experiment,
+                wanted.config,
+                owner=owner,
+                preset=wanted.preset,
+                title=wanted.title,
+                terms=wanted.terms,
+            )
+        else:
+            found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
+    except EngineError as error:
+        st.error(as_text(told(error)))
+    else:
+        if isinstance(wanted, SweepOrder) and wanted.figure:
+            go_to_figure(wanted.figure.partition("/")[0])
+        if isinstance(wanted, Order) and wanted.stays:
+            st.rerun()
+        if isinstance(wanted, DuelOrder):
+            go_to_duel(found)
+        (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)

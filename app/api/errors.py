@@ -1,0 +1,171 @@
+"""How the API says no: every refusal is one sentence with the status that belongs to it, and names the fields that are
+meant.
+"""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from app.api.shapes import Shape
+from app.auth.bearer import API
+from app.core.response_cache import NEVER_STORE
+from engine.errors import (
+    ConfigError,
+    EngineError,
+    FilterError,
+    Forbidden,
+    NoSuchDuel,
+    NoSuchRun,
+    NoSuchSweep,
+    RunnerError,
+    SignInRefused,
+    StoreError,
+    WrongStatus,
+)
+from engine.home import Home
+
+RETRY_AFTER_S = 1
+SHOWN = 60
+"""Characters of a value that a sentence repeats."""
+STATUSES: tuple[tuple[type[EngineError], int], ...] = (
+    (NoSuchRun, 404),
+    (NoSuchSweep, 404),
+    (NoSuchDuel, 404),
+    (WrongStatus, 409),
+    (StoreError, 503),
+    (RunnerError, 503),
+    (SignInRefused, 401),
+    (Forbidden, 403),
+    (FilterError, 400),
+)
+"""The first that fits; all else is about a field: 422."""
+SENTENCES = {
+    400: "The body can't be read. Send one JSON object with content-type: application/json.",
+    404: "Nothing is at {path}. The paths are in openapi.json.",
+    405: "{method} is not for {path}. The header Allow says what is.",
+    413: "The body is too long.",
+}
+"""What stands in the place of a bare status."""
+
+
+class FieldProblem(Shape):
+    """What is wrong with one field."""
+
+    field: str = Field(description="The field's name; empty where the rule spans several.")
+    sentence: str = Field(description="The value, the rule and the cure.")
+
+
+class Refusal(Shape):
+    """Why a request was not answered."""
+
+    error: str = Field(description="One sentence or more, for a person.")
+    problems: list[FieldProblem] = Field(default=[], description="The same by field, where fields are meant.")
+
+
+def told(why: str) -> dict[str, Any]:
+    """Return how the document tells of a refusal."""
+    return {"model": Refusal, "description": why}
+
+
+def refusal(
+    status: int, sentence: str, problems: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the answer to a request that is refused."""
+    named = [FieldProblem(field=_writable(each.field), sentence=_writable(each.sentence)) for each in problems]
+    return JSONResponse(
+        Refusal(error=_writable(sentence), problems=named).model_dump(), status, NEVER_STORE | dict(headers or {})
+    )
+
+
+def of_error(error: EngineError) -> Response:
+    """Return the answer for an error of ours; its sentence says nothing of where the store lies."""
+    status = status_of(error)
+    problems: list[FieldProblem] = []
+    if isinstance(error, ConfigError):
+        problems = [FieldProblem(field=each.field, sentence=each.sentence) for each in error.problems]
+    elif isinstance(error, FilterError):
+        problems = [FieldProblem(field="filter", sentence=f"{error} (characters {error.start} to {error.end})")]
+    return refusal(
+        status,
+        Home.find().unnamed(str(error)),
+        problems,
+        {"retry-after": str(RETRY_AFTER_S)} if status == 503 else None,
+    )
+
+
+def status_of(error: EngineError) -> int:
+    """Return the status of an error of ours."""
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 422)
+
+
+def add_refusals(api: FastAPI) -> None:
+    """Let every error of a request become a refusal."""
+
+    @api.exception_handler(EngineError)
+    async def ours(request: Request, error: EngineError) -> Response:
+        return of_error(error)
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        problems = [_problem(item) for item in error.errors()]
+        return refusal(422, " ".join(problem.sentence for problem in problems), problems)
+
+    @api.exception_handler(HTTPException)
+    async def bare(request: Request, error: HTTPException) -> Response:
+        said = str(error.detail)
+        if said in (HTTPStatus(error.status_code).phrase, "There was an error parsing the body"):
+            said = SENTENCES.get(error.status_code, f"{said}.").format(
+                method=request.method, path=request.url.path[:200]
+            )
+        allowed = {"allow": ", ".join(_methods(api, request))} if error.status_code == 405 else error.headers
+        return refusal(error.status_code, said, headers=allowed)
+
+    @api.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        return refusal(500, "The console met an error of its own; its log has the traceback.")
+
+
+def _methods(api: FastAPI, request: Request) -> list[str]:
+    """Return what may be done at a path: two operations there are two routes, of which each knows itself alone."""
+    path = request.scope["path"].removeprefix(API)
+    return sorted(
+        {
+            method.upper()
+            for pattern, item in api.openapi()["paths"].items()
+            for method in item
+            if compile_path(pattern)[0].match(path)
+        }
+    )
+
+
+def _problem(item: dict[str, Any]) -> FieldProblem:
+    """Turn one of pydantic's errors into a sentence that names the field, the rule and the value."""
+    where = [str(part) for part in item["loc"]]
+    field = ".".join(where[1:])[:200]
+    if item["type"] == "json_invalid":
+        return FieldProblem(field="", sentence=f"The body is no JSON. {SENTENCES[400].partition('. ')[2]}")
+    if item["type"] == "extra_forbidden":
+        return FieldProblem(field=field, sentence=f"No field here is named '{field}'. openapi.json lists them.")
+    if item["type"] == "missing":
+        return FieldProblem(field=field, sentence=f"{field or 'A body'} has to be given.")
+    rule = str(item["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+    return FieldProblem(field=field, sentence=f"{field or 'The body'} {rule}, got {_shown(item.get('input'))}.")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _writable(text: str) -> str:
+    """Return the text without the half characters that UTF-8 can't write."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,145 @@
+"""Plotly figures from what the store says; pure functions, without colours of their own (the theme gives them)."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.line_styles import DASHES
+from app.core.formatting import moment
+from engine.metrics import PHASES
+from engine.store.records import MachineSample
+
+PlainFigure = Mapping[str, Any]
+"""A figure as {"data": [traces], "layout": {…}} of plotly's names, with numpy arrays: not checked by plotly, and made
+in a fraction of its time.
+"""
+BAR_PX, FRAME_PX = 26, 84
+MOST_SAMPLES = 600
+"""Samples of one curve of the machine; of more, every second, third, … is drawn."""
+PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
+UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
+
+
+def plain(picture: go.Figure | PlainFigure) -> PlainFigure:
+    """Return a figure as plotly.js takes it in JSON, without plotly's own theme: arrays as bytes, as plotly's own
+    `to_plotly_json` has them.
+    """
+    if isinstance(picture, go.Figure):
+        found: Mapping[str, Any] = picture.to_plotly_json()
+        return {
+            "data": list(found["data"]),
+            "layout": {name: value for name, value in found["layout"].items() if name != "template"},
+        }
+    return {name: _packed(part) for name, part in picture.items()}
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _packed(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packed(each) for each in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind == "i":
+        value = value.astype(np.int32 if not value.size or np.abs(value).max() < 2**31 else np.float64)
+    if value.dtype.kind not in "if":
+        return value.tolist()
+    shape = {"shape": ", ".join(map(str, value.shape))} if value.ndim > 1 else {}
+    return {"dtype": f"{value.dtype.kind}{value.dtype.itemsize}", "bdata": b64encode(value.tobytes()).decode(), **shape}
+
+
+def shown(
+    picture: go.Figure | PlainFigure,
+    *,
+    alt: str,
+    height: int,
+    colours: Sequence[int | Mapping[str, float]] = (),
+    table: bool = False,
+) -> dict[str, Any]:
+    """Return a figure as figure.js takes it; `colours` gives each trace its place in the palette, or a shade."""
+    return {"figure": plain(picture), "alt": alt, "height": height, "colours": list(colours), "table": table}
+
+
+def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> PlainFigure:
+    """Return one bar a rank, stacked by phase, in seconds and in the order of engine.metrics.PHASES."""
+    ranks = sorted(seconds, reverse=True)
+    named = [roles.get(rank, f"rank {rank}") for rank in ranks]
+    whole = [sum(seconds[rank].values()) or 1.0 for rank in ranks]
+    bars = []
+    for name in phases_shown(seconds):
+        spent = [seconds[rank].get(name, 0.0) for rank in ranks]
+        shape = PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else ""
+        bars.append(
+            {
+                "type": "bar",
+                "y": named,
+                "x": spent,
+                "name": name,
+                "orientation": "h",
+                "marker": {"pattern": {"shape": shape, "fillmode": "replace"}},
+                "customdata": [one / all_ * 100 for one, all_ in zip(spent, whole, strict=True)],
+                "hovertemplate": f"{name}: %{{x:.2f}} s (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
+            }
+        )
+    layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend": {"traceorder": "normal"}}
+    return {
+        "data": bars,
+        "layout": layout | {"height": phases_height(len(ranks)), "xaxis": {"title": {"text": "Seconds of each rank"}}},
+    }
+
+
+def phases_shown(seconds: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """Return the phases in which any rank spent time, the known ones first."""
+    found = {name for spent in seconds.values() for name, value in spent.items() if value > 0}
+    return [name for name in PHASES if name in found] + sorted(found - set(PHASES))
+
+
+def phase_colours(names: Sequence[str]) -> list[int]:
+    """Return each phase's place in the palette, the same for every run."""
+    return [PHASES.index(name) if name in PHASES else len(PHASES) for name in names]
+
+
+def phases_height(ranks: int) -> int:
+    """Return a height at which each bar has room, in pixels."""
+    return FRAME_PX + BAR_PX * max(2, ranks) + 20
+
+
+def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> PlainFigure:
+    """Return one line a source (host, gpu0, …) of one number about the machine, against seconds of the run."""
+    lines = []
+    chosen = sorted(
+        (sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at)
+    )
+    begin = moment(start or min(sample.at for sample in chosen)) if chosen else None
+    for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
+        kept = list(group)
+        kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
+        scale = 1 / 1024 if name == "memory_mb" else 1.0
+        lines.append(
+            {
+                "type": "scatter",
+                "x": [(moment(sample.at) - begin).total_seconds() for sample in kept if begin],
+                "y": [sample.value * scale for sample in kept],
+                "name": source,
+                "mode": "lines" if len(kept) > 1 else "markers",
+                "line": {"dash": DASHES[place % len(DASHES)]},
+                "hovertemplate": "%{y:.1f}<extra>%{fullData.name}</extra>",
+            }
+        )
+    axes = {"xaxis": {"title": {"text": "Seconds"}}, "yaxis": {"rangemode": "tozero"}}
+    return {"data": lines, "layout": {"height": 220, "showlegend": len(lines) > 1, **axes}}
+
+
+def machine_names(samples: Sequence[MachineSample]) -> list[str]:
+    """Return the numbers that were sampled, those with a title of ours first."""
+    found = {sample.name for sample in samples}
+    return [name for name in UNITS if name in found and name != "memory_percent"] + sorted(found - set(UNITS))
+
+
+def machine_label(name: str) -> str:
+    """Return what a number about the machine is called."""
+    return UNITS.get(name, name.replace("_", " "))

@@ -1,0 +1,174 @@
+"""What a sweep's chart and table are made of: which metrics can be chosen, one group of runs a point, and the lines
+nobody measured.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from statistics import fmean
+
+from app.charts.pipeline_batches import stage_work_of
+from engine.analysis.groups import Group, grouped
+from engine.analysis.scaling import Baseline, Reference, Scaling
+from engine.errors import EngineError
+from engine.metrics import metric
+from engine.registry import Experiment, experiment
+from engine.store import Reader, Sweep
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+
+EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
+Lines = dict[tuple[object, ...], list[Reference]]
+"""Reference lines by the values that name a measured line."""
+
+
+def experiment_of(sweep: Sweep) -> Experiment | None:
+    """Return the sweep's experiment, None where this version knows it no longer."""
+    try:
+        return experiment(sweep.experiment)
+    except EngineError:
+        return None
+
+
+def metric_choices(runs: Sequence[RunRow]) -> list[str]:
+    """Return what the finished runs can be compared by: execution time first, then tests, rewards, speed."""
+    found = {name for run in runs if run.status == "finished" for name in run.last} - {EXECUTION, STARTUP}
+    order = ("test/", "charts/", "perf/", "train/")
+    rank = {
+        name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found
+    }
+    return [EXECUTION, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+
+
+def way_of(name: str) -> str:
+    """Return in words which of a metric's many values stands for a run; empty where it has but one."""
+    if not metric(name).live:
+        return ""
+    return "last value of each run" if name.startswith("test/") else "mean over each run"
+
+
+def value_of(run: RunRow, name: str) -> float | None:
+    """Return a finished run's one number for a metric."""
+    if run.status != "finished":
+        return None
+    if name in (EXECUTION, STARTUP):
+        return run.execution_time_s if name == EXECUTION else run.startup_time_s
+    return (run.mean if way_of(name).startswith("mean") else run.last).get(name)
+
+
+def groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Group]:
+    """Return a group for each combination that has a finished run; keys are the values of the sweep's fields."""
+    return _in_order(
+        sweep,
+        grouped((key_of(sweep, run), run.id, value) for run in runs if (value := value_of(run, name)) is not None),
+    )
+
+
+def rank_groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> list[Group]:
+    """Return a group for each combination and rank; keys are the values of the sweep's fields and the rank's role."""
+    keys = {run.id: key_of(sweep, run) for run in runs}
+    numbers = reader.rank_numbers(sweep.id, name)
+    return _in_order(
+        sweep,
+        grouped(
+            ((*keys[found.run_id], found.role), found.run_id, found.value) for found in numbers if found.run_id in keys
+        ),
+    )
+
+
+def key_of(sweep: Sweep, run: RunRow) -> tuple[object, ...]:
+    """Return a run's values of the fields that vary."""
+    return tuple(run.config.get(field) for field in sweep.fields)
+
+
+def line_name(sweep: Sweep, line: Sequence[object]) -> str:
+    """Return what a line is called by the values of all but the axis, such as `gpipe`, `lock true` or `gpipe, stage1`;
+    empty where there are none.
+    """
+    fields = sweep.fields[1:]
+    return ", ".join(
+        value if isinstance(value, str) else f"{field} {value_in_words(value)}"
+        for field, value in zip_longest(fields, line, fillvalue="")
+    )
+
+
+def is_numeric(values: Sequence[object]) -> bool:
+    """Say whether values lie on a scale of numbers."""
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> tuple[Lines, str]:
+    """Return the lines that execution time is read against, by measured line; and where some lack their start, a
+    sentence.
+    """
+    known = experiment_of(sweep)
+    scaling = known.scaling if known else None
+    if scaling is None or name != EXECUTION or sweep.draw or sweep.fields[:1] != (scaling.field,):
+        return {}, ""
+    found = {
+        line: lines
+        for line, starts in _starts(sweep, runs, scaling)
+        if (lines := _lines(starts, sweep, scaling, reader))
+    }
+    wanted = {key_of(sweep, run)[1:] for run in runs}
+    if len(found) == len(wanted):
+        return found, ""
+    start = f"{scaling.field} {value_in_words(scaling.start)}"
+    cure = (
+        f"they appear once a run with {start} has finished."
+        if scaling.start in sweep.grid[scaling.field]
+        else f"add {start} to a sweep to see them."
+    )
+    return found, f"Ideal and bound start from the execution time measured with {start}: {cure}"
+
+
+def explained(sweep: Sweep) -> str:
+    """Return what the sweep's reference lines mean."""
+    known = experiment_of(sweep)
+    return known.scaling.explained if known and known.scaling else ""
+
+
+def _starts(
+    sweep: Sweep, runs: Sequence[RunRow], scaling: Scaling
+) -> Iterator[tuple[tuple[object, ...], list[RunRow]]]:
+    """Yield each measured line with its finished runs at the value that reference lines start from."""
+    lines = dict.fromkeys(key_of(sweep, run)[1:] for run in runs)
+    for line in lines:
+        wanted = (scaling.start, *line)
+        yield (
+            line,
+            [
+                run
+                for run in runs
+                if run.status == "finished" and run.execution_time_s is not None and key_of(sweep, run) == wanted
+            ],
+        )
+
+
+def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Reader) -> list[Reference]:
+    times = [run.execution_time_s for run in starts if run.execution_time_s is not None]
+    if not times:
+        return []
+    each = [found for run in starts if (found := stage_work_of(run, reader))]
+    work = [
+        (fmean(ahead for ahead, _ in of_stage), fmean(back for _, back in of_stage))
+        for of_stage in zip(*each, strict=True)
+    ]
+    return scaling.references(Baseline(starts[0].config, sum(times) / len(times), work), axis(sweep))
+
+
+def axis(sweep: Sweep) -> list[int]:
+    """Return the values along the axis of reference lines, from the least to the greatest."""
+    return sorted(sweep.grid[sweep.fields[0]])
+
+
+def _in_order(sweep: Sweep, groups: Sequence[Group]) -> list[Group]:
+    """Return groups as the grid has its values, whichever run finished first."""
+    places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.fields]
+    last = max(map(len, places), default=0)
+    return sorted(
+        groups,
+        key=lambda group: [
+            *(place.get(value, last) for place, value in zip(places, group.key, strict=False)),
+            *map(str, group.key[len(places) :]),
+        ],
+    )

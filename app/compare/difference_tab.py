@@ -1,0 +1,40 @@
+"""The Compare page's tables of differences: what sets the configs and environments of its runs apart."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from app.compare.session_state import key_of
+from app.compare.tab_widgets import Compared
+from app.compare.tables import differences_frame, differences_table
+from app.links.compare import View
+from app.report import page_capture
+from engine.analysis import differences as apart
+from engine.store import Reader
+
+
+def differences(reader: Reader, found: Compared, view: View) -> View:
+    """Show in what the runs' configs and environments differ."""
+    same = st.toggle("Show what is equal too", key=key_of("same", view.same))
+    environments = reader.environments([run.id for run in found.runs])
+    without = [
+        {name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs
+    ]
+    for title, rows in (
+        ("Config", apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
+        ("Environment", apart.rows(without)),
+    ):
+        st.header(title, anchor=False)
+        shown = [row for row in rows if row.differs or same]
+        equal = sum(not row.differs for row in rows)
+        if shown:
+            st.html(differences_table(shown, found.runs, f"{title} of the runs"))
+            page_capture.table(f"{title} of the runs", differences_frame(shown, found.runs))
+        said = (
+            f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs"
+            if rows
+            else "Nothing was written down"
+        )
+        st.caption(f"{said}{'' if same or not equal else ', and hidden'}.")
+        page_capture.words([f"{title}: {said}."])
+    return replace(view, same=same)

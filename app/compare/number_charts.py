@@ -1,0 +1,243 @@
+"""Single numbers of compared runs as plotly figures: bars, a scatter of two of them, parallel coordinates. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.curve_charts import possible
+from app.charts.line_styles import Look
+from engine.analysis.bands import Spread, line
+from engine.analysis.confidence import Statistic
+from engine.analysis.numbers import Value, label, split
+from engine.sweep_values import value_in_words
+
+BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
+MOST_TICKS = 12
+"""Words along one of the parallel axes; of more only the first and the last are written."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: a run, or a group with its members by their ids."""
+
+    name: str
+    values: Mapping[int, float]
+    look: Look
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One run in a chart of several of its values."""
+
+    run_id: int
+    name: str
+    values: Sequence[Value]
+    look: Look
+    share: float | None = None
+    """Where it lies between the least and the greatest of the number that gives the colour."""
+
+
+def bars(
+    found: Sequence[Bar], number: str, statistic: Statistic, spread: Spread, *, log: bool = False
+) -> tuple[go.Figure, list[int], int]:
+    """Return a bar for each, its colours and height in pixels; a group's has its statistic, its band, and a mark for
+    each member.
+    """
+    figure, colours = go.Figure(), list[int]()
+    for bar in found:
+        of_group = possible(
+            line(np.array([[value] for value in bar.values.values()]), statistic, spread), (split(number) or ("",))[0]
+        )
+        centre, low, high = (float(part[0]) for part in (of_group.centre, of_group.low, of_group.high))
+        words, several = escape(bar.name), len(bar.values) > 1
+        has_band = several and np.isfinite(low)
+        error = (
+            {
+                "type": "data",
+                "array": [high - centre],
+                "arrayminus": [centre - low],
+                "symmetric": False,
+                "thickness": 1.6,
+                "width": 5,
+            }
+            if has_band
+            else None
+        )
+        said = f"<br>{low:.5g} to {high:.5g}" if has_band else ""
+        hover = f"%{{x:.5g}}{said}<extra>{words}</extra>"
+        figure.add_bar(
+            x=[centre],
+            y=[words],
+            orientation="h",
+            error_x=error,
+            showlegend=False,
+            hovertemplate=hover,
+            opacity=0.6,
+            marker_line_width=1,
+        )
+        colours.append(bar.look.colour)
+        if several:
+            hover = f"run %{{customdata}}: %{{x:.5g}}<extra>{words}</extra>"
+            marker = {"symbol": f"{bar.look.symbol}-open", "size": 7}
+            x, ids = list(bar.values.values()), list(bar.values)
+            figure.add_scatter(
+                x=x,
+                y=[words] * len(x),
+                customdata=ids,
+                mode="markers",
+                marker=marker,
+                showlegend=False,
+                hovertemplate=hover,
+            )
+            colours.append(bar.look.colour)
+    height = FRAME_PX + BAR_PX * max(2, len(found))
+    order = {
+        "autorange": "reversed",
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": [escape(bar.name) for bar in found],
+    }
+    along = {"title": {"text": label(number), "standoff": 6}, "type": "log" if log else "linear"}
+    figure.update_layout(
+        height=height, bargap=0.35, hovermode="closest", xaxis=along, yaxis=order, uirevision=f"{number} {log}"
+    )
+    return figure, colours, height
+
+
+def scatter(dots: Sequence[Dot], along: str, upwards: str, log: str) -> tuple[go.Figure, list[int]]:
+    """Return a mark for each run, whose two values are those along and upwards, and each one's place in the palette."""
+    figure = go.Figure()
+    for dot in dots:
+        x, y = (_shown(value) for value in dot.values)
+        marker = {"symbol": dot.look.symbol, "size": 11, "line": {"width": 1}}
+        hover = f"%{{y}} at %{{x}}<extra>{escape(dot.name)}</extra>"
+        figure.add_scatter(x=[x], y=[y], name=escape(dot.name), mode="markers", marker=marker, hovertemplate=hover)
+    axes = [
+        _axis(name, [dot.values[at] for dot in dots], letter in log)
+        for at, (name, letter) in enumerate(((along, "x"), (upwards, "y")))
+    ]
+    figure.update_layout(
+        height=SCATTER_PX,
+        hovermode="closest",
+        showlegend=False,
+        xaxis=axes[0],
+        yaxis=axes[1],
+        uirevision=f"{along} {upwards} {log}",
+    )
+    return figure, [dot.look.colour for dot in dots]
+
+
+def parallel(dots: Sequence[Dot], names: Sequence[str]) -> tuple[go.Figure, list[dict[str, float]]]:
+    """Return a line for each run through an upright axis for each name, and each one's shade: the stronger, the more of
+    the last name.
+    """
+    figure, notes = go.Figure(), list[dict[str, Any]]()
+    heights = []
+    for at in range(len(names)):
+        places, ticks = scale([dot.values[at] for dot in dots])
+        heights.append(places)
+        notes += [_note(at, height, escape(text)) for height, text in ticks]
+    for place, dot in enumerate(dots):
+        said = "<br>".join(
+            f"{escape(label(name))}: {escape(words(value))}" for name, value in zip(names, dot.values, strict=True)
+        )
+        y = [column[place] for column in heights]
+        mark = {"symbol": dot.look.symbol, "size": 7}
+        hover = f"{said}<extra>{escape(dot.name)}</extra>"
+        figure.add_scatter(
+            x=list(range(len(names))),
+            y=y,
+            mode="lines+markers",
+            line_width=2,
+            marker=mark,
+            hovertemplate=hover,
+            name=escape(dot.name),
+        )
+    lines = [
+        {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": {"width": 1, "color": "gray"}, "layer": "below"}
+        for at in range(len(names))
+    ]
+    heads = [_wrapped(label(name)) for name in names]
+    across = {
+        "tickvals": list(range(len(names))),
+        "ticktext": heads,
+        "side": "top",
+        "range": [-0.3, len(names) - 0.55],
+        "showgrid": False,
+        "zeroline": False,
+    }
+    up = {"visible": False, "range": [-0.06, 1.06]}
+    figure.update_layout(
+        height=PARALLEL_PX,
+        showlegend=False,
+        hovermode="closest",
+        annotations=notes,
+        shapes=lines,
+        xaxis=across,
+        yaxis=up,
+    )
+    figure.update_layout(uirevision=" ".join(names), margin={"l": 16, "r": 16, "t": 60, "b": 10})
+    return figure, [{"share": 0.5 if dot.share is None else dot.share} for dot in dots]
+
+
+def shares(values: Sequence[float | None]) -> list[float | None]:
+    """Return where each number lies between the least and the greatest, 0 to 1; None where there is none."""
+    there = [value for value in values if value is not None]
+    low, high = (min(there), max(there)) if there else (0.0, 0.0)
+    return [None if value is None else (value - low) / (high - low) if high > low else 0.5 for value in values]
+
+
+def scale(values: Sequence[Value]) -> tuple[list[float | None], list[tuple[float, str]]]:
+    """Return the height of each value on an axis from 0 to 1, None where it is missing, and the axis's ticks.
+
+    Numbers lie in proportion (a few distinct ones are written at their heights), anything else in order of its words.
+    """
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
+        heights = shares([None if value is None else float(value) for value in values])
+        distinct = sorted({float(value) for value in there})
+        written = distinct if len(distinct) <= 5 else [distinct[0], distinct[-1]]
+        places = dict(zip(values, heights, strict=True))
+        return heights, [(places[value] or 0.0, f"{value:.4g}") for value in written]
+    known = sorted({words(value) for value in there})
+    found = {text: place / (len(known) - 1) if len(known) > 1 else 0.5 for place, text in enumerate(known)}
+    shown = known if len(known) <= MOST_TICKS else [known[0], known[-1]]
+    return [None if value is None else found[words(value)] for value in values], [(found[text], text) for text in shown]
+
+
+def words(value: Value) -> str:
+    """Return a value as it is written beside a chart."""
+    return f"{value:.5g}" if isinstance(value, float) else value_in_words(value)
+
+
+def _shown(value: Value) -> float | str | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else words(value)
+
+
+def _axis(name: str, values: Sequence[Value], log: bool) -> dict[str, Any]:
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    kind = ("log" if log else "linear") if numeric else "category"
+    return {"title": {"text": escape(label(name)), "standoff": 6}, "type": kind}
+
+
+def _note(at: int, height: float, text: str) -> dict[str, Any]:
+    return {
+        "x": at,
+        "y": height,
+        "text": text,
+        "showarrow": False,
+        "xanchor": "left",
+        "xshift": 7,
+        "yshift": 9,
+        "font": {"size": 11},
+    }
+
+
+def _wrapped(text: str) -> str:
+    """Return a heading on at most two lines."""
+    first, comma, rest = text.partition(", ")
+    return f"{escape(first)}<br>{escape(rest)}" if comma else escape(text)

@@ -1,0 +1,151 @@
+"""The Compare page's charts of single numbers, a value a run: bars, a scatter, parallel coordinates."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+import streamlit as st
+
+from app.compare import number_charts
+from app.compare.groups import RunGroup, lonely
+from app.compare.session_state import one_of, several_of
+from app.compare.tab_widgets import MOST_NAMED, Compared, log_toggle, table_of, tell_lacking
+from app.compare.tables import values_frame
+from app.links.compare import View
+from app.report import page_capture
+from app.ui import components
+from app.ui.html import as_text
+from engine.analysis.numbers import field_names, label, number, value
+from engine.analysis.numbers import names as number_names
+from engine.store.records import RunRow
+
+
+def bars(found: Compared, view: View) -> View:
+    """Show one number of each run or group as bars."""
+    if not (known := numeric_names(found.runs)):
+        st.info("These runs have no number to compare yet.")
+        return view
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        view = one_of(view, "number", "Number", known, label, width=340)
+        view = log_toggle(view, "x", "Logarithmic")
+    name = view.number or known[0]
+    numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
+    groups = found.groups or [RunGroup(found.names[run.id], (run,)) for run in found.runs]
+    all_looks = found.group_looks if found.groups else list(found.looks.values())
+    parts = [
+        number_charts.Bar(f"{group.name} (n={len(own)})" if found.groups else group.name, own, of_group)
+        for group, of_group in zip(groups, all_looks, strict=True)
+        if (own := {run.id: numbers[run.id] for run in group.runs if run.id in numbers})
+    ]
+    picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in view.log)  # type: ignore[arg-type]
+    components.figure(
+        "compare-bars",
+        picture,
+        alt=f"{label(name)} of {len(parts)} {'groups' if found.groups else 'runs'}",
+        height=height,
+        colours=colours,
+    )
+    tell_lacking(found, [run.id for run in found.runs if run.id not in numbers], label(name))
+    if found.groups and (sentence := lonely(found.groups, view.band)):
+        st.caption(as_text(sentence))
+        page_capture.words([sentence])
+    table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))
+    return view
+
+
+def scatter(found: Compared, view: View) -> View:
+    """Show two values of each run against each other."""
+    known = number_names(found.runs)
+    apart = [
+        name
+        for name in field_names(found.runs, that_differ=True)
+        if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1
+    ]
+    along = (apart or known)[0]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        view = one_of(view, "number", "Upwards", known, label, width=300)
+        view = one_of(view, "against", "Along", [along, *(name for name in known if name != along)], label, width=300)
+        view = log_toggle(log_toggle(view, "x", "Logarithmic along"), "y", "Logarithmic upwards")
+    chosen = (view.against or along, view.number or known[0])
+    dots = _dots(found, chosen)
+    there = [dot for dot in dots if None not in dot.values]
+    if there:
+        picture, colours = number_charts.scatter(there, *chosen, view.log)
+        components.figure(
+            "compare-scatter",
+            picture,
+            alt=f"{label(chosen[1])} against {label(chosen[0])}",
+            height=number_charts.SCATTER_PX,
+            colours=colours,
+        )
+    tell_lacking(
+        found, [dot.run_id for dot in dots if None in dot.values], " and ".join(label(name) for name in chosen)
+    )
+    table_of("scatter", lambda: _values(found, chosen))
+    return view
+
+
+def parallel(found: Compared, view: View) -> View:
+    """Show several values of each run at once, coloured by the last of them."""
+    if not (numeric := numeric_names(found.runs)):
+        st.info("These runs have no number to compare yet.")
+        return view
+    usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        view = one_of(view, "number", "Coloured by", numeric, label, width=300)
+        view = several_of(
+            view, "axes", "Axes", number_names(found.runs), label, placeholder="the fields that differ", width=420
+        )
+    last = view.number if view.number in numeric else numeric[0]
+    chosen = [*(name for name in view.axes or usual if name != last), last]
+    if len(chosen) < 2:
+        st.info("The config of these runs is the same in all fields: choose axes above, or compare runs that differ.")
+        return view
+    held = [number(run, last) for run in found.runs]
+    dots = [
+        replace(dot, share=share) for dot, share in zip(_dots(found, chosen), number_charts.shares(held), strict=True)
+    ]
+    drawn = [dot for dot in dots if dot.share is not None]
+    picture, colours = number_charts.parallel(drawn, chosen)
+    components.figure(
+        "compare-parallel",
+        picture,
+        alt=f"{', '.join(map(label, chosen))} of each run",
+        height=number_charts.PARALLEL_PX,
+        colours=colours,
+    )
+    said = f"A line is a run; the stronger its colour, the higher its {label(last)}."
+    st.caption(as_text(said))
+    page_capture.words([said])
+    tell_lacking(found, [dot.run_id for dot in dots if dot.share is None], label(last))
+    table_of("parallel", lambda: _values(found, chosen))
+    return view
+
+
+def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:
+    group_of = {
+        run.id: of_group for group, of_group in zip(found.groups, found.group_looks, strict=True) for run in group.runs
+    }
+    return [
+        number_charts.Dot(
+            run.id,
+            found.names[run.id],
+            [value(run, name) for name in chosen],
+            group_of.get(run.id, found.looks[run.id]),
+        )
+        for run in found.runs
+    ]
+
+
+def numeric_names(runs: Sequence[RunRow]) -> list[str]:
+    """Return the names of which every value that these runs have is a number, and at least one is there."""
+
+    def is_numeric(name: str) -> bool:
+        held = [each for run in runs if (each := value(run, name)) is not None]
+        return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
+
+    return [name for name in number_names(runs) if is_numeric(name)]
+
+
+def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:
+    return values_frame(found.runs, found.names, {name: [value(run, name) for run in found.runs] for name in chosen})

@@ -1,0 +1,80 @@
+"""How runs get onto the Compare page: by ids, by a filter, or out of a table of the newest; and what a link names that
+they lack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+import streamlit as st
+
+from app.compare.selection import MOST_RUNS
+from app.compare.session_state import key_of, runs_field, show
+from app.core.formatting import moment
+from app.links.compare import View
+from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
+from app.ui.widgets import title_of
+from engine.analysis.numbers import field_names, metric_names, names
+from engine.filter.syntax import LONGEST
+from engine.store import Reader
+from engine.store.records import RunRow
+
+NEWEST = 100
+ROW_PX = 33
+
+
+def choice(view: View) -> tuple[View, list[str]]:
+    """Show the fields that choose runs; return the view with what they say, and a sentence for each part
+    that is wrong.
+    """
+    view, wrong = runs_field(view)
+    help_text = f"All runs that match are compared, now and whenever the link is opened. {FILTER_HELP}"
+    text = st.text_input(
+        "Filter", key=key_of("filter", view.filter), placeholder=FILTER_EXAMPLE, max_chars=LONGEST, help=help_text
+    )
+    return replace(view, filter=text.strip()), wrong
+
+
+def chooser(reader: Reader, view: View, key: str) -> None:
+    """Show the newest runs to tick; the button puts those ticked beside the runs that are compared."""
+    newest = reader.runs(limit=NEWEST)
+    frame = pd.DataFrame(
+        {
+            "run": [run.id for run in newest],
+            "what": [title_of(run) for run in newest],
+            "owner": [run.owner for run in newest],
+            "status": [run.status for run in newest],
+            "launched": [moment(run.created_at) for run in newest],
+        }
+    )
+    columns = {
+        "run": st.column_config.NumberColumn("Run", width=60, format="%d"),
+        "what": st.column_config.TextColumn("What", width=260),
+        "owner": st.column_config.TextColumn("Owner", width=110),
+        "status": st.column_config.TextColumn("Status", width=90),
+        "launched": st.column_config.DatetimeColumn("Launched", format="distance", width=120),
+    }
+    height = min(10, len(newest) + 1) * ROW_PX + 2
+    ticked = st.dataframe(
+        frame, column_config=columns, hide_index=True, height=height, row_height=ROW_PX, key=key, on_select="rerun", selection_mode="multi-row",  # noqa: E501
+        alt=f"The newest {len(newest)} runs, to choose from",
+    ).selection.rows  # fmt: skip
+    ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
+    if st.button(
+        f"Compare {len(ticked)} runs" if not view.runs else f"Add {len(ticked)} runs",
+        key=f"{key}.add",
+        disabled=not ticked,
+        type="primary",
+    ):
+        show(replace(view, runs=tuple(ids[-10 * MOST_RUNS :])))
+        st.rerun()
+
+
+def unknown(view: View, runs: Sequence[RunRow]) -> list[str]:
+    """Return a sentence for each name of a view that none of its runs has."""
+    metrics, every = set(metric_names(runs)), set(names(runs))
+    asked = [("metric", name) for name in view.metrics if name not in metrics]
+    asked += [("axis", view.x)] if view.x not in {"step", "passes", "updates", "time", "bytes", *metrics} else []
+    asked += [("field", name) for name in view.group if name not in field_names(runs)]
+    asked += [("number", name) for name in (view.number, view.against, *view.axes) if name and name not in every]
+    return [f"None of these runs has the {kind} '{name[:60]}'; it was left out." for kind, name in asked]

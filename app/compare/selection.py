@@ -1,0 +1,79 @@
+"""Which runs are compared: those named by their ids, then those that a filter finds, and a sentence for each that is
+not shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.links.compare import View, ids_text
+from app.ui.widgets import title_of
+from engine.analysis.numbers import field, field_names
+from engine.errors import EngineError
+from engine.store import Reader
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+
+MOST_RUNS = 30
+LONGEST_NAME, MOST_NAMED = 46, 4
+LEAST = ("seed", "seeding", "preset", "owner", "threads_per_rank", "device", "start_method")
+"""Fields that tell runs apart last: what they did stands before who asked for it, and how it was started."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs that are compared, by id, and what is to be said about those that are not."""
+
+    runs: tuple[RunRow, ...]
+    sentences: tuple[str, ...]
+
+
+def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]:
+    """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all;
+    raises FilterError for a wrong text.
+    """
+    found = reader.filter(text)
+    return [run.id for run in reader.runs(matching=found, limit=limit)], reader.count(matching=found)
+
+
+def chosen(reader: Reader, view: View) -> Chosen:
+    """Return the runs of a view; a filter that is wrong finds none and says why."""
+    said, found, total = list[str](), list[int](), 0
+    if view.filter:
+        try:
+            found, total = matching_ids(reader, view.filter, MOST_RUNS + len(view.runs))
+        except EngineError as error:
+            said.append(str(error))
+        else:
+            said += [] if found else [f"No run matches the filter '{view.filter}'."]
+    wanted = list(dict.fromkeys([*view.runs, *found]))
+    runs = reader.some(wanted[: MOST_RUNS + len(view.runs)])
+    there = {run.id for run in runs}
+    if gone := [run_id for run_id in view.runs if run_id not in there]:
+        subject = f"Run {gone[0]} is" if len(gone) == 1 else f"Runs {ids_text(gone)} are"
+        said.append(f"{subject} not in this lab (any more): never launched, or deleted since. The others are shown.")
+    matched = total + len([run_id for run_id in view.runs if run_id in there and run_id not in found])
+    if matched > MOST_RUNS:
+        said.append(
+            f"{matched:,} runs were asked for, and at most {MOST_RUNS} can be told apart: the first "
+            f"{MOST_RUNS} are compared. Name fewer, or filter."
+        )
+    return Chosen(tuple(sorted(runs[:MOST_RUNS], key=lambda run: run.id)), tuple(said))
+
+
+def names(runs: Sequence[RunRow]) -> dict[int, str]:
+    """Return what each run is called beside the others: its id, and its own name, or the fields that set it apart, or
+    its title.
+    """
+    apart = sorted(field_names(runs, that_differ=True), key=lambda name: LEAST.index(name) if name in LEAST else -1)
+    return {run.id: f"{run.id}: {_short(run.name or _differences(run, apart) or title_of(run))}" for run in runs}
+
+
+def _differences(run: RunRow, apart: Sequence[str]) -> str:
+    said = [(name, value) for name in apart if (value := field(run, name)) is not None][:MOST_NAMED]
+    return ", ".join(value if isinstance(value, str) else f"{name} {value_in_words(value)}" for name, value in said)
+
+
+def _short(text: str) -> str:
+    """Return a name that is too long without its middle: runs of one sweep differ at the end."""
+    start = LONGEST_NAME // 3
+    return text if len(text) <= LONGEST_NAME else f"{text[:start].rstrip()}…{text[start + 1 - LONGEST_NAME :].lstrip()}"

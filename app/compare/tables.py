@@ -1,0 +1,61 @@
+"""Tables of the Compare page: which runs are compared, what sets them apart, and what each chart shows, in numbers.
+HTML and frames.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+
+from app.core.formatting import duration
+from app.ui.html import run_link, table, when
+from app.ui.widgets import title_of
+from engine.analysis.differences import MISSING, Row
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+from engine.transfer.tables import Table
+
+
+def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
+    """Return a row for each run, with its group where there are groups."""
+    headers = ["Run", "What", "Owner", "Status", "Execution", "Launched", *(["Group"] if groups else [])]
+    rows = [
+        [
+            run_link(str(run.id), run.id),
+            escape(title_of(run)),
+            escape(run.owner),
+            run.status,
+            duration(run.execution_time_s),
+            when(run.created_at),
+            *([escape(groups.get(run.id, ""))] if groups else []),
+        ]
+        for run in runs
+    ]
+    return table(headers, rows, caption="The runs compared")
+
+
+def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str) -> str:
+    """Return a row for each field and a column for each run."""
+    body = [[escape(row.name), *(_value(value) for value in row.values)] for row in rows]
+    return table(["Field", *(f"Run {run.id}" for run in runs)], body, caption=caption)
+
+
+def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
+    """Return the same as plain values, nothing where a run has no such field."""
+    values = [[row.name, *(None if value is MISSING else value for value in row.values)] for row in rows]
+    return Table(("field", *(f"run {run.id}" for run in runs)), values)
+
+
+def values_frame(
+    runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]
+) -> pd.DataFrame:
+    """Return one row a run with what a chart of single numbers shows."""
+    return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
+
+
+def _value(value: object) -> str:
+    if value is MISSING:
+        return "–"
+    if isinstance(value, list | tuple):
+        return escape(", ".join(map(str, value))) or "none"
+    return escape(value_in_words(value))

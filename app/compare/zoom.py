@@ -1,0 +1,105 @@
+"""What a zoom on the Compare page shows more of: the same lines, finer within a stretch and as before outside it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from app.charts import curve_charts, curve_data, plotly_figures
+from app.charts.curve_charts import GroupLine, Picture
+from app.charts.curve_data import CLOCKED, PLAIN, Curve
+from app.compare.groups import lines_of
+from app.compare.selection import chosen
+from app.compare.tab_widgets import Compared, compared
+from app.core.base_path import at
+from app.links.compare import View, query_of, read_view
+from engine.analysis.aligning import Aligned, Floats
+from engine.analysis.bands import Line
+from engine.errors import NoSuchRun
+from engine.home import Home
+from engine.store import Reader
+
+PATH = "/api/compare"
+Stretch = tuple[float, float]
+
+
+def address(view: View, metric: str) -> str:
+    """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is
+    another metric, which may go back.
+    """
+    return (
+        f"{at(PATH)}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
+    )
+
+
+def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -> dict[str, Any]:
+    """Return a chart's traces as figure.js takes them, finer within a stretch; raises NoSuchRun where none of the
+    view's runs is there.
+    """
+    view, _ = read_view({name: value for name, value in query.items() if name not in ("metric", "from", "to")})
+    with Reader.open(home) as reader, reader.snapshot():
+        found = compared(chosen(reader, view).runs, view)
+        if not found.runs:
+            raise NoSuchRun("None of the runs of this comparison is in this lab (any more).")
+        picture = (
+            _groups(reader, found, view, metric, within) if found.groups else _runs(reader, found, view, metric, within)
+        )
+    return plotly_figures.shown(picture.figure, alt="", height=curve_charts.HEIGHT_PX, colours=picture.colours)
+
+
+def _runs(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
+    whole = [curve for curve in curve_data.curves(reader, found.runs, metric, view.x) if curve.x.size]
+    fine = {
+        (curve.run_id, curve.rank): curve for curve in curve_data.curves(reader, found.runs, metric, view.x, within)
+    }
+    drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
+    return curve_charts.of_runs(drawn, found.names, found.looks, curve_charts.weight(metric, view.smooth))
+
+
+def spliced(whole: Curve, fine: Curve | None) -> Curve:
+    """Return a curve with its points between the ends of another replaced by the other's."""
+    if fine is None or not fine.x.size:
+        return whole
+    before, after = whole.x < fine.x[0], whole.x > fine.x[-1]
+    x, y = (
+        np.concatenate([of_whole[before], of_fine, of_whole[after]])
+        for of_whole, of_fine in ((whole.x, fine.x), (whole.y, fine.y))
+    )
+    return replace(whole, x=x, y=y)
+
+
+def _groups(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
+    def lines(part: Stretch | None) -> list[GroupLine | None]:
+        statistic, spread = view.stat, view.band
+        return lines_of(reader, found.groups, metric, view.x, statistic, spread, log="x" in view.log, within=part)  # type: ignore[arg-type]
+
+    pairs = [
+        (joined(whole, fine), looks)
+        for whole, fine, looks in zip(lines(None), lines(within), found.group_looks, strict=True)
+        if whole
+    ]
+    return curve_charts.of_groups([line for line, _ in pairs], [looks for _, looks in pairs], log="y" in view.log)
+
+
+def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
+    """Return a group's line with its positions between the ends of another replaced by the other's."""
+    if fine is None or not fine.values.x.size:
+        return whole
+    before, after = whole.values.x < fine.values.x[0], whole.values.x > fine.values.x[-1]
+
+    def put(of_whole: Floats, of_fine: Floats) -> Floats:
+        return np.concatenate([of_whole[..., before], of_fine, of_whole[..., after]], axis=-1)
+
+    values = Aligned(
+        put(whole.values.x, fine.values.x),
+        put(whole.values.values, fine.values.values),
+        whole.values.exact,
+        whole.values.cell,
+    )
+    one, other = whole.line, fine.line
+    count = np.concatenate([one.count[before], other.count, one.count[after]])
+    method = np.concatenate([one.method[before], other.method, one.method[after]])
+    line = Line(put(one.centre, other.centre), put(one.low, other.low), put(one.high, other.high), count, method)
+    return replace(whole, values=values, line=line)

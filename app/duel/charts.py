@@ -1,0 +1,209 @@
+"""Charts of a duel: curves within the budget with bands, values over the grid of learning rates, paired differences.
+Pure; the theme gives colours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.curve_charts import GroupLine, Picture, of_groups
+from app.charts.line_styles import look
+from engine.analysis.aligning import Member, aligned, member
+from engine.analysis.bands import Line, line
+from engine.analysis.tuning import Spent
+from engine.duel.contest import Duel
+from engine.duel.evidence import Evidence, Tried
+from engine.duel.outcome import Outcome, unit_of
+from engine.metrics import metric
+
+CURVES_PX, TUNING_PX, ROW_PX, FRAME_PX = 380, 320, 46, 96
+SECONDS = "seconds"
+_GREY = 7
+_MARK = "rgba(128,128,128,0.9)"
+"""The budget's end and zero: seen on both themes."""
+_TITLES = {
+    "seconds": "Seconds since all ranks were ready",
+    "passes": "Passes over the training data, by all trainers",
+    "updates": "Updates of the model",
+    "bytes": "Megabytes between processes",
+}
+
+
+def lines(found: Evidence, against: str) -> list[GroupLine]:
+    """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against
+    it or against time.
+
+    The line begins where all of them have been tested: before, it would jump with each one that joins.
+    """
+    drawn = []
+    for place, one in enumerate(found.duel.strategies):
+        there = [each for each in found.of("judging", place) if each.run and each.at]
+        members = aligned([_member(each, found.duel, against) for each in there])
+        drawn.append(
+            GroupLine(
+                one.name,
+                [each.run.id for each in there if each.run],
+                members,
+                _of_all(line(members.values, "mean", "ci"), len(there)),
+            )
+        )
+    return drawn
+
+
+def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture:
+    """Return those lines as a figure that ends at the budget."""
+    kept = [(place, each) for place, each in enumerate(drawn) if each.members]
+    picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
+    end = _scaled(found.duel, found.duel.budget.amount) if against == found.duel.budget.kind else None
+    xaxis = {
+        "title": {"text": _TITLES[against], "standoff": 6},
+        **({"range": [0, end * 1.02]} if end else {"rangemode": "tozero"}),
+    }
+    picture.lay_out(
+        height=CURVES_PX,
+        hovermode="closest",
+        showlegend=True,
+        xaxis=xaxis,
+        yaxis={"title": _titled(found.duel.metric)},
+        uirevision=against,
+    )
+    if end:
+        line = {"width": 1.5, "dash": "dot", "color": _MARK}
+        picture.lay_out(
+            shapes=[{"type": "line", "x0": end, "x1": end, "y0": 0, "y1": 1, "yref": "y domain", "line": line}]
+        )
+    return picture
+
+
+def tuning(found: Outcome) -> tuple[go.Figure, list[int]]:
+    """Return what each strategy reached at each learning rate: means over the tuning seeds, single runs, and a star at
+    the rate that it goes on with.
+    """
+    figure, colours, evidence = go.Figure(), list[int](), found.evidence
+    for place, (one, choice) in enumerate(zip(evidence.duel.strategies, found.tuned.choices, strict=True)):
+        own = [each for each in evidence.of("tuning", place) if each.value is not None]
+        means = {
+            rate: np.mean([each.value for each in own if each.rate == rate])
+            for rate in evidence.duel.rates
+            if any(each.rate == rate for each in own)
+        }
+        shape, name = look(place), escape(one.name)
+        figure.add_scatter(
+            x=[each.rate for each in own],
+            y=[each.value for each in own],
+            customdata=[each.run.id if each.run else 0 for each in own],
+            mode="markers",
+            marker={"symbol": f"{shape.symbol}-open", "size": 6},
+            opacity=0.7,
+            hovertemplate=f"run %{{customdata}}: %{{y:.4g}}<extra>{name}</extra>",
+            showlegend=False,
+        )
+        figure.add_scatter(
+            x=list(means),
+            y=list(means.values()),
+            name=name,
+            mode="lines+markers",
+            line={"dash": shape.dash, "width": 2},
+            marker={
+                "symbol": ["star" if choice and rate == choice.rate else shape.symbol for rate in means],
+                "size": [14 if choice and rate == choice.rate else 8 for rate in means],
+            },
+            hovertemplate=f"%{{y:.4g}} at %{{x:g}}<extra>{name}</extra>",
+        )
+        colours += [shape.colour] * (len(figure.data) - len(colours))
+    rates = list(evidence.duel.rates)
+    ticks = {"type": "log", "tickvals": rates, "ticktext": [f"{rate:g}" for rate in rates]}
+    figure.update_layout(
+        height=TUNING_PX,
+        hovermode="closest",
+        showlegend=True,
+        xaxis={"title": "Learning rate", **ticks},
+        yaxis={"title": _titled(evidence.duel.metric)},
+    )
+    return figure, colours
+
+
+def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
+    """Return the paired differences with their intervals, each seed beside them, their colours, and the height that
+    they need.
+    """
+    figure, colours = go.Figure(), list[int]()
+    shown = [each for each in found.found if each.found]
+    names = [f"{escape(each.first)}<br>- {escape(each.second)}" for each in shown]
+    figure.add_scatter(
+        x=[value for each in shown for value in each.by_seed.values()],
+        y=[name for name, each in zip(names, shown, strict=True) for _ in each.by_seed],
+        customdata=[seed for each in shown for seed in each.by_seed],
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 7},
+        opacity=0.6,
+        name="each seed",
+        hovertemplate="seed %{customdata}: %{x:+.3g}<extra></extra>",
+    )
+    known = [(each.found.mean, each.found.low, each.found.high) for each in shown if each.found]
+    figure.add_scatter(
+        x=[mean for mean, _, _ in known],
+        y=names,
+        error_x={
+            "type": "data",
+            "array": [high - mean for mean, _, high in known],
+            "arrayminus": [mean - low for mean, low, _ in known],
+            "thickness": 2,
+            "width": 6,
+        },
+        mode="markers",
+        marker={"symbol": "diamond", "size": 10},
+        name="mean, 95 % interval",
+        hovertemplate="%{x:+.3g}<extra>mean</extra>",
+    )
+    colours += [_GREY, 0]
+    margin, height = found.evidence.duel.margin, FRAME_PX + ROW_PX * max(2, len(shown))
+    figure.add_vline(x=0, line={"width": 1.5, "color": _MARK})
+    if margin:
+        figure.add_vrect(x0=-margin, x1=margin, line_width=0, fillcolor="rgba(128,128,128,0.16)", layer="below")
+    title = (
+        "Difference in "
+        f"{metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if (unit := unit_of(found.evidence.duel.metric)) else ''}"  # noqa: E501
+    )
+    figure.update_layout(
+        height=height,
+        hovermode="closest",
+        showlegend=True,
+        xaxis={"title": title},
+        yaxis={"autorange": "reversed", "type": "category"},
+    )
+    return figure, colours, height
+
+
+def _member(each: Tried, duel: Duel, against: str) -> Member:
+    """Return a run's tests within the budget; against the budget itself its last value is held to the end, where it is
+    judged.
+    """
+    amount = duel.budget.amount
+    kept: list[Spent] = sorted(
+        (test for test in each.tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent
+    )
+    own = against == duel.budget.kind
+    x = [_scaled(duel, test.spent) if own else test.time_s for test in kept]
+    y = [test.value for test in kept]
+    if own and each.complete and kept and kept[-1].spent < amount:
+        x, y = [*x, _scaled(duel, amount)], [*y, y[-1]]
+    return member(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+
+
+def _of_all(found: Line, members: int) -> Line:
+    """Return a line with gaps where not every member is there."""
+    there = found.count == members
+    return replace(found, **{name: np.where(there, getattr(found, name), np.nan) for name in ("centre", "low", "high")})
+
+
+def _scaled(duel: Duel, spent: float) -> float:
+    return spent / 1e6 if duel.budget.kind == "bytes" else spent
+
+
+def _titled(name: str) -> str:
+    known = metric(name)
+    return f"{known.label} ({known.unit})" if known.unit else known.label

@@ -1,0 +1,80 @@
+"""Downloads: a table exactly as it is shown, runs as a bundle for another lab, a report. Nothing is made before a
+person asks for it.
+"""
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from app.report.frames import of_frame
+from app.ui import current_user
+from app.ui.html import as_text
+from engine.home import Home
+from engine.store import Reader
+from engine.transfer.bundle import write_bundle
+from engine.transfer.tables import FORMATS, Table
+
+Make = Callable[[], Table]
+
+
+def download(
+    name: str,
+    *,
+    key: str,
+    tables: Mapping[str, Table | pd.DataFrame | Make] | None = None,
+    runs: Sequence[int] = (),
+    report: Callable[[], bytes] | None = None,
+) -> None:
+    """Show one button that opens the choices: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a
+    report.
+
+    `name` begins the files' names; the keys of `tables` are what a person reads before each row of buttons.
+    """
+    with st.popover("Download", help="What is shown here, as files.", key=f"download-{key}"):
+        if report:
+            st.caption("All of it as one page that needs no network")
+            _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
+        for label, table in (tables or {}).items():
+            st.caption(as_text(label))
+            _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
+        if runs:
+            st.caption("For another lab: its `python -m engine import`, or Import on its Results page")
+            count = "Bundle" if len(runs) == 1 else f"Bundle of {len(runs):,} runs"
+            _button(count, _bundle(list(runs)), f"{name}.zip", "application/zip", f"{key}-bundle")
+
+
+def _table_buttons(table: Table | pd.DataFrame | Make, name: str, key: str) -> None:
+    with st.container(horizontal=True, gap="small"):
+        for kind, known in FORMATS.items():
+            _button(known.label, _written(table, kind), f"{name}{known.suffix}", known.mime, f"{key}-{kind}")
+
+
+def _slug(label: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", label.lower())[:8])
+
+
+def _button(label: str, make: Callable[[], bytes], file: str, mime: str, key: str) -> None:
+    st.download_button(label, make, file_name=file, mime=mime, key=f"save-{key}", on_click="ignore")
+
+
+def _written(table: Table | pd.DataFrame | Make, kind: str) -> Callable[[], bytes]:
+    def write() -> bytes:
+        found = table if isinstance(table, Table | pd.DataFrame) else table()
+        return FORMATS[kind].write(found if isinstance(found, Table) else of_frame(found))
+
+    return write
+
+
+def _bundle(run_ids: Sequence[int]) -> Callable[[], bytes]:
+    by = current_user.whoever()
+
+    def write() -> bytes:
+        file = io.BytesIO()
+        with Reader.open(Home.find()) as reader:
+            write_bundle(reader, run_ids, file, by=by)
+        return file.getvalue()
+
+    return write

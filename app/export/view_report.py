@@ -1,0 +1,110 @@
+"""A view of several runs as a report: its address, what it showed, and of its runs the settings, environments and
+commands that repeat them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.formatting import absolute
+from app.export.rerun_commands import runs_again
+from app.report import Commands, Facts, Grid, Heading, Link, Part, report
+from app.report.page_capture import Noted
+from app.ui.widgets import title_of
+from engine.analysis import differences as apart
+from engine.analysis.differences import MISSING, Row
+from engine.home import Home
+from engine.store import Reader
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+from engine.transfer.tables import Table
+
+Environments = Mapping[int, Mapping[str, Any]]
+Again = Callable[[Environments], Iterable[str]]
+RUNS = ("run", "what", "owner", "status", "execution_time_s", "startup_time_s", "launched")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A view when its page was drawn."""
+
+    title: str
+    address: str
+    """The permalink, whole where the browser told its half."""
+    noted: Noted
+    runs: tuple[RunRow, ...]
+    again: Again | None = None
+    """The lines that launch it again from the environments of its runs; None: run by run."""
+
+
+def view_report(seen: Seen, by: str) -> bytes:
+    """Return the report of a view; only the environments of its runs are read now, which never change once a run has
+    begun.
+    """
+    with Reader.open(Home.find()) as reader:
+        environments = reader.environments([run.id for run in seen.runs])
+    return report(seen.title, list(_parts(seen, environments)), by=by)
+
+
+def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
+    yield Link("This view in the console:", seen.address)
+    yield from seen.noted.parts()
+    if not seen.runs:
+        return
+    yield Heading("Runs")
+    yield Grid("The runs", runs_table(seen.runs, settings=False))
+    yield from _compared("Settings", {run.id: run.config for run in seen.runs})
+    told = {
+        run_id: {name: value for name, value in held.items() if name != "boot_id"}
+        for run_id, held in environments.items()
+    }
+    yield from _compared("Environment", {run.id: told.get(run.id, {}) for run in seen.runs})
+    if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
+        yield Heading("The same again")
+        yield Commands("In a terminal, in a checkout of this program", lines)
+
+
+def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
+    """Return a row for each run, with the settings in which they differ."""
+    differing = [row for row in apart.rows([run.config for run in runs]) if row.differs] if settings else []
+    rows = [
+        (
+            run.id,
+            title_of(run),
+            run.owner,
+            run.status,
+            run.execution_time_s,
+            run.startup_time_s,
+            absolute(run.created_at),
+            *_values(differing, place),
+        )
+        for place, run in enumerate(runs)
+    ]
+    return Table.of((*RUNS, *(row.name for row in differing)), rows)
+
+
+def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:
+    """Yield in what runs differ, a row a run, and what all of them have alike."""
+    rows = apart.rows(list(held.values()))
+    if not rows:
+        return
+    yield Heading(what)
+    if differing := [row for row in rows if row.differs]:
+        columns = ("run", *(row.name for row in differing))
+        yield Grid(
+            f"{what} that differ",
+            Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
+        )
+    if alike := [row for row in rows if not row.differs]:
+        yield Facts(
+            f"{what} of all {len(held)} runs" if len(held) > 1 else what,
+            [(row.name, _words(row.values[0])) for row in alike],
+        )
+
+
+def _values(rows: Sequence[Row], place: int) -> list[Any]:
+    return [None if row.values[place] is MISSING else row.values[place] for row in rows]
+
+
+def _words(value: Any) -> str:
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list | tuple) else value_in_words(value)

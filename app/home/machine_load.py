@@ -1,0 +1,74 @@
+"""How busy the machine is at this moment, as HTML for the Home page."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from app.core.formatting import since, size
+from app.core.machine_token import SILENT_S
+from app.ui.html import bar, facts, run_link
+from app.ui.run_state import waiting
+from engine.home import Home
+from engine.runtime.machine import Machine, machine
+from engine.runtime.storage import storage
+from engine.store import MachineSample, Reader
+from engine.store.records import Run
+
+LITTLE = 0.05
+"""A disk with less than this share free is said to be nearly full."""
+Loads = Mapping[tuple[str, str], float]
+
+
+def machine_html(reader: Reader, home: Home) -> str:
+    """Return cores, memory, GPUs, the queue and the disk, as the runner last sampled them."""
+    here, holders = machine(), reader.alive()
+    held = sum(run.demand.cores for run in holders)
+    loads = fresh(reader.latest_machine_samples())
+    queued = reader.count_queued()
+    pairs = [
+        ("Cores held", f"{held} of {here.cores}{bar(held / here.cores, 'Cores held')}"),
+        ("CPU", _percent(loads.get(("host", "cpu_percent")), "CPU")),
+        ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
+        *_gpus(here, holders, loads),
+        ("Queue", escape(waiting(queued, reader.count_held())) if queued else "empty"),
+        ("Disk", _disk(home)),
+    ]
+    return f'<div class="pl-load">{facts(pairs)}</div>'
+
+
+def fresh(samples: Sequence[MachineSample]) -> Loads:
+    """Return the numbers of samples by source and name; none of a time when the runner was there last."""
+    return {(sample.source, sample.name): sample.value for sample in samples if (since(sample.at) or 0.0) < SILENT_S}
+
+
+def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str, str]]:
+    found = []
+    for gpu in here.gpus:
+        by = [run_link(f"run {run.id}", run.id) for run in holders if gpu.index in run.gpus]
+        use = _percent(loads.get((f"gpu{gpu.index}", "gpu_percent")), f"GPU {gpu.index}")
+        memory = _memory(
+            loads.get((f"gpu{gpu.index}", "memory_mb")), round(gpu.memory_mb / 1024, 1), f"Memory of GPU {gpu.index}"
+        )
+        found += [
+            (f"GPU {gpu.index}, {', '.join(by) if by else 'held by no run'}", use),
+            (f"Memory of GPU {gpu.index}", memory),
+        ]
+    return found
+
+
+def _percent(value: float | None, label: str) -> str:
+    return "not sampled" if value is None else f"{value:.0f} %{bar(value / 100, label)}"
+
+
+def _memory(used_mb: float | None, whole_gb: float, label: str) -> str:
+    return (
+        "not sampled"
+        if used_mb is None
+        else f"{used_mb / 1024:.1f} of {whole_gb:g} GB{bar(used_mb / 1024 / whole_gb, label)}"
+    )
+
+
+def _disk(home: Home) -> str:
+    found = storage(home)
+    nearly = "nearly full: " if found.disk_free < LITTLE * found.disk_total else ""
+    used = 1 - found.disk_free / found.disk_total
+    return f"{nearly}{size(found.disk_free)} of {size(found.disk_total)} free{bar(used, 'Disk used')}"

@@ -1,0 +1,103 @@
+"""The form for another channel: where it goes, which ends it tells of. What is typed as a webhook's address is kept by
+the store alone.
+"""
+
+import streamlit as st
+
+from app.notifications.pending_commands import give, say_trouble
+from app.ui.html import as_text
+from app.ui.store_access import told
+from engine.errors import EngineError
+from engine.home import Home
+from engine.notices.addresses import KIND_WORDS, KINDS, LONGEST, Kind
+from engine.notices.mail_server import mail_server
+from engine.store import Reader
+from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach
+
+_KIND, _ADDRESS, _RECIPIENT, _ENDS, _REACH = (
+    f"notify.{name}" for name in ("kind", "address", "recipient", "ends", "reach")
+)
+FORM = "form"
+_HOW: dict[Kind, str] = {
+    "slack": "In Slack: your workspace's apps, Incoming Webhooks, Add New Webhook. It looks like https://hooks.slack.com/services/T…/B…/…",
+    "discord": "In Discord: Edit Channel, Integrations, Webhooks, Copy Webhook URL. It looks like https://discord.com/api/webhooks/…/…",
+    "json": "A receiver of your own that takes a JSON object by POST; docs/notifications.md says what is in it.",
+    "email": "The runner hands it in at the lab's mail server.",
+}
+
+
+def show(reader: Reader, who: str) -> None:
+    """Show the form; who adds a channel finds it above in the next moment."""
+    kind: Kind = st.segmented_control(
+        "Where", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True
+    )
+    with st.container(border=True):
+        ready = _email(reader, who) if kind == "email" else _webhook(reader, kind)
+        left, right = st.columns(2)
+        left.selectbox("Which ends", ENDS, format_func=lambda each: END_WORDS[each], key=_ENDS)
+        right.selectbox("Of what", REACHES, format_func=lambda each: REACH_WORDS[each], key=_REACH)
+        say_trouble(FORM)
+        st.caption("Runs of a sweep or a duel are told of once, when all have ended, and at the first that fails.")
+        st.button("Add channel", type="primary", key="notify.add", disabled=not ready, on_click=_add, args=(kind, who))
+
+
+def _webhook(reader: Reader, kind: Kind) -> bool:
+    """Ask for the address of a webhook; return whether there is one that can be added."""
+    st.text_input(
+        "Address of the webhook", key=_ADDRESS, type="password", max_chars=LONGEST, autocomplete="off", help=_HOW[kind]
+    )
+    hosts = ", ".join(
+        str(each.receiver)
+        for each in reader.listed_receivers()
+        if each.receiver.kind in (("public", "internal") if kind == "json" else ("public",))
+    )
+    st.caption(
+        as_text(
+            "The address is a secret: only its host and last characters are shown from then on. Hosts of this "
+            f"lab: {hosts or 'none'}."
+        )
+    )
+    return True
+
+
+def _email(reader: Reader, who: str) -> bool:
+    """Say where e-mail goes, or in a lab without accounts ask; return whether any can go."""
+    try:
+        server = mail_server(Home.find())
+        account = reader.account_address(who)
+    except EngineError as error:
+        st.error(as_text(told(error)))
+        return False
+    if server is None:
+        st.info("This lab has no mail server. An admin sets one up: docs/notifications.md says how.")
+        return False
+    if account is None:
+        st.text_input("E-mail address", key=_RECIPIENT, max_chars=LONGEST, help=_HOW["email"])
+        domains = ", ".join(each.host for each in sorted(reader.receivers(), key=str) if each.kind == "mail")
+        st.caption(as_text(f"Domains that e-mail may go to: {domains or 'none yet; an admin lists one'}."))
+        return True
+    st.write(
+        as_text(f"E-mail goes to {account}, the address of your account.")
+        if account
+        else "Your account has no e-mail address; an admin can give it one."
+    )
+    return bool(account)
+
+
+def _add(kind: Kind, who: str) -> None:
+    """Add the channel, before the page runs again, and empty the form; what can't be done stands on the page."""
+    state = st.session_state
+    field = _RECIPIENT if kind == "email" else _ADDRESS
+    address, ends, reach = str(state.get(field, "")), _chosen_ends(), _chosen_reach()
+    if give(lambda store: store.add_channel(kind, address, owner=who, ends=ends, reach=reach), FORM):
+        state[field] = ""
+
+
+def _chosen_ends() -> Ends:
+    found = st.session_state.get(_ENDS)
+    return next((each for each in ENDS if each == found), "all")
+
+
+def _chosen_reach() -> Reach:
+    found = st.session_state.get(_REACH)
+    return next((each for each in REACHES if each == found), "runs")

@@ -1,0 +1,149 @@
+"""Everyone who has an account, as the People page lists them: role, way in, last seen, what they hold, and what an
+admin can change.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import streamlit as st
+
+from app.core.formatting import size
+from app.people.account import ways
+from app.people.dialogs import ask_password, ask_shut_out
+from app.ui import current_user, dialogs
+from app.ui.html import as_text, when
+from app.ui.store_access import command
+from app.ui.widgets import Colour
+from engine.access.rules import ROLES, Role
+from engine.store import Person, Store
+from engine.store.holdings import Holding
+
+COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
+NAMED, LEAST_BYTES = 20, 100_000
+_ASKS = "people.asks"
+_ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": ask_shut_out}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of everyone beside their accounts."""
+
+    holdings: Mapping[str, Holding]
+    bytes: Mapping[str, int]
+    seen: Mapping[str, str]
+
+
+def open_asked() -> None:
+    """Open the dialog that a click in somebody's box asked for; the box lay over it else."""
+    if asked := st.session_state.pop(_ASKS, None):
+        which, name = asked
+        dialogs.open_soon(_ASKED[which], name)
+
+
+def entry(one: Person, known: Known) -> None:
+    """Show one person."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.html(f'<div class="pl-said"><strong>{escape(one.name)}</strong></div>', width="stretch")
+            st.badge(one.role, color=COLOURS[one.role])
+            if not one.active:
+                st.badge("shut out", color="red")
+            _change(one)
+        st.html(f'<div class="pl-row">{"".join(f"<span>{each}</span>" for each in _facts(one, known))}</div>')
+
+
+def strangers(people: Sequence[Person], known: Known) -> None:
+    """Name those whose runs are here and who have no account: from before there were any, or from elsewhere."""
+    names = {one.name for one in people}
+    found = [f"{owner} ({held.runs:,})" for owner, held in sorted(known.holdings.items()) if owner not in names]
+    if found:
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        st.caption(
+            as_text(
+                f"Owners of runs who have no account, with how many: {', '.join(found[:NAMED])}{more}. Nobody "
+                "but admins may change these runs."
+            )
+        )
+
+
+def _facts(one: Person, known: Known) -> list[str]:
+    """Return what there is to say, as HTML."""
+    seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))
+    runs = [
+        f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}",
+        f"{held.on} on" if held.on else "",
+        f"{held.queued} waiting" if held.queued else "",
+    ]
+    bytes_ = known.bytes.get(one.name, 0)
+    return [
+        f"signs in by {ways(one)}",
+        f"seen {when(seen)}" if seen else "never seen",
+        ", ".join(filter(None, runs)),
+        *([f"{size(bytes_)} on disk"] if bytes_ >= LEAST_BYTES else []),
+        *([escape(one.email)] if one.email else []),
+        f"account made {when(one.created_at)} by {escape(one.created_by)}",
+        *([f"shut out {when(one.disabled_at)}"] if one.disabled_at else []),
+    ]
+
+
+def _change(one: Person) -> None:
+    """Show the box with what an admin can change about somebody."""
+    box = f"people.change.{one.id}"
+    with st.popover("Change", key=box, on_change="rerun") as opened:
+        if not opened.open:
+            return
+        st.caption(as_text(f"{one.name}, {one.role}"))
+        for role in ROLES:
+            if role != one.role:
+                _button(
+                    one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now"
+                )
+        if one.name == current_user.name():
+            st.caption("This is you: your password and your browsers are on the Account page.")
+            return
+        st.button(
+            "Set a password",
+            key=f"people.password.{one.id}",
+            width="stretch",
+            on_click=_ask,
+            args=(box, "password", one.name),
+        )
+        _button(
+            one,
+            "Sign out everywhere",
+            lambda store, who: store.end_sign_ins(one.name, by=who),
+            "is signed out everywhere",
+        )
+        if one.active:
+            st.button(
+                "Shut out", key=f"people.out.{one.id}", width="stretch", on_click=_ask, args=(box, "shut out", one.name)
+            )
+        else:
+            _button(one, "Let in again", lambda store, who: store.let_in(one.name, by=who), "may sign in again")
+
+
+def _giving(name: str, role: Role) -> Callable[[Store, str], Person]:
+    return lambda store, who: store.set_role(name, role, by=who)
+
+
+def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str) -> None:
+    st.button(label, key=f"people.{label}.{one.id}", width="stretch", on_click=_ordered, args=(one, order, said))
+
+
+def _ordered(one: Person, order: Callable[[Store, str], object], said: str) -> None:
+    """Give the store an order, before the page runs again, and close the box; what can't be done stands on the page."""
+    who = current_user.whoever()
+
+    def given(store: Store) -> bool:
+        order(store, who)
+        return True
+
+    if command(given):
+        st.session_state[f"people.change.{one.id}"] = False
+        st.toast(f"{as_text(one.name)} {said}.")
+
+
+def _ask(box: str, which: str, name: str) -> None:
+    st.session_state[box] = False
+    st.session_state[_ASKS] = (which, name)

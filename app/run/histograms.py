@@ -1,0 +1,127 @@
+"""The histograms of a run: in words, by rank, and over time where a metric recorded the same numbers one by one."""
+
+from collections import Counter
+from collections.abc import Mapping
+from html import escape
+
+import streamlit as st
+
+from app.run.distributions import HEAT_PX, heat_map, strips, strips_height
+from app.ui import components
+from app.ui.html import as_text, number, table
+from engine.analysis.counts import Counts, mean, percentile, together
+from engine.analysis.staleness import HISTOGRAM, expected, mean_in_words
+from engine.metrics import HISTOGRAMS, Histogram, histogram
+from engine.store import Reader
+from engine.store.records import Heat, Run
+
+
+def histograms(run: Run, reader: Reader) -> None:
+    """Show each histogram of a run, those that we know first."""
+    by_name: dict[str, dict[int, Counts]] = {}
+    for (rank, name), counts in reader.histograms(run.id).items():
+        by_name.setdefault(name, {})[rank] = counts
+    roles = {row.rank: row.role for row in reader.ranks(run.id)}
+    for name, by_rank in sorted(by_name.items(), key=lambda item: item[0] not in HISTOGRAMS):
+        _show(
+            run, histogram(name), {roles.get(rank, f"rank {rank}"): counts for rank, counts in by_rank.items()}, reader
+        )
+
+
+def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
+    """Return what a histogram comes to, over all ranks, in a sentence."""
+    every = together(counts.values())
+    unit = f" {known.unit}" if known.unit else ""
+    whose = f" by {len(counts)} ranks" if len(counts) > 1 else ""
+    return (
+        f"Over {sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 "
+        f"{percentile(every, 99):,}{unit} "
+        f"(99 of 100 are at most that), highest {max(every):,}{unit}."
+    )
+
+
+def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> None:
+    heat, said = _heat(run, known, reader), words(known, counts)
+    st.header(as_text(known.label), anchor=False, help=as_text(known.help) or None)
+    st.markdown(as_text(said))
+    if beside := _expected(run, known, counts):
+        st.markdown(as_text(beside))
+    columns = st.columns(2 if heat else 1, gap="large")
+    with columns[0]:
+        st.markdown("**By rank**")
+        height = strips_height(len(counts))
+        components.figure(
+            f"histogram-{run.id}-{known.name}",
+            strips(known, counts),
+            alt=f"{known.label} by rank. {said}",
+            height=height,
+            colours=range(len(counts)),
+        )
+    if heat:
+        with columns[1]:
+            st.markdown("**Over time, all ranks**")
+            components.figure(
+                f"heat-{run.id}-{known.name}",
+                heat_map(known, heat),
+                alt=f"{known.label} over time. {said}",
+                height=HEAT_PX,
+            )
+    with st.expander("Tables"):
+        st.html(_ranks_table(known, counts))
+        if heat:
+            st.html(_times_table(known, heat))
+
+
+def _expected(run: Run, known: Histogram, counts: Mapping[str, Counts]) -> str:
+    """Return how staleness stands beside what the number of trainers lets expect, empty for anything else."""
+    wanted = expected(run.config) if known.name == HISTOGRAM else None
+    return "" if wanted is None else mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())))
+
+
+def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
+    unit = f" ({known.unit})" if known.unit else ""
+    every = {"all": together(counts.values())} if len(counts) > 1 else {}
+    rows = [
+        [
+            escape(role),
+            f"{sum(own.values()):,}",
+            number(mean(own)),
+            f"{percentile(own, 50):,}",
+            f"{percentile(own, 99):,}",
+            f"{max(own):,}",
+        ]
+        for role, own in {**counts, **every}.items()
+    ]
+    headers = ["Rank", known.counted.capitalize(), f"Mean{unit}", f"Median{unit}", f"p99{unit}", f"Highest{unit}"]
+    return table(headers, rows, caption=f"{known.label} by rank")
+
+
+def _times_table(known: Histogram, heat: Heat) -> str:
+    """Return a row for each stretch of time; where cells of the heat hold several values, their middle
+    stands for all.
+    """
+    found: dict[int, Counter[float]] = {}
+    for (column, row), count in heat.counts.items():
+        found.setdefault(column, Counter())[row * heat.row + (heat.row - 1) / 2] += count
+    rows = [
+        [
+            f"{column * heat.column_s:.4g} to {(column + 1) * heat.column_s:.4g}",
+            f"{cells.total():,}",
+            number(sum(value * count for value, count in cells.items()) / cells.total()),
+            number(max(cells)),
+        ]
+        for column, cells in sorted(found.items())
+    ]
+    unit = f" ({known.unit})" if known.unit else ""
+    return table(
+        ["Seconds", known.counted.capitalize(), f"Mean{unit}", f"Highest{unit}"],
+        rows,
+        caption=f"{known.label} over time",
+    )
+
+
+def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:
+    """Return the heat, of which only what is new since this session's last look is counted."""
+    key = f"heat.{run.id}.{known.metric}"
+    st.session_state[key] = found = reader.heat(run.id, known.metric, st.session_state.get(key))
+    return found

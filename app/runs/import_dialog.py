@@ -1,0 +1,74 @@
+"""The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken
+in then.
+"""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import streamlit as st
+
+from app.ui import current_user, dialogs, permissions
+from app.ui.html import as_text, run_link, sweep_link
+from engine.errors import EngineError
+from engine.home import Home
+from engine.transfer.bundle import Arrived
+from engine.transfer.child import import_in_child
+
+MOST_MB = 200
+_ARRIVED = "import.arrived"
+
+
+def import_button() -> None:
+    """Show the button that opens the dialog."""
+    if st.button(
+        "Import",
+        key="import",
+        **permissions.control("import", help="Runs of another lab, of TensorBoard or of MLflow."),
+    ):
+        st.session_state.pop(_ARRIVED, None)
+        dialogs.open_soon(ask_import)
+
+
+@st.dialog("Import runs")
+def ask_import() -> None:
+    """Ask for a file and take its runs in."""
+    st.write(
+        "A bundle from another lab, a TensorBoard event file, or a zip of a folder of event files or of "
+        "MLflow's `mlruns`. "
+        "All of its runs come in, or none; each says where it comes from."
+    )
+    file = st.file_uploader(
+        "File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE"
+    )
+    if st.button("Import its runs", type="primary", disabled=file is None) and file is not None:
+        st.session_state[_ARRIVED] = _take_in(file.name, file)
+    if (arrived := st.session_state.get(_ARRIVED)) is not None:
+        _tell(arrived)
+
+
+def _take_in(name: str, file: IO[bytes]) -> Arrived | None:
+    """Import an uploaded file; None where it can't be, and the dialog says why."""
+    called = re.sub(r"[^\w. -]", "_", PurePosixPath(name.replace("\\", "/")).name)[:100].lstrip(".") or "file"
+    with tempfile.TemporaryDirectory() as folder, st.spinner("Importing"):
+        path = Path(folder) / called
+        with path.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+        try:
+            return import_in_child(Home.find(), path, by=current_user.whoever())
+        except EngineError as error:
+            st.error(as_text(str(error)))
+            return None
+
+
+def _tell(arrived: Arrived) -> None:
+    st.success(as_text(arrived.sentence))
+    for note in arrived.notes[:20]:
+        st.caption(as_text(note))
+    of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
+    st.html(", ".join([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
+    if st.button("Show the table"):
+        st.session_state.pop(_ARRIVED, None)
+        st.rerun()

@@ -1,0 +1,153 @@
+"""Where the time went: phases of ranks stacked against a count, the share of communication, and from which count a rank
+costs what it saves.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.charts.plotly_figures import PATTERNS, phase_colours
+from app.report import page_capture
+from app.scaling.study import line_title, words_of
+from app.scaling.tables import SHARES, time_table
+from app.ui import components
+from app.ui.html import as_text, number, table
+from engine.analysis.breakdown import SERVE, Bar, Step, bars, break_even, steps
+from engine.analysis.study import Study
+from engine.metrics import PHASES
+from engine.store import Reader
+
+HEIGHT_PX = 420
+KINDS, EACH = "Kinds of ranks", "Every rank"
+MOST_BARS = 80
+MEANS = (
+    "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a "
+    "rank's own time."
+)
+
+
+def where_time_went(found: Study, reader: Reader, key: str) -> None:
+    """Show the phases of a study's runs."""
+    phases = reader.phases_of([timing.run_id for timing in found.timings])
+    if not phases:
+        st.write(
+            "No finished run has recorded phases yet."
+            if found.timings
+            else "The first bars appear when a run has finished."
+        )
+        return
+    way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
+    drawn = bars(found.timings, phases, each_rank=way == EACH)
+    if len(drawn) > MOST_BARS:
+        st.caption(f"{len(drawn)} ranks are too many for bars; the kinds of ranks are shown.")
+        drawn = bars(found.timings, phases, each_rank=False)
+    figure, colours = stacked(found, drawn)
+    components.figure(
+        f"time-{key}-{way}",
+        figure,
+        alt=f"Seconds of ranks by phase, against {found.field}",
+        height=HEIGHT_PX,
+        colours=colours,
+    )
+    st.caption(MEANS)
+    sentences = _findings(found, steps(found.timings, phases))
+    for sentence in sentences:
+        st.markdown(as_text(sentence))
+    page_capture.words([MEANS, *sentences])
+    st.html(_table(found, drawn))
+    page_capture.table("Where the time went", lambda: time_table(found, drawn))
+
+
+def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:
+    """Return one bar for each size and rank, stacked by phase, with its places in the palette."""
+    names = [name for name in PHASES if any(bar.seconds.get(name) for bar in drawn)]
+    names += sorted({name for bar in drawn for name, spent in bar.seconds.items() if spent} - {*PHASES})
+    outer = [" ".join(filter(None, (line_title(found, bar.line), str(bar.count)))) for bar in drawn]
+    inner = [bar.rank for bar in drawn]
+    figure = go.Figure()
+    for name in names:
+        figure.add_bar(
+            x=[outer, inner],
+            y=[bar.seconds.get(name, 0.0) for bar in drawn],
+            name=name,
+            marker={
+                "pattern": {
+                    "shape": PATTERNS[PHASES.index(name) % len(PATTERNS)] if name in PHASES else "",
+                    "fillmode": "replace",
+                }
+            },
+            customdata=[bar.seconds.get(name, 0.0) / (bar.whole_s or 1.0) * 100 for bar in drawn],
+            hovertemplate=f"{name}: %{{y:.3g}} s (%{{customdata:.0f}} %)<extra>%{{x}}</extra>",
+        )
+    plural, _ = words_of(found.field)
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.2,
+        height=HEIGHT_PX,
+        xaxis_title=plural.capitalize(),
+        yaxis_title="Seconds of a rank",
+        hovermode="closest",
+    )
+    return figure, phase_colours(names)
+
+
+def _findings(found: Study, moves: Sequence[Step]) -> list[str]:
+    """Return for each line where a rank more costs as much as it saves."""
+    if found.obstacles:
+        return [f"No break-even is told. {sentence}" for sentence in found.obstacles]
+    plural, singular = words_of(found.field)
+    said = []
+    for line in found.line_keys():
+        own, title = [move for move in moves if move.line == line], line_title(found, line)
+        if not own:
+            continue
+        at, start = break_even(own), f"{title}: " if title else ""
+        largest = own[-1].second
+        if at is None:
+            last = own[-1]
+            said.append(
+                f"{start}Up to {largest} {plural} each more saves more than it costs; the step from "
+                f"{last.first} to {last.second} saved "
+                f"{number(last.saved_s, 3)} s of work a rank and cost {number(last.cost_s, 3)} s of "
+                "communication and waiting."
+            )
+        elif at <= own[0].first:
+            said.append(f"{start}Already one {singular} beyond {own[0].first} costs as much as it saves.")
+        else:
+            said.append(
+                f"{start}Break-even at about {at:.2g} {plural}: there one more costs as much in communication "
+                "and waiting as it saves in work."
+            )
+    return said
+
+
+def _table(found: Study, drawn: Sequence[Bar]) -> str:
+    headers = [
+        *(["Line"] if found.lines else []),
+        found.field,
+        "Rank",
+        "Seconds",
+        "Work",
+        "Communication",
+        "Waiting and locks",
+        "Other",
+        "Served (s)",
+    ]
+    rows = []
+    for bar in drawn:
+        shares = [bar.share(*phases) for phases in SHARES.values()]
+        served = number(bar.seconds[SERVE], 3) if bar.seconds.get(SERVE) else "–"
+        line = [f'<span class="pl-nowrap">{escape(line_title(found, bar.line))}</span>'] if found.lines else []
+        rows.append(
+            [
+                *line,
+                str(bar.count),
+                escape(bar.rank),
+                number(bar.whole_s),
+                *(f"{share:.0%}" for share in shares),
+                served,
+            ]
+        )
+    return table(headers, rows, caption="Where the time went")

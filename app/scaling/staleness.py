@@ -1,0 +1,242 @@
+"""Staleness over a sweep, or over runs chosen by hand: its mean against N - 1, how it is spread, and what accuracy pays
+for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import streamlit as st
+
+from app.report import page_capture
+from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_along, spread
+from app.scaling.staleness_tables import runs_frame, sizes_frame
+from app.ui import components
+from app.ui.html import as_text, number, run_link, table
+from app.ui.interval_text import with_interval
+from engine.analysis.counts import Counts, mean, percentile, together
+from engine.analysis.staleness import (
+    HISTOGRAM,
+    SIZES,
+    Price,
+    Size,
+    Stale,
+    cautions,
+    mean_in_words,
+    price,
+    price_in_words,
+    sizes,
+    stale_runs,
+)
+from engine.analysis.targets import choices
+from engine.metrics import metric
+from engine.store import Reader
+from engine.store.records import RunRow
+from engine.sweep_values import value_in_words
+
+MOST_COLUMNS, MOST_ROWS = 16, 200
+Lines = dict[str, list[Stale]]
+
+
+def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence[str] = ()) -> None:
+    """Show how stale the gradients of finished runs were; `fields` tell lines apart, `key` tells the charts from
+    others.
+    """
+    finished = [run for run in runs if run.status == "finished"]
+    if not finished:
+        st.write("The first point appears when a run has finished.")
+        return
+    counts = reader.histograms_of([run.id for run in finished], HISTOGRAM)
+    names = choices(finished)
+    result = _result(names) if counts and names else ""
+    told = [name for name in fields if name not in SIZES]
+    found = stale_runs(finished, counts, result, told)
+    if not found:
+        st.write(
+            "None of these runs recorded staleness. It is recorded where a gradient can be older than the "
+            "weights it changes: by asynchronous SGD, by a "
+            "parameter server whose batch_update_size is below its trainers, and by Hogwild!."
+        )
+        return
+    lines: Lines = {}
+    for run in found:
+        lines.setdefault(_title(told, run.line), []).append(run)
+    by_line = {name: sizes(own, metric(result).bounds) for name, own in lines.items()}
+    _mean_section(lines, by_line, key)
+    if result:
+        _result_section(lines, by_line, result, key)
+    for sentence in cautions(finished, found, told):
+        st.caption(as_text(sentence))
+        page_capture.words([sentence])
+    st.html(_sizes_table(by_line, result))
+    page_capture.table("Staleness by size", sizes_frame(by_line, result))
+    page_capture.table("Staleness of each run", runs_frame(lines, counts, result))
+    with st.expander(
+        f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"
+    ):
+        st.html(_runs_table(lines, counts, result))
+
+
+def _result(names: Sequence[str]) -> str:
+    usual = next((place for place, name in enumerate(names) if name == "test/accuracy"), 0)
+    return (
+        st.selectbox(
+            "Result",
+            names,
+            index=usual,
+            key="result",
+            format_func=lambda name: metric(name).label,
+            bind="query-params",
+            width=260,
+        )
+        or names[0]
+    )
+
+
+def _title(fields: Sequence[str], line: Sequence[object]) -> str:
+    return ", ".join(
+        value if isinstance(value, str) else f"{name} {value_in_words(value)}"
+        for name, value in zip(fields, line, strict=True)
+    )
+
+
+def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], key: str) -> None:
+    """Show the means against what was expected, and how staleness is spread in each size."""
+    said = {
+        (name, size): mean_in_words(size.trainers, size.expected, size.mean.mean)
+        for name, own in by_line.items()
+        for size in own
+    }
+    sentences = [f"{name}: {sentence}" if name else sentence for (name, _), sentence in said.items()]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**Mean against N - 1**")
+        figure, colours = against_expected(by_line, lines)
+        components.figure(
+            f"staleness-mean-{key}",
+            figure,
+            alt=f"Mean staleness against N - 1. {' '.join(sentences[:4])}",
+            height=HEIGHT_PX,
+            colours=colours,
+        )
+    columns = _columns(lines, by_line)
+    with right:
+        st.markdown("**How it is spread**")
+        components.figure(
+            f"staleness-spread-{key}",
+            spread(columns),
+            alt="Share of gradients by staleness, in each size",
+            height=HEIGHT_PX,
+        )
+    for sentence in sentences[:MOST_COLUMNS]:
+        st.markdown(as_text(sentence))
+    page_capture.words(sentences[:MOST_COLUMNS])
+    if (more := sum(map(len, by_line.values())) - len(columns)) > 0:
+        st.caption(f"The first {len(columns)} sizes are shown; {more} more stand in the table.")
+
+
+def _columns(lines: Lines, by_line: Mapping[str, Sequence[Size]]) -> dict[str, Counts]:
+    """Return the gradients of each size by staleness, by the size's title."""
+    batched = any(abs(size.expected - (size.trainers - 1)) > 1e-9 for own in by_line.values() for size in own)
+    found: dict[str, Counts] = {}
+    for name, own in by_line.items():
+        for size in own:
+            title = f"{size.trainers} {'trainer' if size.trainers == 1 else 'trainers'}"
+            if batched:
+                title += f", batch {size.trainers / (size.expected + 1):.0f}"
+            same = [run for run in lines[name] if (run.trainers, run.expected) == (size.trainers, size.expected)]
+            found[f"{name}<br>{title}" if name else title] = together(run.counts for run in same)
+    return dict(list(found.items())[:MOST_COLUMNS])
+
+
+def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: str, key: str) -> None:
+    """Show a result along mean staleness, and say what it changes by per update."""
+    known = metric(name)
+    st.markdown(f"**{as_text(known.label)} against staleness**")
+    # Where each line is one size, it is the lines together that differ in staleness.
+    apart = (
+        lines
+        if len(lines) > 1 and any(len(own) > 1 for own in by_line.values())
+        else {"": [run for own in lines.values() for run in own]}
+    )
+    found = {line: price(own) for line, own in apart.items()}
+    prices = {line: each for line, each in found.items() if isinstance(each, Price)}
+    if any(run.result is not None for own in lines.values() for run in own):
+        figure, colours = result_along(lines, prices, known.label, known.unit)
+        alt = f"{known.label} of each run against its mean staleness"
+        components.figure(f"staleness-{key}-{name}", figure, alt=alt, height=HEIGHT_PX, colours=colours)
+    for line, each in found.items():
+        words = (
+            price_in_words(each, name)
+            if isinstance(each, Price)
+            else f"What {known.label.lower()} pays for staleness is not told. {each}"
+        )
+        said = f"{line}: {words}" if line else words
+        st.markdown(as_text(said))
+        page_capture.words([said])
+
+
+def _sizes_table(by_line: Mapping[str, Sequence[Size]], result: str) -> str:
+    headers = [
+        *(["Line"] if len(by_line) > 1 else []),
+        "trainers",
+        "Runs",
+        "Expected",
+        "Mean staleness (updates)",
+        "p99",
+        "Highest",
+    ]
+    headers += [_headed(result)] if result else []
+    rows = [
+        [
+            *([_nowrap(name)] if len(by_line) > 1 else []),
+            str(size.trainers),
+            str(size.runs),
+            f"{size.expected:.3g}",
+            with_interval(size.mean),
+            f"{size.p99:,}",
+            f"{size.highest:,}",
+            *([with_interval(size.result)] if result else []),
+        ]
+        for name, own in by_line.items()
+        for size in own
+    ]
+    return table(headers, rows, caption="Staleness by size")
+
+
+def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result: str) -> str:
+    headers = [
+        "Run",
+        *(["Line"] if len(lines) > 1 else []),
+        "trainers",
+        "Gradients",
+        "Mean (updates)",
+        "p99",
+        "Highest",
+        "Mean by trainer",
+    ]
+    headers += [_headed(result)] if result else []
+    rows = [
+        [
+            run_link(str(run.run_id), run.run_id),
+            *([_nowrap(name)] if len(lines) > 1 else []),
+            str(run.trainers),
+            f"{sum(run.counts.values()):,}",
+            number(run.mean),
+            f"{percentile(run.counts, 99):,}",
+            f"{max(run.counts):,}",
+            escape(", ".join(f"{role} {number(mean(own), 3)}" for role, own in counts[run.run_id].items())),
+            *([number(run.result)] if result else []),
+        ]
+        for name, own_runs in lines.items()
+        for run in own_runs
+    ]
+    return table(headers, rows[:MOST_ROWS], caption="Staleness of each run")
+
+
+def _headed(name: str) -> str:
+    known = metric(name)
+    return f"{known.label} ({known.unit})" if known.unit else known.label
+
+
+def _nowrap(text: str) -> str:
+    return f'<span class="pl-nowrap">{escape(text)}</span>'

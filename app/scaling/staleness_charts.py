@@ -1,0 +1,144 @@
+"""Charts of staleness: its mean against what the number of trainers lets expect, how it is spread, and a result along
+it. Pure; the theme gives colours.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from app.charts.sweep_charts import SYMBOLS, error_bars
+from engine.analysis.counts import Counts, percentile
+from engine.analysis.staleness import Price, Size, Stale
+
+HEIGHT_PX = 360
+GREY = 7
+MOST_ROWS = 24
+"""Values of staleness that have a row of their own, up to what 99 of 100 gradients do not exceed; the last row holds
+what is above.
+"""
+Drawn = tuple[go.Figure, list[int]]
+
+
+def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Sequence[Stale]]) -> Drawn:
+    """Return mean staleness along the expected one, a line and its runs by name, and the line on which both
+    are equal.
+    """
+    figure, colours = go.Figure(), list[int]()
+    for colour, (name, of_line) in enumerate(sizes.items()):
+        symbol = SYMBOLS[colour % len(SYMBOLS)]
+        figure.add_scatter(
+            x=[size.expected for size in of_line],
+            y=[size.mean.mean for size in of_line],
+            error_y=error_bars([size.mean for size in of_line]),
+            customdata=[[size.runs, size.trainers] for size in of_line],
+            name=name or "measured",
+            mode="lines+markers",
+            marker={"symbol": symbol, "size": 9},
+            hovertemplate=(
+                f"%{{y:.3f}} where %{{x:.3g}} is expected<br>%{{customdata[1]}} trainers, %{{customdata[0]}} "
+                f"runs<extra>{name}</extra>"
+            ),
+        )
+        own = runs[name]
+        figure.add_scatter(
+            x=[run.expected for run in own],
+            y=[run.mean for run in own],
+            customdata=[run.run_id for run in own],
+            mode="markers",
+            marker={"symbol": f"{symbol}-open", "size": 6},
+            opacity=0.7,
+            hovertemplate=f"run %{{customdata}}: %{{y:.3f}}<extra>{name}</extra>",
+            showlegend=False,
+        )
+        colours += [colour] * 2
+    highest = max((max(size.expected, size.mean.mean) for each in sizes.values() for size in each), default=1.0) or 1.0
+    figure.add_scatter(
+        x=[0, highest],
+        y=[0, highest],
+        name="N - 1",
+        mode="lines",
+        line={"dash": "dash", "width": 1.4},
+        hoverinfo="skip",
+    )
+    ticks = sorted({size.expected for each in sizes.values() for size in each})
+    axis = {"title": {"text": "Expected mean (updates)", "standoff": 6}, "range": [-0.06 * highest, 1.06 * highest]}
+    if len(ticks) <= 12:
+        axis |= {"tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks]}
+    yaxis = {"title": {"text": "Mean staleness (updates)"}, "rangemode": "tozero"}
+    figure.update_layout(height=HEIGHT_PX, xaxis=axis, yaxis=yaxis, hovermode="closest", showlegend=True)
+    return figure, [*colours, GREY]
+
+
+def spread(columns: Mapping[str, Counts]) -> go.Figure:
+    """Return the share of gradients of each staleness (upwards) in each size (along), whose counts are given by its
+    title.
+    """
+    top = min(MOST_ROWS, max(percentile(counts, 99) for counts in columns.values()))
+    last = f"{top} or more" if any(max(counts) > top for counts in columns.values()) else str(top)
+    figure = go.Figure()
+    figure.add_heatmap(
+        x=list(columns),
+        y=[*map(str, range(top)), last],
+        z=[[_share(counts, row, last=row == top) for counts in columns.values()] for row in range(top + 1)],
+        xgap=2,
+        ygap=1,
+        zmin=0,
+        colorbar={"title": {"text": "% of gradients", "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6},
+        hovertemplate="%{z:.3g} % of gradients are %{y} updates old<extra>%{x}</extra>",
+    )
+    yaxis = {"title": {"text": "Staleness (updates)"}, "type": "category", "nticks": 13}
+    figure.update_layout(height=HEIGHT_PX, xaxis={"type": "category"}, yaxis=yaxis, hovermode="closest")
+    return figure
+
+
+def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price], label: str, unit: str) -> Drawn:
+    """Return a mark for each run, by line, at its mean staleness and its result, and the lines of least squares, of
+    which one without a name is of all.
+    """
+    figure, colours = go.Figure(), list[int]()
+    for colour, (name, own) in enumerate(runs.items()):
+        there = [run for run in own if run.result is not None]
+        figure.add_scatter(
+            x=[run.mean for run in there],
+            y=[run.result for run in there],
+            customdata=[[run.run_id, run.trainers] for run in there],
+            name=name or "a run",
+            mode="markers",
+            marker={"symbol": SYMBOLS[colour % len(SYMBOLS)], "size": 9},
+            hovertemplate=(
+                f"run %{{customdata[0]}}, %{{customdata[1]}} trainers: %{{y:.5g}} at %{{x:.2f}} "
+                f"updates<extra>{name}</extra>"
+            ),
+        )
+        colours.append(colour)
+    for name, price in prices.items():
+        own = [
+            run
+            for each in (runs.values() if name not in runs else [runs[name]])
+            for run in each
+            if run.result is not None
+        ]
+        ends = [min(run.mean for run in own), max(run.mean for run in own)]
+        line = {"dash": "dash" if price.direction else "dot", "width": 1.6}
+        figure.add_scatter(
+            x=ends,
+            y=[price.at(end) for end in ends],
+            name=f"{name}, least squares" if name else "least squares",
+            mode="lines",
+            line=line,
+        )
+        figure.data[-1].hoverinfo = "skip"
+        colours.append(list(runs).index(name) if name in runs and len(runs) > 1 else GREY)
+    highest = max((run.mean for own in runs.values() for run in own), default=0.0) or 1.0
+    xaxis = {
+        "title": {"text": "Mean staleness of a run (updates)", "standoff": 6},
+        "range": [-0.03 * highest, 1.04 * highest],
+    }
+    yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}}
+    figure.update_layout(height=HEIGHT_PX, xaxis=xaxis, yaxis=yaxis, hovermode="closest", showlegend=True)
+    return figure, colours
+
+
+def _share(counts: Counts, row: int, *, last: bool) -> float | None:
+    found = sum(count for value, count in counts.items() if value == row or (last and value > row))
+    return 100 * found / sum(counts.values()) if found else None

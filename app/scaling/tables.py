@@ -1,0 +1,123 @@
+"""The tables of the scaling views as plain values, whole numbers and intervals apart, for files and reports."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from app.scaling.study import line_title
+from engine.analysis.breakdown import SERVE, Bar
+from engine.analysis.intervals import Interval
+from engine.analysis.laws import SCALABILITY, Fit, best_count
+from engine.analysis.speedup import Size
+from engine.analysis.study import Study
+from engine.analysis.targets import Reached
+from engine.transfer.tables import Table
+
+LINE = "line"
+SHARES = {
+    "work": ("compute", "update", "data", "evaluate"),
+    "communication": ("communicate",),
+    "waiting and locks": ("wait", "lock"),
+    "other": ("other",),
+}
+"""Phases by the names under which they are summed."""
+
+
+def sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> Table:
+    """Return a row for each line and size; low and high are the ends of the 95 % interval."""
+    unit = found.unit or "runs"
+    columns = (
+        LINE,
+        found.field,
+        "runs",
+        *named("time_s", f"{unit}_per_second", "speed_up", "efficiency"),
+        "oversubscribed",
+    )
+    rows = [
+        (
+            title,
+            size.count,
+            size.runs,
+            *intervals(size.time_s, size.per_second, size.speed_up, size.efficiency),
+            size.crowded,
+        )
+        for title, sizes in lines.items()
+        for size in sizes
+    ]
+    return of_lines(columns, rows)
+
+
+def laws_table(laws: Mapping[str, Sequence[Fit]]) -> Table:
+    """Return a row for each parameter of each law that was fitted; no best count where none is seen."""
+    columns = (LINE, "law", "parameter", "value", "low", "high", "best_count", "relative_error")
+    return of_lines(columns, [row for title, fits in laws.items() for known in fits for row in _of_law(title, known)])
+
+
+def _of_law(title: str, known: Fit) -> Iterator[tuple[Any, ...]]:
+    best = best_count(known) if known.law is SCALABILITY else None
+    for each in known.parameters:
+        yield (
+            title,
+            known.law.name,
+            each.name,
+            each.value,
+            each.low,
+            each.high,
+            best if best is not None and isfinite(best) else None,
+            known.error,
+        )
+
+
+def targets_table(found: Study, reached: Sequence[Reached], unit: str) -> Table:
+    """Return a row for each line and size with what it took to a target; `unit` is what is counted: an update, or a
+    step.
+    """
+    columns = (LINE, found.field, "reached", "runs", *named(f"{unit}s", f"seconds_of_{unit}", "time_s"))
+    rows = [
+        (
+            line_title(found, each.line),
+            each.count,
+            each.reached,
+            each.runs,
+            *intervals(each.updates, each.update_s, each.time_s),
+        )
+        for each in reached
+    ]
+    return of_lines(columns, rows)
+
+
+def time_table(found: Study, drawn: Sequence[Bar]) -> Table:
+    """Return a row for each bar: seconds, shares of them from 0 to 1, and what handler threads served beside it."""
+    columns = (LINE, found.field, "rank", "seconds", *SHARES, "served_s")
+    rows = [
+        (
+            line_title(found, bar.line),
+            bar.count,
+            bar.rank,
+            bar.whole_s,
+            *(bar.share(*phases) for phases in SHARES.values()),
+            bar.seconds.get(SERVE),
+        )
+        for bar in drawn
+    ]
+    return of_lines(columns, rows)
+
+
+def of_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Return the table, without the column of lines where there is one line without a name."""
+    first = 0 if any(row[0] for row in rows) else 1
+    return Table.of(columns[first:], [row[first:] for row in rows])
+
+
+def named(*names: str) -> Iterator[str]:
+    """Yield the columns of intervals: of each its mean, its ends, and how they were found (range: the least and the
+    greatest value).
+    """
+    for name in names:
+        yield from (name, f"{name} low", f"{name} high", f"{name} interval")
+
+
+def intervals(*found: Interval | None) -> Iterator[float | str | None]:
+    """Yield the cells of intervals; nothing where there is no number."""
+    for each in found:
+        yield from (each.mean, each.low, each.high, each.method) if each else (None,) * 4

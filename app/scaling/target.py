@@ -1,0 +1,151 @@
+"""Time to a target: the updates that it needed times the seconds of an update, against a count; charts, a sentence and
+a table.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import isfinite
+
+import numpy as np
+import streamlit as st
+
+from app.charts.curve_data import UPDATES, clocks
+from app.report import page_capture
+from app.scaling.study import line_title, words_of
+from app.scaling.tables import targets_table
+from app.scaling.target_charts import HEIGHT_PX, PARTS, part
+from app.ui import components
+from app.ui.html import as_text, table
+from app.ui.interval_text import with_interval
+from engine.analysis.study import Study
+from engine.analysis.targets import Reached, choices, split_in_words, to_target, usual_target, way
+from engine.analysis.updates import updates_at
+from engine.metrics import metric
+from engine.store import Reader
+from engine.store.records import RunRow
+
+KEPT = 4_000
+_updates: OrderedDict[tuple[str, int, int, float], float] = OrderedDict()
+"""Updates by home, run, its version and a time; sessions share them."""
+When = Mapping[int, tuple[float, float]]
+
+
+def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) -> None:
+    """Ask for a metric and a target, and show how long each size took to it; `key` tells its charts from others."""
+    names = choices(runs)
+    if not names or not found.timings:
+        return
+    st.header("Time to a target", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = (
+            st.selectbox(
+                "Metric",
+                names,
+                key="target-metric",
+                format_func=lambda name: metric(name).label,
+                bind="query-params",
+                width=260,
+            )
+            or names[0]
+        )
+        usual = usual_target(runs, name)
+        target = st.number_input(
+            "Target",
+            value=usual,
+            key=f"target-{name}",
+            format="%.4g",
+            width=180,
+            bind="query-params",
+            help="Taken from the hardest that every run reached.",
+        )
+    if target is None:
+        return
+    steps = reader.reached([timing.run_id for timing in found.timings], name, float(target), way(name))
+    when, unit = in_updates(runs, steps, reader)
+    reached = sorted(to_target(found.timings, when), key=lambda each: ([str(value) for value in each.line], each.count))
+    _charts(found, reached, key, unit)
+    sentences = []
+    for line in found.line_keys():
+        said = split_in_words([each for each in reached if each.line == line], words_of(found.field)[0], unit)
+        if said:
+            title = line_title(found, line)
+            sentences.append(f"{title}: {said}" if title else said)
+    for sentence in sentences:
+        st.markdown(as_text(sentence))
+    page_capture.words(sentences)
+    st.html(_table(found, reached, unit))
+    page_capture.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached, unit))
+    counted = (
+        "Updates are the model's, of all ranks together."
+        if unit == "update"
+        else "Steps are those of whoever tests: nothing tells these runs' updates."
+    )
+    st.caption(
+        f"Time is {unit}s times seconds of one. A method can win by needing fewer, or by taking less time for "
+        f"one. {counted}"
+    )
+
+
+def in_updates(runs: Sequence[RunRow], steps: Mapping[int, tuple[int, float]], reader: Reader) -> tuple[When, str]:
+    """Return updates and time (s) by run, and the word update; where some run's updates are not known, the steps given,
+    and the word step.
+    """
+    known = {run.id: run for run in runs}
+    found = {run_id: (_updates_of(reader, known[run_id], time_s), time_s) for run_id, (_, time_s) in steps.items()}
+    if all(isfinite(updates) and updates > 0 for updates, _ in found.values()):
+        return found, "update"
+    return {run_id: (float(step), time_s) for run_id, (step, time_s) in steps.items()}, "step"
+
+
+def _updates_of(reader: Reader, run: RunRow, time_s: float) -> float:
+    key = (str(reader.home.path), run.id, run.version, time_s)
+    if key not in _updates:
+        _updates[key] = float(updates_at(np.array([time_s]), clocks(reader, run, UPDATES))[0])
+        while len(_updates) > KEPT:
+            _updates.popitem(last=False)
+    return _updates[key]
+
+
+def _charts(found: Study, reached: Sequence[Reached], key: str, unit: str) -> None:
+    """Show the two factors and their product, each against the count."""
+    if not any(each.reached for each in reached):
+        st.write("No run reached this target. Choose an easier one.")
+        return
+    plural = words_of(found.field)[0].capitalize()
+    lines = {
+        line_title(found, line): [each for each in reached if each.line == line and each.reached]
+        for line in found.line_keys()
+    }
+    for column, name in zip(st.columns(len(PARTS), gap="medium"), PARTS, strict=True):
+        with column:
+            figure, colours, title = part(name, lines, plural, unit)
+            st.markdown(f"**{title}**")
+            components.figure(
+                f"target-{key}-{name}",
+                figure,
+                alt=f"{title} to the target against {plural.lower()}",
+                height=HEIGHT_PX,
+                colours=colours,
+            )
+
+
+def _table(found: Study, reached: Sequence[Reached], unit: str) -> str:
+    headers = [
+        *(["Line"] if found.lines else []),
+        found.field,
+        "Reached by",
+        f"{unit.capitalize()}s",
+        f"Seconds {'an' if unit == 'update' else 'a'} {unit}",
+        "Time (s)",
+    ]
+    rows = [
+        [
+            *([f'<span class="pl-nowrap">{escape(line_title(found, each.line))}</span>'] if found.lines else []),
+            str(each.count),
+            f"{each.reached} of {each.runs}",
+            *(with_interval(interval) for interval in (each.updates, each.update_s, each.time_s)),
+        ]
+        for each in reached
+    ]
+    return table(headers, rows, caption="Time to the target")

@@ -1,0 +1,144 @@
+"""What can be done with a whole sweep: pause it and let it go on, try again what ended badly, add to it, cancel all of
+it.
+"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.charts.sweep_data import experiment_of
+from app.ui import current_user, dialogs, permissions
+from app.ui.config_form import label_of
+from app.ui.html import as_text
+from app.ui.store_access import command, told
+from engine.analysis.cells import newest
+from engine.errors import EngineError
+from engine.home import Home
+from engine.store import Store, Sweep
+from engine.store.records import BAD_ENDS, ENDED, RunRow, Status
+from engine.sweep_change import extend_sweep, plan_more
+from engine.sweep_values import read_values, value_in_words
+
+
+def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Show a button for each thing that the sweep allows at the moment."""
+
+    def stands(command: str, help: str | None = None) -> permissions.Control:
+        return permissions.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
+
+    if sweep.paused:
+        words = "Its queued runs are taken again, in their order."
+        if st.button(
+            "Let it go on", key=f"release-sweep-{sweep.id}", type="primary", **stands("go on with sweep", words)
+        ):
+            _order_hold(sweep, hold=False)
+    elif "queued" in sweep.statuses:
+        words = "Its queued runs wait until it is let go on; live ones go on."
+        if st.button("Pause", key=f"hold-sweep-{sweep.id}", **stands("pause sweep", words)):
+            _order_hold(sweep, hold=True)
+    ended = {run.status for run in newest(sweep, runs)}
+    words = "Queue another run of each cell that did not finish."
+    if ended & {*BAD_ENDS, "cancelled"} and st.button(
+        "Retry", key=f"retry-sweep-{sweep.id}", **stands("retry sweep", words)
+    ):
+        dialogs.open_soon(ask_retry, sweep, runs)
+    words = "Add values, seeds or draws as new cells of this sweep."
+    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **stands("extend sweep", words)):
+        dialogs.open_soon(ask_extend, sweep, runs)
+    can_end = any(run.status not in ENDED and run.status != "stopping" for run in runs)
+    if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **stands("cancel sweep")):
+        dialogs.open_soon(ask_cancel, sweep)
+
+
+def _order_hold(sweep: Sweep, *, hold: bool) -> None:
+    def change(store: Store) -> list[int]:
+        return (store.hold_sweep if hold else store.release_sweep)(sweep.id, by=current_user.whoever())
+
+    if command(change) is not None:
+        st.rerun()
+
+
+@st.dialog("Try again?")
+def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Say how many cells get another run, then order it."""
+    last = newest(sweep, runs)
+    bad, cancelled = (sum(run.status in statuses for run in last) for statuses in (BAD_ENDS, ("cancelled",)))
+    st.write(
+        f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets another run at "
+        "the end of the queue; the old ones stay."
+    )
+    also = bool(cancelled) and st.toggle(
+        f"Also the {cancelled} that {'was' if cancelled == 1 else 'were'} cancelled",
+        value=not bad,
+        key="retry-cancelled",
+    )
+    count = bad + (cancelled if also else 0)
+    statuses: tuple[Status, ...] = (*BAD_ENDS, "cancelled") if also else BAD_ENDS
+
+    def retry(store: Store) -> dict[int, int]:
+        return store.retry_sweep(sweep.id, by=current_user.whoever(), statuses=statuses)
+
+    ordered = (
+        command(retry)
+        if st.button(f"Queue {_runs(count)}", type="primary", disabled=not count, key="retry-order")
+        else None
+    )
+    if ordered is not None:
+        st.rerun()
+
+
+@st.dialog("Extend this sweep")
+def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Ask what to add, say how many runs that makes, then queue them."""
+    known = experiment_of(sweep)
+    assert known is not None
+    draws = int(st.number_input("More combinations drawn", 0, step=1, key="extend-draws")) if sweep.draw else 0
+    texts = {
+        field: st.text_input(
+            f"More values of {label_of(field, known.config.model_fields[field]).lower()}",
+            key=f"extend-{field}",
+            live="400ms",
+            placeholder=f"beside {', '.join(map(value_in_words, sweep.grid[field]))}",
+        )
+        for field in (() if sweep.draw else sweep.fields)
+    }
+    seeds = int(st.number_input("More seeds", 0, step=1, key="extend-seeds"))
+    count, more = 0, {}
+    try:
+        more = {field: read_values(known.config, field, text) for field, text in texts.items() if text.strip()}
+        if more or seeds or draws:
+            count = len(plan_more(sweep, runs, more, seeds, draws)[0].cells)
+    except EngineError as error:
+        st.markdown(f":red[{as_text(told(error))}]")
+    if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):
+        try:
+            extend_sweep(Home.find(), sweep.id, more, seeds, draws, owner=current_user.whoever())
+        except EngineError as error:
+            st.error(as_text(told(error)))
+        else:
+            st.rerun()
+
+
+@st.dialog("Cancel all of this sweep?")
+def ask_cancel(sweep: Sweep) -> None:
+    """Ask once more, then order the cancel."""
+
+    def cancel(store: Store) -> dict[int, Status]:
+        return store.request_cancel_sweep(sweep.id, by=current_user.whoever())
+
+    left = sweep.total - sweep.ended
+    st.write(f"{left} of its {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
+    st.write(
+        "Queued ones leave the queue; the processes of running ones are ended within seconds. What was "
+        "recorded so far is kept."
+    )
+    with st.container(horizontal=True):
+        ordered = command(cancel) if st.button("Cancel all runs", type="primary") else None
+        if ordered is not None:
+            st.rerun()
+        if st.button("Let them go on"):
+            st.rerun()
+
+
+def _runs(count: int) -> str:
+    return f"{count} {'run' if count == 1 else 'runs'}"

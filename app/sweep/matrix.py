@@ -1,0 +1,78 @@
+"""A sweep's runs as a matrix: values of the first field across, those of the second and the seeds down; each cell links
+to its run.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import product
+from typing import Any
+
+from app.core.base_path import at
+from app.core.formatting import duration
+from app.ui.html import number, table
+from app.ui.run_state import STATUS_SIGNS
+from engine.analysis.cells import cell_of, tries
+from engine.store import Sweep
+from engine.store.records import RunRow
+from engine.store.sweeps import SEED
+from engine.sweep_values import told, value_in_words
+
+MOST_ACROSS = 12
+"""With more columns than this, and more than rows, the matrix is turned round."""
+CAPTION = "The sweep's runs"
+
+
+def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
+    """Return the matrix as HTML; a cell that several runs tried shows the newest and says how many they were."""
+    cells = tries(sweep, runs)
+    if sweep.draw:
+        return _drawn(sweep, cells)
+    first, *others = sweep.fields
+    across = [{first: value} for value in sweep.grid[first]]
+    names = (*others, SEED)
+    down = [dict(zip(names, values, strict=True)) for values in product(*(sweep.grid[name] for name in names))]
+    if len(across) > max(MOST_ACROSS, len(down)):
+        across, down = down, across
+    corner = "" if len(down) > 1 or len(across) > 1 else "run"
+    rows = [
+        [
+            f'<span class="pl-nowrap">{escape(told(row))}</span>',
+            *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across),
+        ]
+        for row in down
+    ]
+    return table([corner, *(told(column) for column in across)], rows, caption=CAPTION)
+
+
+def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
+    """Return a row for each combination that was drawn, in the order of the draw, and a column for each seed."""
+    rows = [
+        [
+            *(escape(value_in_words(value)) for value in chosen),
+            *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds),
+        ]
+        for chosen in dict.fromkeys(key[:-1] for key in cells)
+    ]
+    return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION)
+
+
+def _cell(tried: Sequence[RunRow]) -> str:
+    if not tried:
+        return "–"
+    run = tried[-1]
+    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(
+        run.status, run.status
+    )
+    if len(tried) > 1:
+        says += f", try {len(tried)}"
+    before = f" Tried before by run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
+    title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip() + before)
+    sign = f'<span aria-hidden="true">{STATUS_SIGNS[run.status]}</span>'
+    return (
+        f'<a class="pl-cell pl-{run.status}" href="{at("/run")}?run={run.id}" title="{title}">{sign} {escape(says)}</a>'
+    )
+
+
+def _time(seconds: float | None) -> str:
+    """Return an execution time with the figures that one compares by."""
+    return f"{number(seconds, 3)} s" if seconds is not None and seconds < 100 else duration(seconds)

@@ -1,0 +1,256 @@
+"""The parts that run in the browser: the pulse that reruns a fragment on news, live curves, figures that keep their
+zoom, logs, the name.
+
+None of them uses a timer of Streamlit's: each asks a small route of ours, and only while its tab is seen and its run
+goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.charts import plotly_figures
+from app.core.base_path import at
+from app.core.plotly_asset import PLOTLY_URL
+from app.core.static_files import static_text
+from app.report import page_capture
+
+PULSE_MS, EARLY_MS, EARLY_S, HOME_MS = 1_000, 350, 8, 2_500
+
+
+_pulse = st.components.v2.component(
+    "parallab_pulse", js=static_text("page/cleanup.js", "page/pulse.js"), isolate_styles=False
+)
+_chart = st.components.v2.component(
+    "parallab_chart",
+    html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
+    css=static_text("chart/chart.css"),
+    js=static_text(
+        "chart/plotly.js",
+        "chart/plot.js",
+        "chart/save.js",
+        "chart/table.js",
+        "chart/band.js",
+        "chart/thin.js",
+        "chart/zoom.js",
+        "chart/smooth.js",
+        "page/cleanup.js",
+        "chart/chart.js",
+    ),
+    isolate_styles=False,
+)
+_figure = st.components.v2.component(
+    "parallab_figure",
+    html='<div class="pl-figure"></div>',
+    css=static_text("chart/chart.css"),
+    js=static_text(
+        "chart/plotly.js",
+        "chart/plot.js",
+        "chart/paint.js",
+        "chart/save.js",
+        "chart/stretch.js",
+        "chart/table.js",
+        "page/cleanup.js",
+        "chart/figure.js",
+    ),
+    isolate_styles=False,
+)
+_log = st.components.v2.component(
+    "parallab_log",
+    html=static_text("page/log.html"),
+    css=static_text("page/log.css"),
+    js=static_text("page/cleanup.js", "page/log.js"),
+    isolate_styles=False,
+)
+_name = st.components.v2.component(
+    "parallab_name",
+    html=static_text("page/name.html"),
+    css=static_text("page/name.css"),
+    js=static_text("page/name.js"),
+    isolate_styles=False,
+)
+_drawing = st.components.v2.component(
+    "parallab_drawing",
+    html='<div class="pl-drawing"></div>',
+    css=static_text("page/drawing.css"),
+    js=static_text("page/drawing.js"),
+    isolate_styles=False,
+)
+_legend = st.components.v2.component(
+    "parallab_legend",
+    html='<ul class="pl-legend"></ul>',
+    css=static_text("chart/chart.css"),
+    js=static_text("chart/plotly.js", "chart/swatch.js", "chart/legend.js"),
+    isolate_styles=False,
+)
+_preload = st.components.v2.component(
+    "parallab_preload", js=static_text("chart/plotly.js", "page/preload.js"), isolate_styles=False
+)
+
+
+def pulse(
+    token: int,
+    *,
+    run_id: int | None = None,
+    sweep_id: int | None = None,
+    duel_id: int | None = None,
+    of_machine: bool = False,
+    active: bool = True,
+    every_ms: int = PULSE_MS,
+    early_ms: int = EARLY_MS,
+) -> None:
+    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, the sweep, the duel,
+    the machine, or the whole store).
+
+    An inactive pulse asks nothing: give `active=False` once nothing can change any more.
+    """
+    of = (
+        f"?run={run_id}"
+        if run_id is not None
+        else f"?sweep={sweep_id}"
+        if sweep_id is not None
+        else "?machine=1"
+        if of_machine
+        else ""
+    )
+    of = f"?duel={duel_id}" if duel_id is not None else of
+    _beat(f"pulse-{of}", at(f"/api/token{of}"), token, active=active, every_ms=every_ms, early_ms=early_ms)
+
+
+def rest_ms(took_s: float) -> int:
+    """Return how long a view that took so many seconds to draw rests before it looks for news: fifty times as long,
+    within 5 and 30 s.
+
+    Of many such views on one live run, all are drawn less often where the machine is slow.
+    """
+    return int(min(30_000, max(5_000, 50_000 * took_s)))
+
+
+def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
+    """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its
+    frame is no longer `frame`.
+    """
+    _beat(
+        f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version
+    )
+
+
+def home_standing(since: str, frame: int, version: int) -> None:
+    """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the
+    fragment when its frame changes.
+    """
+    _beat(
+        "standing-home",
+        at(f"/api/home?since={quote(since)}"),
+        frame,
+        active=True,
+        every_ms=HOME_MS,
+        early_ms=HOME_MS,
+        version=version,
+    )
+
+
+def _beat(
+    key: str,
+    url: str,
+    token: int,
+    *,
+    active: bool,
+    every_ms: int = PULSE_MS,
+    early_ms: int = EARLY_MS,
+    version: int | None = None,
+) -> None:
+    data = {
+        "url": url,
+        "token": token,
+        "version": version,
+        "active": active,
+        "every_ms": every_ms,
+        "early_ms": early_ms,
+        "early_s": EARLY_S,
+    }
+    _pulse(key=key, data=data, height=1, on_beat_change=_nothing)
+
+
+def curves(
+    run_id: int,
+    *,
+    active: bool,
+    x: str = "step",
+    smoothing: float = 0.0,
+    metrics: Sequence[str] = (),
+    height: int = 280,
+) -> None:
+    """Draw a run's curves and keep them up to date; `metrics` empty means every live one."""
+    data = {
+        "run": run_id,
+        "active": active,
+        "x": x,
+        "smoothing": smoothing,
+        "metrics": list(metrics),
+        "height": height,
+        "plotly": at(PLOTLY_URL),
+    }
+    _chart(key=f"curves-{run_id}", data=data)
+
+
+def figure(
+    key: str,
+    picture: go.Figure | plotly_figures.PlainFigure,
+    *,
+    alt: str,
+    height: int,
+    colours: Sequence[int | Mapping[str, float]] = (),
+    table: bool = False,
+    zoom: str = "",
+) -> None:
+    """Show a figure of plotly's in the page's theme; `colours` gives each trace its place in the palette, or a shade as
+    {"share": 0 to 1}.
+
+    `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's
+    `uirevision` changes; `zoom` is the address of a route of ours that gives the traces finer, from one end of the
+    stretch in sight to the other.
+    """
+    content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
+    page_capture.chart(alt, content["figure"], height=height, colours=colours)
+    shown(key, content | {"zoom": zoom} if zoom else content)
+
+
+def shown(key: str, content: Mapping[str, Any]) -> None:
+    """Show a figure as `figures.shown` gave it; pulse.js may replace what is drawn under its key."""
+    _figure(key=key, data={**content, "key": key, "plotly": at(PLOTLY_URL)})
+
+
+def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
+    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette),
+    dash, symbol and, maybe, an href.
+    """
+    page_capture.legend(entries)
+    _legend(key=key, data=list(entries))
+
+
+def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:
+    """Show logs by source, of a run or (None) of the lab, following while `active`."""
+    _log(key=f"log-{run_id or 'lab'}", data={"run": run_id, "sources": list(sources), "active": active})
+
+
+def name_form(name: str, button: str) -> object:
+    """Ask for a name; return the proof that our route set its cookie, in the script run after it did."""
+    return _name(key="name", data={"name": name, "button": button}, on_proof_change=_nothing).get("proof")
+
+
+def drawing(key: str, svg: str) -> None:
+    """Show an SVG of ours in the page's colours (`st.html` would drop it); never give it text that is not escaped."""
+    _drawing(key=key, data=svg)
+
+
+def preload_plotly() -> None:
+    """Have the browser load plotly.js while it is idle."""
+    _preload(key="preload", data={"plotly": at(PLOTLY_URL)}, height=1)
+
+
+def _nothing() -> None:
+    """Name the trigger; the value is read from the component's result."""

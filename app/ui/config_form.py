@@ -1,0 +1,149 @@
+"""The form made from an experiment's config: one widget a field, and beside it the sentence of the rule that its value
+breaks.
+
+Bounds are not enforced by the widgets: a value out of bounds stays to be seen, with the rule beside it.
+"""
+
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, Union, get_args, get_origin
+
+import streamlit as st
+from pydantic.fields import FieldInfo
+
+from app.ui.html import as_text
+from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
+from engine.errors import ConfigError
+from engine.registry import Experiment
+
+Problems = dict[str, str]
+FEW = 4
+"""Choices up to this many stand side by side; more go into a list."""
+
+
+def key_of(experiment: str, name: str) -> str:
+    """Return the key under which the form keeps a field."""
+    return f"form.{experiment}.{name}"
+
+
+def fill(experiment: Experiment, values: Mapping[str, Any]) -> None:
+    """Put values into the form before it is drawn."""
+    for name in experiment.config.model_fields:
+        if name in values:
+            st.session_state[key_of(experiment.name, name)] = values[name]
+
+
+def values_of(experiment: Experiment) -> dict[str, Any]:
+    """Return what the form holds; fields not drawn yet have their default."""
+    fields = experiment.config.model_fields
+    return {name: st.session_state.get(key_of(experiment.name, name), field.default) for name, field in fields.items()}
+
+
+def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
+    """Return the config and no problems, or None and a sentence for each field that breaks a rule ('' for rules of
+    several).
+    """
+    fields = experiment.config.model_fields
+    missing = {
+        name: f"{label_of(name, field)} needs a value."
+        for name, field in fields.items()
+        if values[name] is None and not may_be_empty(field)
+    }
+    try:
+        config = experiment.config.check({name: value for name, value in values.items() if name not in missing})
+    except ConfigError as error:
+        found: Problems = {}
+        for problem in error.problems:
+            field = problem.field if problem.field in fields else ""
+            found[field] = f"{found[field]} {problem.sentence}" if field in found else problem.sentence
+        return None, found | missing
+    return (None, missing) if missing else (config, {})
+
+
+def form(experiment: Experiment, problems: Problems) -> None:
+    """Draw the fields of an experiment's config, those of experts folded away, each with its problem beneath."""
+    fields = experiment.config.model_fields
+    plain = [name for name in fields if not is_advanced(fields[name])]
+    own = [name for name in plain if name not in Config.model_fields] + [
+        name for name in plain if name in Config.model_fields
+    ]
+    advanced = [name for name in fields if is_advanced(fields[name])]
+    _grid(experiment, own, problems)
+    if advanced:
+        with st.expander("Advanced", expanded=any(name in problems for name in advanced)):
+            _grid(experiment, advanced, problems)
+
+
+def label_of(name: str, field: FieldInfo) -> str:
+    """Return a field's name as a label, with its unit."""
+    unit = unit_of(field)
+    words = name.replace("_", " ").capitalize()
+    return f"{words} ({unit})" if unit else words
+
+
+def help_of(field: FieldInfo) -> str:
+    """Return a field's help with its bounds."""
+    signs = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
+    rules = [f"{word} {bound:,g}" for name, word in signs if (bound := bound_of(field, name)) is not None]  # type: ignore[arg-type]
+    text = field.description or ""
+    return as_text(f"{text} Allowed: {' and '.join(rules)}." if rules else text)
+
+
+def _grid(experiment: Experiment, names: list[str], problems: Problems) -> None:
+    for start in range(0, len(names), 2):
+        for column, name in zip(st.columns(2, gap="medium"), names[start : start + 2], strict=False):
+            with column:
+                _field(name, experiment.config.model_fields[name], key_of(experiment.name, name))
+                if name in problems:
+                    st.markdown(f":red[{as_text(problems[name])}]")
+
+
+def _field(name: str, field: FieldInfo, key: str) -> None:
+    """Draw the widget that a field's type asks for; its value comes from the session, where `fill` put it."""
+    st.session_state.setdefault(key, field.default)
+    label, kind = label_of(name, field), _kind(field)
+    empty = empty_means(field) if may_be_empty(field) else None
+    if options := choices_of(field):
+        if (
+            st.session_state[key] not in options
+        ):  # it was taken off the list: it stays to be seen, with the rule beside it
+            options = (*options, st.session_state[key])
+        if len(options) <= FEW:
+            st.segmented_control(label, options, key=key, help=help_of(field), required=True)
+        else:
+            st.selectbox(label, options, key=key, help=help_of(field))
+    elif kind is bool:
+        st.toggle(label, key=key, help=help_of(field))
+    elif kind is int:
+        st.number_input(label, step=1, key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
+    elif kind is float:
+        st.number_input(
+            label,
+            step=_step(field),
+            format="%g",
+            key=key,
+            help=help_of(field),
+            value=None if empty else "min",
+            placeholder=empty,
+        )
+    elif kind is str:
+        st.text_input(
+            label, key=key, help=help_of(field), placeholder=empty_means(field) if field.default == "" else None
+        )
+    else:
+        raise TypeError(f"The form has no widget for {name}: {field.annotation}.")
+
+
+def _kind(field: FieldInfo) -> Any:
+    """Return the type of a field that may be empty without the None, of any other field its type."""
+    if get_origin(field.annotation) in (Union, types.UnionType):
+        kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
+        return kinds[0] if len(kinds) == 1 else None
+    return field.annotation
+
+
+def _step(field: FieldInfo) -> float:
+    """Return a step of the size of the default's first figure."""
+    default = field.default if isinstance(field.default, int | float) and field.default else 1.0
+    return float(10.0 ** math.floor(math.log10(abs(default))))

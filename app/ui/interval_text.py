@@ -1,0 +1,34 @@
+"""A mean with its interval in words, wherever a page or a report shows one."""
+
+from app.ui.html import number
+from engine.analysis.intervals import Interval
+
+EXPLAINED = (
+    "Brackets and bars hold the 95 % confidence interval of the mean. Fewer than 3 values have none: their least "
+    "and greatest are shown."
+)
+
+
+def with_interval(found: Interval | None) -> str:
+    """Return a mean with the ends of its interval, or with the least and the greatest value where there is none; a dash
+    where there is no mean.
+    """
+    if found is None:
+        return "–"
+    mean = number(found.mean)
+    if found.count == 1:
+        return mean
+    if found.is_constant:
+        return f"{mean} (all {found.count} equal)"
+    low, high = number(found.low), number(found.high)
+    return f"{mean} ({low} to {high})" if found.is_known else f"{mean} (min {low}, max {high})"
+
+
+def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
+    """Return the ends of an interval, or the least and the greatest value where there is none; a dash where there is
+    nothing to tell.
+    """
+    if found is None or found.count == 1:
+        return "–"
+    low, high = f"{found.low:{form}}", f"{found.high:{form}}"
+    return f"{low} to {high}" if found.is_known else f"min {low}, max {high}"

@@ -1,0 +1,145 @@
+"""How long the server waits for a request, and for how many at a time: who sends slowly, or nothing, starves nobody
+else.
+
+uvicorn waits for headers and bodies without an end. Only the way in is bounded: answers, downloads and open WebSockets
+take as long as they take.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from app.core.client_address import PEER
+from engine.runtime.open_files import raise_open_files
+
+HEADERS_S = 10.0
+"""From the first byte of a request, or the start of its connection, to the end of its headers."""
+LEAST_RATE = 16_000
+"""Bytes a second that a body has to bring, on average over all of it."""
+GRACE_S = 10.0
+"""What a body may take beyond that."""
+MOST = 2_000
+"""Connections at a time; half of the files that the process may open, where those are fewer."""
+TICK_S = 1.0
+TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\nretry-after: 1\r\n\r\n"
+
+
+@dataclass
+class Room:
+    """The connections that one server takes at a time."""
+
+    most: int
+    without_request: "dict[BoundedProtocol, None]" = field(default_factory=dict)
+    """Those whose headers are not here yet, the oldest first."""
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection of uvicorn's, which is ended with 408 where its request comes too slowly, and with 503 where there
+    are too many.
+    """
+
+    def __init__(self, config: Any, server_state: ServerState, app_state: dict[str, Any], room: Room) -> None:
+        super().__init__(config, server_state, app_state)
+        self._room = room
+        self._stage: object = None
+        self._waited_s = 0.0
+        self._received = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = self.app_state | {PEER: self.client[0] if self.client else ""}
+        if len(self.connections) <= self._room.most:
+            self._watch()
+        elif longest := next(iter(self._room.without_request), None):
+            longest.end(b"")
+            self._watch()
+        else:
+            self.end(FULL)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch(len(data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._rest()
+        super().connection_lost(exc)
+
+    def end(self, answer: bytes) -> None:
+        """End the connection, with an answer where none to this request has begun."""
+        self._rest()
+        cycle = self.cycle if self._stage is h11.SEND_BODY else None
+        if cycle is None or not cycle.response_started:
+            self.transport.write(answer)
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _watch(self, received: int = 0) -> None:
+        """Look what the connection waits for now: headers (h11.IDLE), a body (h11.SEND_BODY) or nothing of the
+        client's.
+        """
+        if self.conn.their_state is self._stage:
+            self._received += received
+            return
+        self._rest()
+        self._stage, self._waited_s, self._received = self.conn.their_state, 0.0, received
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a WebSocket's now
+            return
+        if self._stage is h11.IDLE:
+            self._room.without_request[self] = None
+        if self._stage in (h11.IDLE, h11.SEND_BODY):
+            self._timer = self.loop.call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        """Count a second in which the client could have sent; one in which we did not read, or it waits for our leave
+        to send, is not its fault.
+        """
+        is_body = self._stage is h11.SEND_BODY
+        if not (self.flow.read_paused or (is_body and self.cycle.waiting_for_100_continue)):
+            self._waited_s += TICK_S
+        allowed_s = GRACE_S + self._received / LEAST_RATE if is_body else HEADERS_S
+        if self._waited_s < allowed_s:
+            self._timer = self.loop.call_later(TICK_S, self._tick)
+        else:
+            self.end(TOO_SLOW if self._received else b"")
+
+    def _rest(self) -> None:
+        self._room.without_request.pop(self, None)
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+@contextmanager
+def bounded_connections() -> Iterator[None]:
+    """Bound the connections of the server that begins to listen, in this event loop, after the block began."""
+    loop: Any = asyncio.get_running_loop()
+    room = Room(min(MOST, raise_open_files() // 2))
+    create_server = loop.create_server
+
+    async def create_bounded(made: Callable[[], Any], *args: Any, **options: Any) -> Any:
+        if options.get("ssl"):
+            options.setdefault("ssl_handshake_timeout", HEADERS_S)
+        return await create_server(lambda: _bounded(made(), room), *args, **options)
+
+    loop.create_server = create_bounded
+    try:
+        yield
+    finally:
+        del loop.create_server
+
+
+def _bounded(made: Any, room: Room) -> Any:
+    """Return a connection of the server's own kind as a bounded one; that of any other server as it is."""
+    return (
+        BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made
+    )

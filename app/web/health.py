@@ -1,0 +1,44 @@
+"""Whether this console serves: one small answer for load balancers, containers and people, open to everybody."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.auth.middleware import VISITOR
+from app.core.response_cache import NEVER_STORE
+from app.core.visitor import Visitor, visitor_now
+from engine import __version__
+from engine.errors import EngineError
+from engine.home import Home
+from engine.runtime.running import runner_process
+from engine.runtime.storage import storage
+from engine.store.schema import newest
+
+
+def health(request: Request) -> Response:
+    """Say whether the store can be read, in which schema, whether a runner is alive, and how much of the disk is free;
+    503 where the store can't.
+
+    The sentence that says why it can't names where the store lies to those alone whom the gate knows.
+    """
+    home = Home.find()
+    body: dict[str, object] = {
+        "console": "parallab",
+        "version": __version__,
+        "store": "ok",
+        "schema": newest(),
+        "runner": "absent",
+    }
+    status = 200
+    try:
+        visitor_now({})
+        body["runner"] = "alive" if runner_process(home) else "absent"
+    except EngineError as error:
+        found: Visitor = request.scope[VISITOR]
+        body |= {
+            "store": str(error) if found.welcome else home.unnamed(str(error)),
+            "schema": None,
+            "runner": "unknown",
+        }
+        status = 503
+    body["disk_free_bytes"] = storage(home).disk_free
+    return JSONResponse(body, status, NEVER_STORE)

@@ -1,0 +1,143 @@
+"""Where the console is served: address, port, host names and base path, as an admin gives them in the environment, and
+whether it may be.
+
+Without accounts it may be served to this machine alone: whoever reaches it could start processes here.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.auth.host_guard import LOOPBACK
+from app.auth.middleware import FAR, is_loopback
+from app.core import base_path
+from app.core.visitor import visitor_now
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.notices.public_url import VARIABLE as PUBLIC_URL
+from engine.notices.public_url import public_url
+from engine.store import Store
+from engine.umask import private
+
+ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
+REFUSED = 2
+"""The exit code of a console that may not be served as it was asked: what is not possible as it was asked, as on the
+command line.
+"""
+_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
+_BASE = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the console listens on, and the names and the path by which people reach it."""
+
+    address: str = "127.0.0.1"
+    port: int = 8501
+    hosts: tuple[str, ...] = LOOPBACK
+    """The names it answers to; those of loopback are always among them."""
+    base: str = ""
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> "Serving":
+        """Return what the environment asks for; raises ConfigError with a sentence for each value that can't be."""
+        problems = [
+            *_wrong_address(environment),
+            *_wrong_port(environment),
+            *_wrong_hosts(environment),
+            *_wrong_base(environment),
+            *_wrong_url(environment),
+        ]
+        if problems:
+            raise ConfigError(problems)
+        found = environment.get(ADDRESS) or cls.address, int(environment.get(PORT) or cls.port)
+        return cls(*found, answering(_names(environment)), _path(environment))
+
+    @property
+    def is_near(self) -> bool:
+        """Say whether nobody but people of this machine can come in."""
+        return is_loopback(self.address) and set(self.hosts) <= set(LOOPBACK)
+
+
+def answering(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that a console answers to which is asked to answer to these too."""
+    return tuple(dict.fromkeys((*LOOPBACK, *names)))
+
+
+def refusal(serving: Serving) -> str:
+    """Return why the console may not be served like this; empty where it may. Makes the home's store where there is
+    none, or is an older one.
+
+    Raises StoreError, StoreBusy, StoreTooNew.
+    """
+    if serving.is_near:
+        return ""
+    with private(), Store.open(Home.find()):
+        pass
+    return "" if visitor_now({}).asked else FAR
+
+
+def _names(environment: Mapping[str, str]) -> list[str]:
+    return [name.lower() for name in re.split(r"[\s,]+", environment.get(HOSTS, "")) if name]
+
+
+def _path(environment: Mapping[str, str]) -> str:
+    given = environment.get(base_path.VARIABLE, "").strip("/")
+    return f"/{given}" if given else ""
+
+
+def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
+    given = environment.get(ADDRESS) or Serving.address
+    try:
+        ipaddress.ip_address(given)
+    except ValueError:
+        if given != "localhost":
+            cure = "127.0.0.1 for this machine alone, 0.0.0.0 for all its networks, or the address of one"
+            return [
+                Problem(
+                    ADDRESS,
+                    (
+                        f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into "
+                        f"{HOSTS}, the URL of links into {PUBLIC_URL}."
+                    ),
+                )
+            ]
+    return []
+
+
+def _wrong_url(environment: Mapping[str, str]) -> Sequence[Problem]:
+    try:
+        public_url(environment)
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:
+    given = environment.get(PORT) or str(Serving.port)
+    fine = given.isascii() and given.isdecimal() and 1 <= int(given) <= 65_535
+    return [] if fine else [Problem(PORT, f"{PORT} must be a whole number from 1 to 65535, got '{given}'.")]
+
+
+def _wrong_hosts(environment: Mapping[str, str]) -> list[Problem]:
+    wrong = [name for name in _names(environment) if not _HOST.fullmatch(name)]
+    rule = (
+        f"{HOSTS} must be host names without scheme, port or path, parted by commas, such as lab.example.org or "
+        "*.example.org"
+    )
+    return [Problem(HOSTS, f"{rule}, got '{name}'.") for name in wrong]
+
+
+def _wrong_base(environment: Mapping[str, str]) -> list[Problem]:
+    path = _path(environment)
+    if _BASE.fullmatch(path):
+        return []
+    return [
+        Problem(
+            base_path.VARIABLE,
+            f"{base_path.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, "
+            f"got '{path}'.",
+        )
+    ]
