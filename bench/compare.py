@@ -27,7 +27,7 @@ from bench.first_loss import CHROMIUM, console
 from bench.measuring import alternate, save
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Store
 
 RUNS, SMALL = 10, 50

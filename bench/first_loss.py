@@ -18,8 +18,8 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from bench.measuring import python, save, wait_until, wait_warm
 from engine.home import Home
-from engine.runtime.processes import end_session, identity
-from engine.runtime.running import runner_process
+from engine.runtime.system.processes import end_session, identity
+from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader
 
 CHROMIUM = [

@@ -23,7 +23,7 @@ from bench.measuring import save
 from bench.poll_cost import server_of
 from bench.store_size import fill, timed
 from engine.home import ROOT, Home
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
 
 REPEATS = 7

@@ -16,10 +16,10 @@ from bench.measuring import alternate, ratio, save
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.server import BatchServer
 from engine.home import ROOT
-from engine.runtime import fork_server
-from engine.runtime.exchange import Exchange, Request
-from engine.runtime.ranks import Rank, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.request_reply import Exchange, Request
+from engine.runtime.worker.ranks import Rank, Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.training.server import FETCH, LEAVE, PUSH
 from engine.training.serving import Serving, exchange_with_server
 from engine.training.workload import RandomImages

@@ -20,8 +20,8 @@ from bench.measuring import alternate, save
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
+from engine.runtime.system.machine import demand, machine
+from engine.runtime.system.processes import me
 from engine.store import Store
 from engine.store.records import RankBatch
 

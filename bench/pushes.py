@@ -17,13 +17,13 @@ import psutil
 import torch
 
 from bench.measuring import alternate, ratio, save
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.server import AsyncServer
-from engine.runtime import fork_server
-from engine.runtime.exchange import Exchange, Request
-from engine.runtime.ranks import LocalRanks, Rank, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.request_reply import Exchange, Request
+from engine.runtime.worker.ranks import LocalRanks, Rank, Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.training.learner import flat_state
 from engine.training.server import LEAVE, PUSH
 from engine.training.serving import Serving

@@ -15,7 +15,7 @@ import torch
 
 from bench.measuring import alternate, ratio, save
 from engine.data.nets import mnist_net
-from engine.runtime.recording import ChannelRecorder
+from engine.runtime.rank.channel_recorder import ChannelRecorder
 
 STEPS = 400
 

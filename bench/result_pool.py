@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.measuring import save
 from engine.registry import experiment, method
-from engine.runtime.ranks import LocalRanks
+from engine.runtime.worker.ranks import LocalRanks
 
 APART = 100
 """From one seed to the next."""

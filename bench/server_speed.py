@@ -14,9 +14,9 @@ from typing import Any
 from bench.hogwild_speed import whole_run_s
 from bench.measuring import alternate, finish, ratio, save, served_home
 from engine.data.weights import FlatSgd
-from engine.runtime import fork_server
-from engine.runtime.ranks import Rank, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.worker.ranks import Rank, Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.training.learner import Learner
 from engine.training.workload import RandomImages
 

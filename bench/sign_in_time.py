@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from bench.first_loss import console
 from bench.measuring import save
-from engine.access.patience import FROM_ONE_PLACE, OF_A_NAME_FROM_ONE_PLACE
+from engine.access.rate_limit import FROM_ONE_PLACE, OF_A_NAME_FROM_ONE_PLACE
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Store

@@ -36,7 +36,7 @@ from bench.walking import Place, Walker
 from bench.watchers import SETTINGS, cores_each_minute, live_run
 from engine.access.rules import Program, Role
 from engine.home import Home
-from engine.runtime.processes import identity
+from engine.runtime.system.processes import identity
 from engine.store import Store
 from engine.store.records import ProcessIdentity
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from bench.measuring import alternate, save
-from engine.runtime import fork_server
-from engine.runtime.exchange import Answer, Exchange, Request, Respond
-from engine.runtime.ranks import Rank, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
+from engine.runtime.worker.ranks import Rank, Ranks
+from engine.runtime.worker.sink import MemorySink
 
 CLIENTS, QUESTIONS, NUMBERS = 10, 3000, 6
 Transport = Literal["rpc", "shared_memory"]

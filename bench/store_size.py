@@ -18,7 +18,7 @@ from typing import Any
 from bench.measuring import save
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Reader, Store, Stretch
 from engine.store.records import ProcessIdentity
 from engine.upkeep import fsck

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.measuring import save
 from engine.home import ROOT, Home
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
 
 METRICS = 5

@@ -24,7 +24,7 @@ import psutil
 
 from bench.measuring import RESULTS
 from engine.home import ROOT
-from engine.runtime.environment import environment
+from engine.runtime.worker.environment import environment
 
 LEAST_S = 0.1
 LANES = re.compile(r"-m pytest -m \"(?P<of>[^\"]+)\"(?P<rest>[^&;\\]*)")

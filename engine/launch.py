@@ -1,16 +1,16 @@
 """The one way into the queue, for pages and command line alike. Torch-free."""
 
 from engine import seeding
-from engine.checkpoint import last_checkpoint
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
 from engine.home import Home
+from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
+from engine.runtime.system.checkpoint_state import last_checkpoint
+from engine.runtime.system.machine import demand, machine
 from engine.store import Reader, Run, Store
 from engine.store.commands import checked_name
 from engine.store.launch_keys import LaunchKey
-from engine.terms import USUAL, Terms
 
 PAGE_TIMEOUT_S = 2.0
 OWNER_LENGTH = 60

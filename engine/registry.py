@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from engine.analysis.scaling import Scaling
 from engine.config import Config
 from engine.errors import UnknownName
+from engine.ideal_lines import Scaling
 from engine.results import ACCURACY, Result
 
 UNLISTED = ("fault_museum",)

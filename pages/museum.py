@@ -9,8 +9,8 @@ from app.museum.exhibit_table import exhibits
 from app.museum.section import launch, section
 from app.ui import components, permissions, widgets
 from app.ui.store_access import reading
-from engine.museum import SIGNS, systems
-from engine.museum.visits import Museum, museum
+from engine.museum.latest_runs import Museum, museum
+from engine.museum.signs.catalogue import SIGNS, systems
 from engine.registry import experiment
 
 SOON_MS, LATER_MS = 1_000, 10_000

@@ -14,7 +14,7 @@ from app.scaling.view import scaling
 from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from engine.analysis.study import COUNTS, differing
+from engine.analysis.scaling.scaling_data import COUNTS, differing
 from engine.errors import EngineError
 
 VIEWS = ("Scaling", "Where the time went", "Staleness")

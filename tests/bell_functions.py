@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from engine.runtime.bells import Bell
-from engine.runtime.ranks import Rank
+from engine.runtime.rank.semaphore import Bell
+from engine.runtime.worker.ranks import Rank
 from tests.waiting import PATIENCE_S
 
 

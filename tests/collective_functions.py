@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import RunFailed
-from engine.runtime.collective import Circle, Collective, torch_group
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.allreduce import Circle, Collective, torch_group
+from engine.runtime.worker.ranks import Rank
 
 
 def vector_of(index: int, turn: int, size: int) -> Tensor:

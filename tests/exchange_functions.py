@@ -8,8 +8,8 @@ import time
 import torch
 from torch import Tensor
 
-from engine.runtime.exchange import Answer, Exchange, Request, Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
+from engine.runtime.worker.ranks import Rank
 
 ADD, LEAVE, TOGETHER, FAIL = range(4)
 

@@ -12,10 +12,10 @@ from typing import Any
 from torch.distributed import HashStore, autograd, rpc
 from torch.distributed.rpc import api
 
-from engine.runtime.collective import Collective, torch_group
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank
-from engine.runtime.rpc import joined
+from engine.runtime.transport.allreduce import Collective, torch_group
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.transport.rpc import joined
+from engine.runtime.worker.ranks import Rank
 
 NOBODY = 65534
 SIZE = 100

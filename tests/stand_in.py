@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from engine.runtime.processes import identity, is_alive
+from engine.runtime.system.processes import identity, is_alive
 from engine.store.records import ProcessIdentity
 
 _standing: list[tuple[subprocess.Popen[bytes], ProcessIdentity]] = []

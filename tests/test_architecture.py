@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -18,86 +19,50 @@ from tests.waiting import PATIENCE_S
 
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
+LAYERS = (
+    "engine.errors engine.home engine.umask engine.museum.signs engine.metrics engine.catalogue",
+    "engine.config engine.seeding engine.recorder engine.pipelining engine.ideal_lines engine.results engine.registry",
+    "engine.launch_options engine.quotas engine.filter engine.access engine.store",
+    "engine.runtime.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
+    "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
+    "engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices engine.upkeep",
+    "engine.runtime.rank engine.runtime.worker engine.runtime.transport engine.runtime.runner",
+    "engine.training engine.experiments engine.museum.exhibits engine.worker",
+    "engine.doctor engine.cli engine.__main__",
+    "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
+    "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",
+    "app.machine app.people app.notifications",
+    "app.api app.web app.main app.asgi app.__main__ pages",
+)
+"""The folders, and the modules that lie in no folder of their own, from the bottom to the top: each imports only what
+comes before it, and its own folder.
+"""
+ORDER = tuple(name for line in LAYERS for name in line.split())
+SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
+MOST_MODULES = 15
+LIKE_PARTS = {"engine.cli", "engine.museum.exhibits"}
+"""Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
-    *(
-        "engine.config",
-        "engine.seeding",
-        "engine.recorder",
-        "engine.errors",
-        "engine.metrics",
-        "engine.data",
-        "engine.training",
-        "engine.rl",
-        "engine.museum",
-    ),
-    *(
-        f"engine.runtime.{name}"
-        for name in ("ranks", "rpc", "exchange", "collective", "children", "checkpoints", "bells")
-    ),
+    *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics"),
+    *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.pipelining"),
+    "engine.runtime.worker.ranks",
+    "engine.runtime.worker.checkpoints",
+    *(f"engine.runtime.rank.{name}" for name in ("child_process", "semaphore")),
+    *(f"engine.runtime.transport.{name}" for name in ("rpc", "request_reply", "allreduce")),
 )
 TORCH_FREE = (
-    *(
-        "engine.__main__",
-        "engine.cli",
-        "engine.doctor",
-        "engine.launch",
-        "engine.registry",
-        "engine.metrics",
-        "engine.recorder",
-        "engine.store",
-    ),
-    *(
-        f"engine.runtime.{name}"
-        for name in (
-            "runner",
-            "running",
-            "machine",
-            "processes",
-            "launcher",
-            "slots",
-            "environment",
-            "logs",
-            "log_files",
-            "sampling",
-            "storage",
-        )
-    ),
-    *(
-        "engine.limits",
-        "engine.catalogue",
-        "engine.queue",
-        "engine.queue.outlook",
-        *(f"engine.runtime.{name}" for name in ("affinity", "gpus", "inheritance", "placement")),
-    ),
-    *("engine.upkeep.fsck", "engine.upkeep.leftovers", "engine.filter"),
-    *(
-        "engine.duel",
-        *(f"engine.duel.{name}" for name in ("contest", "launching", "outcome", "outlay", "unlike")),
-        "engine.runtime.referee",
-    ),
-    *(
-        "engine.sweep",
-        "engine.sweep_change",
-        "engine.sweep_draw",
-        "engine.published",
-        "engine.published.judging",
-        "engine.published.launching",
-    ),
+    *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics"),
+    *("engine.recorder", "engine.store", "engine.quotas", "engine.catalogue", "engine.queue", "engine.filter"),
+    *("engine.runtime.runner", "engine.runtime.system", "engine.runtime.rank.affinity", "engine.access"),
+    *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
-    *("engine.museum", "engine.museum.source", "engine.museum.visits"),
-    *(
-        "engine.data.catalogue",
-        "engine.training.settings",
-        "engine.rl.kinds",
-        "engine.rl.pictures",
-        "engine.experiments.pipeline.schedules",
-    ),
-    *(
-        f"engine.analysis{name}"
-        for name in ("", ".simulation", ".pipeline", ".advice", ".laws", ".breakdown", ".targets", ".speedup")
-    ),
+    *("engine.museum.signs", "engine.museum.source", "engine.museum.latest_runs", "engine.museum.events"),
+    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures"),
+    *("engine.analysis", "engine.pipelining", "engine.ideal_lines", "engine.transfer"),
 )
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
+NOUNS = {"training", "scaling", "pipelining", "seeding", "tuning", "finding"}
+"""Established nouns that end as gerunds do; a module is otherwise named by a noun."""
 
 
 # ---- what there is -------------------------------------------------------------------------------------------------
@@ -115,17 +80,22 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@cache
 def imports(module: str) -> frozenset[str]:
     """Return the dotted names that a module imports anywhere in its text, the packages above them included."""
+    return frozenset(parent for name in named_imports(module) for parent in _with_parents(name))
+
+
+@cache
+def named_imports(module: str) -> frozenset[str]:
+    """Return the dotted names that a module imports anywhere in its text."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(modules()[module].read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name for name in inner if name in modules()} | {node.module}
-    return frozenset(parent for name in found for parent in _with_parents(name))
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & set(modules())
+            found |= inner if len(inner) == len(node.names) else inner | {node.module}
+    return frozenset(found)
 
 
 def _with_parents(name: str) -> Iterator[str]:
@@ -175,25 +145,79 @@ def test_imports_point_one_way_and_each_layer_alone_speaks_sql_or_imports_torch(
     assert not {module: found for module in set(modules()) - allowed if (found := TORCH & imports(module))}
 
 
+def place(module: str) -> str:
+    """Return what stands for a module in the order: itself, its folder, or a folder above that."""
+    name = module
+    while name and name not in ORDER:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def test_every_import_leads_down_the_order_of_folders() -> None:
+    for module in modules():
+        here = place(module)
+        assert here or module in {"app", "engine", "engine.runtime"}, f"{module} has no place in the order of folders"
+        for name in sorted(named_imports(module) & set(modules()) - {"engine"}):
+            below = place(name)
+            assert ORDER.index(below) <= ORDER.index(here), f"{module} imports {name}, which lies above {here}"
+
+
+def test_no_screen_imports_another() -> None:
+    for module in within(modules(), *SCREENS):
+        others = [screen for screen in SCREENS if screen != place(module)]
+        assert not within(imports(module), *others), module
+
+
+def test_a_folder_holds_few_modules() -> None:
+    folders = Counter(name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py")
+    assert not {name: n for name, n in folders.items() if n > MOST_MODULES and name not in LIKE_PARTS}
+    others = Counter(path.parent for path in (ROOT / "app" / "static").rglob("*") if path.is_file())
+    assert not {str(path): n for path, n in others.items() if n > MOST_MODULES}
+
+
+def test_a_module_is_named_by_a_plain_noun() -> None:
+    words = {name: set(re.split(r"[._]", name)) for name in modules()}
+    assert not [name for name, parts in words.items() if BANNED_WORDS & parts]
+    gerunds = {
+        name: [part for part in parts - NOUNS if re.fullmatch(r"\w{3,}ing", part)] for name, parts in words.items()
+    }
+    assert not {name: found for name, found in gerunds.items() if found}
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for module, path in modules().items():
+        if module.startswith("engine.museum.exhibits"):
+            continue  # each exhibit stands alone, as published
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
 def test_a_method_sees_only_what_it_is_made_of() -> None:
     for module in filter(is_method, modules()):
         own = module.rpartition(".")[0]
         seen = {name for name in within(imports(module), "engine", "app", "pages") if name in modules()}
-        packages = {"engine", "engine.runtime", "engine.experiments"}
+        packages = {"engine", "engine.runtime", "engine.experiments"} | {
+            f"engine.runtime.{name}" for name in ("rank", "worker", "transport")
+        }
         strangers = seen - packages - set(within(seen, own, *METHOD_SEES))
         assert not strangers, f"{module} imports {sorted(strangers)}"
 
 
 def test_no_import_leads_to_torch_from_where_it_is_not_wanted() -> None:
-    starts = [*within(modules(), "app", "pages", "engine.cli", "engine.__main__"), *TORCH_FREE]
-    assert not [" -> ".join(way) for start in starts if start in modules() and (way := way_to(start, TORCH))]
+    starts = within(modules(), "app", "pages", *TORCH_FREE)
+    assert not [package for package in TORCH_FREE if package not in modules()]
+    assert not [" -> ".join(way) for start in starts if (way := way_to(start, TORCH))]
     assert way_to("engine.worker", {"torch"})[-1] == "torch"
 
 
 @pytest.mark.processes
 def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
+    names = within(modules(), *TORCH_FREE)
     program = (
-        f"import importlib, sys\nfor name in {TORCH_FREE}: importlib.import_module(name)\nprint([n for n in "
+        f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\nprint([n for n in "
         "('torch', 'torchvision') if n in sys.modules])"
     )
     ended = subprocess.run(
@@ -322,12 +346,13 @@ def test_no_file_names_one_machine_and_the_readme_lists_every_package() -> None:
     pattern = re.compile(r"(?<![\w.}])/(?:" + "|".join(("root", "work", "home", "Users")) + r")/\w")
     assert not [f"{path}: {found.group()}" for path, text in texts() if (found := pattern.search(text))]
     layout = (ROOT / "README.md").read_text().partition("## Layout\n")[2].partition("\n[")[0]
-    listed = set(re.findall(r"^ {6}(\w+)/", layout, re.M))
-    assert listed == {path.parent.name for path in (ROOT / "engine").glob("*/__init__.py")}
+    listed = {name for line in re.findall(r"^ {6}((?:\w+/ ?)+)", layout, re.M) for name in re.findall(r"\w+", line)}
+    assert listed == {path.parent.name for top in ("app", "engine") for path in (ROOT / top).glob("*/__init__.py")} | {
+        "static"
+    }
     assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {
         path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"
     } - {"shared"}
-    assert not [name for name in modules() if BANNED_WORDS & set(re.split(r"[._]", name))]
 
 
 # ---- charts --------------------------------------------------------------------------------------------------------

@@ -13,17 +13,17 @@ from app.compare.groups import groups_of
 from app.compare.selection import names
 from app.run.summary_html import facts_of
 from app.runs.table import differing, run_lines
+from engine.analysis.scaling.scaling_data import study
 from engine.analysis.seedings import mixture
-from engine.analysis.study import study
 from engine.duel.outcome import outcome
 from engine.errors import ConfigError
 from engine.filter import read_filter
 from engine.home import Home
 from engine.published import figure
-from engine.published.judging import judge
+from engine.published.judgement import judge
 from engine.store import Reader, Store
 from engine.store.records import RunRow
-from engine.sweep_change import extend_sweep
+from engine.sweep.extend import extend_sweep
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 from tests.app import compare_labs, duel_labs, figure_labs

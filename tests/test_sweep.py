@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.duel.launching import launch_duel
+from engine.duel.launch import launch_duel
 from engine.errors import ConfigError, DeviceError, NoSuchSweep, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.pipeline.config import PipelineConfig
@@ -14,10 +14,10 @@ from engine.home import Home
 from engine.launch import launch, retry
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Reader, Store
-from engine.sweep import launch_sweep, plan
-from engine.sweep_change import extend_sweep
-from engine.sweep_draw import Draw, Range, read_range, usual_range
-from engine.sweep_values import MOST_RUNS, read_values, usual_values
+from engine.sweep.extend import extend_sweep
+from engine.sweep.plan import launch_sweep, plan
+from engine.sweep.random_search import Draw, Range, read_range, usual_range
+from engine.sweep.values import MOST_RUNS, read_values, usual_values
 from tests.app.duel_labs import duel_of
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from engine.doctor.machine import network
 from engine.errors import RankFailed
 from engine.home import Home
-from engine.runtime import fork_server, isolation
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.system import network_isolation
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import isolation_functions as functions
 
 KINDS = ("rpc", "line", "ring", "group")
@@ -29,13 +30,13 @@ def tried(kind: str, refused: str) -> str:
 
 
 if __name__ == "__main__":
-    before = isolation.network_id()
-    why = isolation.isolate()
+    before = network_isolation.network_id()
+    why = network_isolation.isolate()
     fork_server.start()
     found = {
         "why": why,
-        "same network": isolation.network_id() == before,
-        "machine": isolation.machine_level()[0],
+        "same network": network_isolation.network_id() == before,
+        "machine": network_isolation.machine_level()[0],
         "doctor": vars(network(Home(Path(tempfile.mkdtemp())))),
         "ranks": fork_server.network().level,
         "refused": {kind: tried(kind, "No, they may not.") for kind in KINDS},

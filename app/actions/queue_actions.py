@@ -14,11 +14,11 @@ from app.ui.html import as_text
 from app.ui.store_access import command, reading
 from app.ui.widgets import show_facts
 from engine.home import Home
+from engine.launch_options import PRIORITIES, Priority, Terms
 from engine.queue.estimates import Estimate
-from engine.queue.outlook import Wait, outlook, prospect, start_in_words
+from engine.queue.forecast import Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run, RunRow
-from engine.terms import PRIORITIES, Priority, Terms
 
 
 def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> None:

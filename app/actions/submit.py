@@ -11,13 +11,13 @@ from app.ui.html import as_text
 from app.ui.store_access import told
 from app.ui.widgets import go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
-from engine.duel.contest import Duel
-from engine.duel.launching import launch_duel
+from engine.duel.launch import launch_duel
+from engine.duel.spec import Duel
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
-from engine.sweep import SweepOrder
-from engine.terms import USUAL, Terms
+from engine.launch_options import USUAL, Terms
+from engine.sweep.plan import SweepOrder
 
 _WAITS = "launch.waits"
 

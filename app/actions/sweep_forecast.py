@@ -11,14 +11,14 @@ from app.ui.html import as_text, number
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.home import Home
-from engine.queue import outlay
-from engine.queue.outlay import Outlay
-from engine.queue.outlook import clock
-from engine.runtime.machine import demand, machine
+from engine.launch_options import USUAL, Terms
+from engine.queue import sweep_estimate
+from engine.queue.forecast import clock
+from engine.queue.sweep_estimate import Outlay
+from engine.runtime.system.machine import demand, machine
 from engine.store import Reader, Sweep
 from engine.store.sweeps import SEED
-from engine.sweep import Plan
-from engine.terms import USUAL, Terms
+from engine.sweep.plan import Plan
 
 FRESH_S = 5.0
 """How old what is left of a sweep may be told; all who look at its page share the answer."""
@@ -45,7 +45,7 @@ def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> O
     cells = [(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
-        return outlay.before_launch(
+        return sweep_estimate.before_launch(
             reader,
             Home.find(),
             experiment,
@@ -66,7 +66,7 @@ def what_is_left(sweep: Sweep) -> None:
 
 @st.cache_data(ttl=FRESH_S, max_entries=200, show_spinner=False)
 def _left(home: str, sweep_id: int, fields: tuple[str, ...], _reader: Reader) -> Outlay:
-    return outlay.what_is_left(_reader, Home.find(), sweep_id, fields)
+    return sweep_estimate.what_is_left(_reader, Home.find(), sweep_id, fields)
 
 
 def facts(found: Outlay) -> list[tuple[str, str]]:

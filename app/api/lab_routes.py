@@ -21,11 +21,11 @@ from app.api.lab_shapes import (
 from app.api.shapes import Asked
 from engine.access.rules import COMMANDS, Standing
 from engine.home import Home
-from engine.limits import limits
-from engine.queue.outlook import MOST, Wait, outlook
-from engine.runtime.machine import machine
-from engine.runtime.presence import lives
-from engine.runtime.storage import storage
+from engine.queue.forecast import MOST, Wait, outlook
+from engine.quotas import limits
+from engine.runtime.system.disk_space import storage
+from engine.runtime.system.liveness_lock import lives
+from engine.runtime.system.machine import machine
 from engine.store import Reader, RunnerRow
 
 router = APIRouter()

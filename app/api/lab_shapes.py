@@ -6,8 +6,8 @@ from pydantic import Field
 
 from app.api.shapes import Count, Id, Moment, Number, Shape
 from engine.access.rules import Role
+from engine.launch_options import Priority
 from engine.store.records import Status
-from engine.terms import Priority
 
 
 class Me(Shape):

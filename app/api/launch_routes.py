@@ -14,12 +14,12 @@ from app.auth.bearer import API
 from app.core.base_path import at
 from engine.home import Home
 from engine.launch import launch
+from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.store import Reader, Status, Store
 from engine.store.clock import now
 from engine.store.commands import NAME_LENGTH
 from engine.store.launch_keys import LONGEST, LaunchKey
-from engine.terms import Terms
 
 router = APIRouter()
 LONGEST_BODY = 64 * 1024

@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from app.api.shapes import Count, Id, Moment, Number, Shape
+from engine.launch_options import LONGEST_S, MOST_RETRIES, Priority
 from engine.store.records import RankState, Status, StopKind
-from engine.terms import LONGEST_S, MOST_RETRIES, Priority
 
 Numbers = dict[str, Number]
 

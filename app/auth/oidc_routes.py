@@ -28,8 +28,8 @@ from app.auth.sign_in_routes import NEVER_STORE, end, page, welcome
 from app.core.base_path import at, base, cookie_path, inside
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
-from engine.access.signing_in import sign_in_by_provider
-from engine.access.vouching import vouched
+from engine.commands.oidc_claims import vouched
+from engine.commands.sign_in import sign_in_by_provider
 from engine.errors import EngineError, SignInRefused
 from engine.home import Home
 from engine.store.sign_ins import LASTS_S

@@ -17,8 +17,8 @@ from app.auth.sign_in_routes import NEVER_STORE, welcome
 from app.core.base_path import at
 from app.core.static_files import static_text
 from app.core.visitor import Visitor
-from engine.access.own_password import change_password
 from engine.access.passwords import LEAST, MOST
+from engine.commands.password import change_password
 from engine.errors import ConfigError, EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader

@@ -9,7 +9,7 @@ import secrets
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from app.core import name_cookie
-from engine.access.lookalikes import plain
+from engine.access.confusables import plain
 from engine.home import Home
 
 COOKIE = "parallab_browser"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.analysis.aligning import MOST_CELLS, Aligned, Floats, edges_between
+from engine.analysis.statistics.resample import MOST_CELLS, Aligned, Floats, edges_between
 from engine.store import Reader, Recorded
 from engine.store.cells import Cell
 from engine.store.curves import Axis

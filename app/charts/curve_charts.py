@@ -13,8 +13,8 @@ import numpy as np
 from app.charts.curve_data import Curve
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure
-from engine.analysis.aligning import Aligned, Floats
-from engine.analysis.bands import Line
+from engine.analysis.statistics.bands import Line
+from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
 
 HEIGHT_PX = 340

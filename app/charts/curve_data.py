@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.charts.binned_sums import in_cells
-from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
-from engine.analysis.bands import Line, Spread, line
-from engine.analysis.confidence import Statistic
-from engine.analysis.updates import CLOCKS, EXCHANGED, growing, updates_at
+from engine.analysis.statistics.bands import Line, Spread, line
+from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.statistics.resample import Aligned, Floats, Member, aligned, member
+from engine.analysis.update_clock import CLOCKS, EXCHANGED, growing, updates_at
 from engine.store import Column, Reader, Recorded, Stretch
 from engine.store.curves import Axis
 from engine.store.downsample import kept

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.analysis.advice import Slower
-from engine.analysis.pipeline import Batch, batches, stage_work, work_s
+from engine.analysis.pipeline.advice import Slower
+from engine.analysis.pipeline.spans import Batch, batches, stage_work, work_s
 from engine.store import Reader
 from engine.store.records import Run, RunRow
 

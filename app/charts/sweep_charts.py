@@ -11,11 +11,11 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts.sweep_data import Lines, axis, is_numeric, line_name
-from engine.analysis.groups import Group
-from engine.analysis.intervals import Interval
+from engine.analysis.statistics.groups import Group
+from engine.analysis.statistics.intervals import Interval
 from engine.metrics import metric
 from engine.store import Sweep
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 HEIGHT_PX = 420
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")

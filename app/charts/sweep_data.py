@@ -7,14 +7,14 @@ from itertools import zip_longest
 from statistics import fmean
 
 from app.charts.pipeline_batches import stage_work_of
-from engine.analysis.groups import Group, grouped
-from engine.analysis.scaling import Baseline, Reference, Scaling
+from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
+from engine.ideal_lines import Baseline, Reference, Scaling
 from engine.metrics import metric
 from engine.registry import Experiment, experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]

@@ -17,7 +17,7 @@ from app.links.compare import View
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.numbers import metric_names
+from engine.analysis.run_values import metric_names
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import RunRow

@@ -9,12 +9,12 @@ import numpy as np
 
 from app.charts.curve_charts import GroupLine, possible
 from app.charts.curve_data import Within, group_line
-from engine.analysis.bands import Spread
-from engine.analysis.confidence import FEWEST, Statistic
-from engine.analysis.numbers import SEEDING, field
+from engine.analysis.run_values import SEEDING, field
+from engine.analysis.statistics.bands import Spread
+from engine.analysis.statistics.confidence import FEWEST, Statistic
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {

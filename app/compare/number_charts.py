@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import possible
 from app.charts.line_styles import Look
-from engine.analysis.bands import Spread, line
-from engine.analysis.confidence import Statistic
-from engine.analysis.numbers import Value, label, split
-from engine.sweep_values import value_in_words
+from engine.analysis.run_values import Value, label, split
+from engine.analysis.statistics.bands import Spread, line
+from engine.analysis.statistics.confidence import Statistic
+from engine.sweep.values import value_in_words
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
 MOST_TICKS = 12

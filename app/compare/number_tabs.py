@@ -15,8 +15,8 @@ from app.links.compare import View
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.numbers import field_names, label, number, value
-from engine.analysis.numbers import names as number_names
+from engine.analysis.run_values import field_names, label, number, value
+from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
 
 

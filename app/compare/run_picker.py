@@ -14,7 +14,7 @@ from app.core.formatting import moment
 from app.links.compare import View
 from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
 from app.ui.widgets import title_of
-from engine.analysis.numbers import field_names, metric_names, names
+from engine.analysis.run_values import field_names, metric_names, names
 from engine.filter.syntax import LONGEST
 from engine.store import Reader
 from engine.store.records import RunRow

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from app.links.compare import View, ids_text
 from app.ui.widgets import title_of
-from engine.analysis.numbers import field, field_names
+from engine.analysis.run_values import field, field_names
 from engine.errors import EngineError
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 MOST_RUNS = 30
 LONGEST_NAME, MOST_NAMED = 46, 4

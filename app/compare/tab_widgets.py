@@ -17,7 +17,7 @@ from app.links.compare import TABS, View
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.numbers import field_names
+from engine.analysis.run_values import field_names
 from engine.store.records import RunRow
 
 MOST_NAMED = 6

@@ -12,7 +12,7 @@ from app.ui.html import run_link, table, when
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 

@@ -15,8 +15,8 @@ from app.compare.selection import chosen
 from app.compare.tab_widgets import Compared, compared
 from app.core.base_path import at
 from app.links.compare import View, query_of, read_view
-from engine.analysis.aligning import Aligned, Floats
-from engine.analysis.bands import Line
+from engine.analysis.statistics.bands import Line
+from engine.analysis.statistics.resample import Aligned, Floats
 from engine.errors import NoSuchRun
 from engine.home import Home
 from engine.store import Reader

@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import GroupLine, Picture, of_groups
 from app.charts.line_styles import look
-from engine.analysis.aligning import Member, aligned, member
-from engine.analysis.bands import Line, line
+from engine.analysis.statistics.bands import Line, line
+from engine.analysis.statistics.resample import Member, aligned, member
 from engine.analysis.tuning import Spent
-from engine.duel.contest import Duel
 from engine.duel.evidence import Evidence, Tried
 from engine.duel.outcome import Outcome, unit_of
+from engine.duel.spec import Duel
 from engine.metrics import metric
 
 CURVES_PX, TUNING_PX, ROW_PX, FRAME_PX = 380, 320, 46, 96

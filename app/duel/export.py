@@ -11,8 +11,8 @@ from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
 from engine.duel.catalogue import READY
-from engine.duel.contest import Duel, Strategy
 from engine.duel.outcome import Outcome, amount_in_words
+from engine.duel.spec import Duel, Strategy
 from engine.metrics import metric
 
 

@@ -15,12 +15,12 @@ from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.catalogue import choices
+from engine.duel.budget import KINDS, Kind
 from engine.duel.catalogue import READY, read_shared, read_strategy
-from engine.duel.contest import METRICS, TIES, Budget, Duel, Strategy
+from engine.duel.confounders import facts, untimely
+from engine.duel.estimate import DuelOutlay, outlay
 from engine.duel.outcome import unit_of
-from engine.duel.outlay import DuelOutlay, outlay
-from engine.duel.pace import KINDS, Kind
-from engine.duel.unlike import facts, untimely
+from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
 from engine.metrics import metric
 from engine.registry import experiment

@@ -6,8 +6,8 @@ import streamlit as st
 
 from app.duel.view import name_of
 from app.ui.html import duel_link, when
-from engine.duel.contest import from_json
 from engine.duel.outcome import amount_in_words
+from engine.duel.spec import from_json
 from engine.store import StoredDuel
 from engine.store.records import ENDED
 

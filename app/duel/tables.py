@@ -12,10 +12,10 @@ from app.ui.html import number, run_link, table
 from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.duel import Difference
-from engine.duel.contest import Duel
+from engine.duel.confounders import Facts
 from engine.duel.evidence import Tried
 from engine.duel.outcome import Outcome, amount_in_words
-from engine.duel.unlike import Facts
+from engine.duel.spec import Duel
 from engine.metrics import metric
 from engine.store.duels import Stage
 from engine.transfer.tables import Table

@@ -15,12 +15,12 @@ from app.ui import components, current_user, dialogs, permissions, widgets
 from app.ui.html import as_text, bar, when
 from app.ui.store_access import reading, told
 from engine.analysis.duel import ERROR
-from engine.duel.contest import Duel
+from engine.duel.confounders import facts
 from engine.duel.evidence import Evidence, gather
-from engine.duel.launching import cancel_duel, retry_missing
+from engine.duel.launch import cancel_duel, retry_missing
 from engine.duel.outcome import Outcome, amount_in_words, outcome
-from engine.duel.tuned import is_missing
-from engine.duel.unlike import facts
+from engine.duel.spec import Duel
+from engine.duel.tuning import is_missing
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric

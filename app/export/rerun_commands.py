@@ -10,7 +10,7 @@ from engine.registry import Experiment, experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
 from engine.store.sweeps import SEED
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 

@@ -16,7 +16,7 @@ from engine.analysis.differences import MISSING, Row
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 Environments = Mapping[int, Mapping[str, Any]]

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.charts.sweep_charts import FROM_ZERO, SYMBOLS, measured, scale
 from app.ui.html import number, table
-from engine.analysis.groups import Group, grouped
+from engine.analysis.statistics.groups import Group, grouped
 from engine.metrics import metric
 from engine.published import PASSES, Figure
 from engine.published.readings import Reading

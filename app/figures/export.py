@@ -10,7 +10,7 @@ from app.export.view_downloads import here, view_downloads
 from app.export.view_report import Environments
 from app.report.page_capture import Noted
 from engine.published import Figure
-from engine.published.judging import Judgement
+from engine.published.judgement import Judgement
 from engine.store.records import RunRow
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.report import page_capture
 from app.ui.html import as_text, table
-from engine.published.judging import Judgement
+from engine.published.judgement import Judgement
 from engine.published.rules import Check
 from engine.published.verdict import Verdict
 from engine.transfer.tables import Table

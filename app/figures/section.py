@@ -21,8 +21,8 @@ from app.ui.html import as_text, sweep_link, when
 from app.ui.store_access import reading
 from engine.errors import EngineError
 from engine.published import EXECUTION, PASSES, WHOLE, Figure, Size, figure
-from engine.published.judging import Judgement, judge, size_of, sweeps_of
-from engine.published.launching import order_of
+from engine.published.judgement import Judgement, judge, size_of, sweeps_of
+from engine.published.launch import order_of
 from engine.published.verdict import Verdict
 from engine.registry import experiment
 from engine.store import Sweep

@@ -8,7 +8,7 @@ from app.core.base_path import at
 from app.core.keyed_cache import MadeOnce
 from app.ui.html import as_cell, sweep_link, table, when, wide
 from engine.published import FIGURES, SIZES, Figure
-from engine.published.judging import Judgement, best_judgement
+from engine.published.judgement import Judgement, best_judgement
 from engine.published.verdict import Verdict
 from engine.store import Reader, Sweep
 

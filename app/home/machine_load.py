@@ -8,8 +8,8 @@ from app.core.machine_token import SILENT_S
 from app.ui.html import bar, facts, run_link
 from app.ui.run_state import waiting
 from engine.home import Home
-from engine.runtime.machine import Machine, machine
-from engine.runtime.storage import storage
+from engine.runtime.system.disk_space import storage
+from engine.runtime.system.machine import Machine, machine
 from engine.store import MachineSample, Reader
 from engine.store.records import Run
 

@@ -9,7 +9,7 @@ from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
 from app.ui.html import as_cell, run_link, sweep_link, when
 from app.ui.widgets import title_of
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Status, Sweep

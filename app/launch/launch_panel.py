@@ -18,10 +18,10 @@ from app.ui.html import as_text
 from app.ui.widgets import PAGES, show_facts
 from engine.config import Config
 from engine.errors import DeviceError
+from engine.launch_options import Terms
 from engine.registry import Experiment, experiment
-from engine.runtime.machine import demand, machine
-from engine.sweep import SweepOrder
-from engine.terms import Terms
+from engine.runtime.system.machine import demand, machine
+from engine.sweep.plan import SweepOrder
 
 
 def first_visit() -> None:

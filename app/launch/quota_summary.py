@@ -11,11 +11,11 @@ from app.ui.html import as_text, table
 from app.ui.store_access import reading
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.limits import GB, Limits, limits
+from engine.launch_options import Terms
+from engine.quotas import GB, Limits, limits
 from engine.store import Held, Reader
 from engine.store.records import Demand
 from engine.store.shares import refusal
-from engine.terms import Terms
 
 
 def allows(demands: Sequence[Demand], asked: Terms) -> bool:

@@ -3,7 +3,7 @@ for its times.
 """
 
 from engine.config import Config
-from engine.runtime.machine import Machine
+from engine.runtime.system.machine import Machine
 from engine.store.records import Demand
 
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app.core.formatting import duration
 from app.ui import current_user
-from engine.terms import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
+from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
 
 OVERSUBSCRIBE = (
     "It need not wait for cores: it starts on those that other runs hold, and is bound to none. It starts "

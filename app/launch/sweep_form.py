@@ -13,9 +13,9 @@ from app.ui.html import as_text
 from engine.errors import ConfigError
 from engine.registry import Experiment
 from engine.store.sweeps import SEED
-from engine.sweep import Plan, plan
-from engine.sweep_draw import Draw, usual_range
-from engine.sweep_values import read_values, usual_values, value_in_words
+from engine.sweep.plan import Plan, plan
+from engine.sweep.random_search import Draw, usual_range
+from engine.sweep.values import read_values, usual_values, value_in_words
 
 NOTHING = "nothing else"
 GRID, DRAWN = "every combination", "random draw"

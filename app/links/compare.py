@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.links.run_ids import is_run_id
-from engine.analysis.bands import SPREADS
-from engine.analysis.confidence import STATISTICS
+from engine.analysis.statistics.bands import SPREADS
+from engine.analysis.statistics.confidence import STATISTICS
 
 VERSION = "1"
 """Raise it when an address means something else than it did; a link without one is of this version."""

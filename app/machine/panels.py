@@ -12,9 +12,9 @@ from app.ui import components, widgets
 from app.ui.html import bar, run_link, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
-from engine.runtime.machine import Machine
-from engine.runtime.presence import lives
-from engine.runtime.storage import storage
+from engine.runtime.system.disk_space import storage
+from engine.runtime.system.liveness_lock import lives
+from engine.runtime.system.machine import Machine
 from engine.store import Reader
 from engine.store.records import ALIVE, MachineSample, Run
 

@@ -13,10 +13,10 @@ from app.museum.chart import HEIGHT_PX, numbers, picture, points
 from app.ui import components, permissions
 from app.ui.html import as_text, run_link, when
 from engine.home import ROOT
+from engine.museum.latest_runs import NAME, Visit
 from engine.museum.outcome import Way
-from engine.museum.sign import Sign
+from engine.museum.signs.sign import Sign
 from engine.museum.source import code_of, module_of, path_of
-from engine.museum.visits import NAME, Visit
 from engine.registry import experiment
 from engine.store.records import RunRow
 

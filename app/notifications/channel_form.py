@@ -7,9 +7,9 @@ import streamlit as st
 from app.notifications.pending_commands import give, say_trouble
 from app.ui.html import as_text
 from app.ui.store_access import told
+from engine.access.receivers import KIND_WORDS, KINDS, LONGEST, Kind
 from engine.errors import EngineError
 from engine.home import Home
-from engine.notices.addresses import KIND_WORDS, KINDS, LONGEST, Kind
 from engine.notices.mail_server import mail_server
 from engine.store import Reader
 from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach

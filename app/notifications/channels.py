@@ -13,7 +13,7 @@ from app.notifications.pending_commands import give, say_trouble
 from app.ui import current_user, dialogs, widgets
 from app.ui.html import as_cell, as_text, duel_link, run_link, sweep_link, table, when, wide
 from app.ui.store_access import command, reading
-from engine.notices.addresses import KIND_WORDS
+from engine.access.receivers import KIND_WORDS
 from engine.store import Reader, Store
 from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel
 from engine.store.outbox import Sent

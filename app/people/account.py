@@ -10,7 +10,7 @@ from app.people.user_agent import in_words
 from app.ui import current_user
 from app.ui.html import as_text, facts, table, when
 from app.ui.store_access import command
-from engine.access.matrix import abilities
+from engine.access.permission_table import abilities
 from engine.access.rules import ROLE_WORDS, Role
 from engine.store import Person, Store
 from engine.store.sign_ins import IDLE_S, LASTS_S, SignIn

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.ui.html import number
-from engine.analysis.counts import Counts, mean, percentile
+from engine.analysis.statistics.counts import Counts, mean, percentile
 from engine.metrics import Histogram
 from engine.store.records import Heat
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.analysis.pipeline import Batch
+from engine.analysis.pipeline.spans import Batch
 from engine.recorder import Span
 
 ROW_PX, FRAME_PX = 62, 104

@@ -9,8 +9,8 @@ import streamlit as st
 from app.run.distributions import HEAT_PX, heat_map, strips, strips_height
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.counts import Counts, mean, percentile, together
-from engine.analysis.staleness import HISTOGRAM, expected, mean_in_words
+from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
+from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.metrics import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
 from engine.store.records import Heat, Run

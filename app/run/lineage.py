@@ -10,14 +10,14 @@ from app.actions.submit import Repetition, Resumption, order
 from app.core.formatting import duration
 from app.ui import current_user, permissions
 from app.ui.html import as_text, run_link
-from engine.checkpoint import last_checkpoint
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
+from engine.launch_options import PRIORITIES
 from engine.registry import experiment
+from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run
-from engine.terms import PRIORITIES
 
 LONG_CHAIN = 2
 """Two runs are told by the links to each other."""

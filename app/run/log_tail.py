@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.home import Home
-from engine.runtime import log_files
+from engine.runtime.system import log_files
 from engine.store import Reader
 
 CHUNK = 256 * 1024

@@ -14,8 +14,8 @@ from app.charts.pipeline_batches import batch, last_complete, slower_than_fewer_
 from app.run.gantt import gantt, gantt_colours, gantt_height
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.advice import Best, Settings, advice, best_speed_up
-from engine.analysis.pipeline import Batch, Measures, measure, unhindered
+from engine.analysis.pipeline.advice import Best, Settings, advice, best_speed_up
+from engine.analysis.pipeline.spans import Batch, Measures, measure, unhindered
 from engine.errors import EngineError
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.store import Reader

@@ -15,7 +15,7 @@ from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, r
 from app.run.live_series import live_metrics
 from app.ui import current_user
 from app.ui.widgets import title_of
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric

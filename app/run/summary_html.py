@@ -8,7 +8,7 @@ from html import escape
 from app.core.formatting import absolute, ago, duration, since
 from app.ui.html import bar, facts, number, sweep_link, table, when
 from app.ui.run_state import time_left
-from engine.analysis.ranked import Ranked, ranked
+from engine.analysis.result import Ranked, ranked
 from engine.metrics import metric
 from engine.results import STATISTICS, Of
 from engine.seeding import SEEDING

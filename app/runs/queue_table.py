@@ -9,7 +9,7 @@ from app.core.formatting import duration
 from app.ui.html import run_link, table, wide
 from app.ui.run_state import waiting
 from app.ui.widgets import title_of
-from engine.queue.outlook import Wait, start_in_words
+from engine.queue.forecast import Wait, start_in_words
 
 
 def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:

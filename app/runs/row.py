@@ -11,9 +11,9 @@ from app.links.launch import LAUNCH, as_path, launch_query
 from app.ui import current_user, widgets
 from app.ui.html import as_text, bar, sweep_link, when
 from app.ui.run_state import time_left
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.errors import EngineError
-from engine.queue.outlook import Wait, start_in_words
+from engine.queue.forecast import Wait, start_in_words
 from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import ALIVE, ENDED, RunRow

@@ -21,7 +21,7 @@ from engine.store import RunRow
 from engine.store.grouping import RunGroup
 from engine.store.records import ENDED
 from engine.store.texts import Text
-from engine.sweep_values import told
+from engine.sweep.values import told
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""

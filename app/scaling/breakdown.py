@@ -14,8 +14,8 @@ from app.scaling.study import line_title, words_of
 from app.scaling.tables import SHARES, time_table
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.breakdown import SERVE, Bar, Step, bars, break_even, steps
-from engine.analysis.study import Study
+from engine.analysis.scaling.breakdown import SERVE, Bar, Step, bars, break_even, steps
+from engine.analysis.scaling.scaling_data import Study
 from engine.metrics import PHASES
 from engine.store import Reader
 

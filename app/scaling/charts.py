@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars, scale
-from engine.analysis.intervals import Interval
-from engine.analysis.laws import Fit
-from engine.analysis.speedup import Size
+from engine.analysis.scaling.laws import Fit
+from engine.analysis.scaling.speedup import Size
+from engine.analysis.statistics.intervals import Interval
 
 HEIGHT_PX = 420
 MEASURES = ("Speed-up", "Efficiency", "Throughput", "Execution time")

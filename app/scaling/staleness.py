@@ -13,8 +13,7 @@ from app.scaling.staleness_tables import runs_frame, sizes_frame
 from app.ui import components
 from app.ui.html import as_text, number, run_link, table
 from app.ui.interval_text import with_interval
-from engine.analysis.counts import Counts, mean, percentile, together
-from engine.analysis.staleness import (
+from engine.analysis.scaling.staleness import (
     HISTOGRAM,
     SIZES,
     Price,
@@ -27,11 +26,12 @@ from engine.analysis.staleness import (
     sizes,
     stale_runs,
 )
-from engine.analysis.targets import choices
+from engine.analysis.scaling.targets import choices
+from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 MOST_COLUMNS, MOST_ROWS = 16, 200
 Lines = dict[str, list[Stale]]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars
-from engine.analysis.counts import Counts, percentile
-from engine.analysis.staleness import Price, Size, Stale
+from engine.analysis.scaling.staleness import Price, Size, Stale
+from engine.analysis.statistics.counts import Counts, percentile
 
 HEIGHT_PX = 360
 GREY = 7

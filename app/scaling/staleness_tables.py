@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from app.scaling.tables import LINE, intervals, named, of_lines
-from engine.analysis.counts import Counts, mean, percentile
-from engine.analysis.staleness import Size, Stale
+from engine.analysis.scaling.staleness import Size, Stale
+from engine.analysis.statistics.counts import Counts, mean, percentile
 from engine.transfer.tables import Table
 
 

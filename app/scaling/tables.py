@@ -5,12 +5,12 @@ from math import isfinite
 from typing import Any
 
 from app.scaling.study import line_title
-from engine.analysis.breakdown import SERVE, Bar
-from engine.analysis.intervals import Interval
-from engine.analysis.laws import SCALABILITY, Fit, best_count
-from engine.analysis.speedup import Size
-from engine.analysis.study import Study
-from engine.analysis.targets import Reached
+from engine.analysis.scaling.breakdown import SERVE, Bar
+from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
+from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.speedup import Size
+from engine.analysis.scaling.targets import Reached
+from engine.analysis.statistics.intervals import Interval
 from engine.transfer.tables import Table
 
 LINE = "line"

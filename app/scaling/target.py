@@ -18,9 +18,9 @@ from app.scaling.target_charts import HEIGHT_PX, PARTS, part
 from app.ui import components
 from app.ui.html import as_text, table
 from app.ui.interval_text import with_interval
-from engine.analysis.study import Study
-from engine.analysis.targets import Reached, choices, split_in_words, to_target, usual_target, way
-from engine.analysis.updates import updates_at
+from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.targets import Reached, choices, split_in_words, to_target, usual_target, way
+from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import RunRow

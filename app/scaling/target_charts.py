@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars, scale
-from engine.analysis.intervals import Interval
-from engine.analysis.targets import Reached
+from engine.analysis.scaling.targets import Reached
+from engine.analysis.statistics.intervals import Interval
 
 HEIGHT_PX = 300
 PARTS: Mapping[str, Callable[[Reached], Interval | None]] = {

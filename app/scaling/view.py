@@ -13,9 +13,9 @@ from app.scaling.tables import laws_table, sizes_table
 from app.ui import components
 from app.ui.html import as_text, table
 from app.ui.interval_text import EXPLAINED, with_interval
-from engine.analysis.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
-from engine.analysis.speedup import Size, sizes, why_no_fit
-from engine.analysis.study import Study
+from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
+from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.speedup import Size, sizes, why_no_fit
 from engine.store.records import RunRow
 
 Fitted = dict[str, list[Fit]]

@@ -24,12 +24,12 @@ from app.report import page_capture
 from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
-from engine.analysis.cells import newest
-from engine.analysis.groups import Group
+from engine.analysis.statistics.groups import Group
+from engine.analysis.sweep_cells import newest
 from engine.metrics import metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 

@@ -14,7 +14,7 @@ from app.sweep.header import name_of
 from engine.analysis.seedings import mixture
 from engine.store import Sweep
 from engine.store.records import RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 
 def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:

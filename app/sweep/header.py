@@ -11,11 +11,11 @@ from app.charts.sweep_data import experiment_of
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, figure_link, sweep_link, when
-from engine.analysis.cells import newest
 from engine.analysis.seedings import mixture
+from engine.analysis.sweep_cells import newest
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
-from engine.sweep_values import value_in_words
+from engine.sweep.values import value_in_words
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:

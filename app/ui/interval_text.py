@@ -1,7 +1,7 @@
 """A mean with its interval in words, wherever a page or a report shows one."""
 
 from app.ui.html import number
-from engine.analysis.intervals import Interval
+from engine.analysis.statistics.intervals import Interval
 
 EXPLAINED = (
     "Brackets and bars hold the 95 % confidence interval of the mean. Fewer than 3 values have none: their least "

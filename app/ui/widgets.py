@@ -13,7 +13,7 @@ from app.ui.store_access import command
 from engine.errors import EngineError
 from engine.home import ROOT
 from engine.registry import experiment
-from engine.runtime.presence import lives
+from engine.runtime.system.liveness_lock import lives
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ENDED, Run, RunRow, Status
 

@@ -9,8 +9,8 @@ from app.core.visitor import Visitor, visitor_now
 from engine import __version__
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.running import runner_process
-from engine.runtime.storage import storage
+from engine.runtime.system.disk_space import storage
+from engine.runtime.system.runner_process import runner_process
 from engine.store.schema import newest
 
 

@@ -28,8 +28,8 @@ from engine.access.rules import COMMANDS
 from engine.errors import EngineError
 from engine.home import Home
 from engine.registry import EXPERIMENTS, UNLISTED
-from engine.runtime.presence import lives
-from engine.runtime.storage import storage
+from engine.runtime.system.disk_space import storage
+from engine.runtime.system.liveness_lock import lives
 from engine.store import Reader, RunnerRow
 from engine.store.clock import seconds_since
 from engine.store.tally import Tally

@@ -34,7 +34,7 @@ from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
-from engine.runtime import log_files
+from engine.runtime.system import log_files
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.people import checked_name

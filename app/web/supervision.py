@@ -21,8 +21,8 @@ from app.web.server_config import REFUSED, Serving, refusal
 from app.web.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.running import ensure_running, has_died, runner_process
-from engine.runtime.settings import RESTART, ignored_settings
+from engine.runtime.runner.shared_settings import RESTART, ignored_settings
+from engine.runtime.system.runner_process import ensure_running, has_died, runner_process
 from engine.store import Store
 from engine.umask import set_private
 

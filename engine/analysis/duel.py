@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from engine.analysis.intervals import Interval, holm, mean_interval, p_of_no_difference
+from engine.analysis.statistics.intervals import Interval, holm, mean_interval, p_of_no_difference
 from engine.analysis.tuning import Better, Spent, easier
 
 Outcome = Literal["ahead", "behind", "level", "open", "too few seeds", "failed runs"]

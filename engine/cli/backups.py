@@ -8,7 +8,7 @@ from engine.cli.answers import moment, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.home import Home
 from engine.upkeep.backups import back_up, backups
-from engine.upkeep.restoring import restore
+from engine.upkeep.restore import restore
 
 
 @click.command("backup", short_help="Copy the store while runs go on.")

@@ -2,10 +2,10 @@
 
 import click
 
-from engine.access import cataloguing
 from engine.catalogue import BUILT_IN, catalogue
 from engine.cli.answers import print_json, table
 from engine.cli.frame import json_option, owner_option
+from engine.commands.catalogue import add_dataset, add_environment, remove
 from engine.data.catalogue import DATA_SETS, data_set, state
 from engine.home import Home
 
@@ -56,7 +56,7 @@ def add_environment_command(name: str, owner: str, as_json: bool) -> None:
     """Let configs name an environment that gymnasium, or a package installed here, has registered; it is made once and
     its spaces are looked at.
     """
-    found = cataloguing.add_environment(Home.find(), name, by=owner)
+    found = add_environment(Home.find(), name, by=owner)
     acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers an action"
     print_json({"added": name}) if as_json else click.echo(
         f"{name} can be chosen now: {found.observation} numbers an observation, {acts}."
@@ -73,7 +73,7 @@ def add_dataset_command(name: str, folder: str, title: str, owner: str, as_json:
     """Let configs name a data set: four files in MNIST's format (28x28 pixels, up to ten classes) in a folder below the
     data folder, which are read through.
     """
-    listed = cataloguing.add_dataset(Home.find(), name, folder, by=owner, title=title).datasets[name]
+    listed = add_dataset(Home.find(), name, folder, by=owner, title=title).datasets[name]
     print_json({"added": name}) if as_json else click.echo(
         f"{name} can be chosen now: {listed.train:,} images to train on, {listed.test:,} to test on."
     )
@@ -87,5 +87,5 @@ def remove_command(name: str, owner: str, as_json: bool) -> None:
     """Take an environment or a data set that was added off the catalogue; its files stay, and so do runs
     that used it.
     """
-    cataloguing.remove(Home.find(), name, by=owner)
+    remove(Home.find(), name, by=owner)
     print_json({"removed": name}) if as_json else click.echo(f"{name} can't be chosen any more.")

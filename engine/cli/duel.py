@@ -9,16 +9,16 @@ import click
 from engine.analysis.duel import Difference
 from engine.cli.answers import number, print_json, table
 from engine.cli.frame import json_option, owner_option
-from engine.cli.launching import STORE_TIMEOUT_S
-from engine.cli.serving import see_to_runner
-from engine.cli.sweeping import SweepWords
+from engine.cli.launch import STORE_TIMEOUT_S
+from engine.cli.runner_start import see_to_runner
+from engine.cli.sweep import SweepWords
 from engine.config import read_settings
+from engine.duel.budget import KINDS, Kind
 from engine.duel.catalogue import read_shared, read_strategy
-from engine.duel.contest import METRICS, SHARED, Budget, Duel, from_json
 from engine.duel.evidence import gather
-from engine.duel.launching import launch_duel, retry_missing
+from engine.duel.launch import launch_duel, retry_missing
 from engine.duel.outcome import Outcome, amount_in_words, outcome
-from engine.duel.pace import KINDS, Kind
+from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, StoredDuel

@@ -6,12 +6,12 @@ import click
 
 from engine.cli.answers import print_json, table
 from engine.cli.frame import json_option, owner_option
-from engine.cli.launching import STORE_TIMEOUT_S
-from engine.cli.serving import see_to_runner
+from engine.cli.launch import STORE_TIMEOUT_S
+from engine.cli.runner_start import see_to_runner
 from engine.home import Home
 from engine.published import FIGURES, SIZES, Figure, Size, figure
-from engine.published.judging import Judgement, best_judgement, judge, sweeps_of
-from engine.published.launching import launch_figure
+from engine.published.judgement import Judgement, best_judgement, judge, sweeps_of
+from engine.published.launch import launch_figure
 from engine.store import Reader
 
 

@@ -21,7 +21,7 @@ from engine.errors import (
     WrongStatus,
 )
 from engine.home import Home
-from engine.terms import PRIORITIES, Priority, Terms
+from engine.launch_options import PRIORITIES, Priority, Terms
 from engine.umask import private
 
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
@@ -57,7 +57,7 @@ class NumberRange(click.FloatRange):
 
 
 def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `engine.terms`; the command gets them as `terms`."""
+    """Add the options of `engine.launch_options`; the command gets them as `terms`."""
 
     @click.option(
         "--priority",

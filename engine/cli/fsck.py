@@ -2,9 +2,9 @@
 
 import click
 
-from engine.access.permitting import permit
 from engine.cli.answers import print_json
 from engine.cli.frame import FAILED, json_option, owner_option
+from engine.commands.authorize import permit
 from engine.errors import EngineError
 from engine.home import Home
 from engine.upkeep.fsck import Trouble, examine

@@ -5,7 +5,7 @@ import click
 from engine.cli.answers import print_json
 from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
-from engine.upkeep.collecting import Collection, Policy, collect, preview
+from engine.upkeep.retention_policy import Collection, Policy, collect, preview
 
 NAMED = 20
 

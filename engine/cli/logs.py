@@ -12,7 +12,7 @@ from engine.cli.answers import print_json
 from engine.cli.frame import json_option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
-from engine.runtime.log_files import offset_now, pieces
+from engine.runtime.system.log_files import offset_now, pieces
 from engine.store import Reader
 
 POLL_S = 0.2

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import click
 
+from engine.access.receivers import KIND_WORDS, KINDS, Kind, ReceiverKind
 from engine.cli.answers import moment, print_json, table
 from engine.cli.frame import FAILED, json_option, owner_option
-from engine.cli.serving import tell_ignored_settings
+from engine.cli.runner_start import tell_ignored_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.notices.addresses import KIND_WORDS, KINDS, Kind, ReceiverKind
 from engine.store import Reader, Store
 from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel, Ends, Reach
 from engine.store.outbox import Sent

@@ -5,17 +5,17 @@ from typing import get_args
 
 import click
 
-from engine.access.limiting import change_limits
 from engine.cli.answers import duration, plain, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.limits import read_value
+from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.limits import limits
-from engine.queue.outlook import MOST, Wait, outlook, start_in_words
+from engine.launch_options import PRIORITIES, Priority
+from engine.queue.forecast import MOST, Wait, outlook, start_in_words
+from engine.quotas import limits
 from engine.store import Reader, Store
 from engine.store.queue import End
-from engine.terms import PRIORITIES, Priority
 
 RUNNING = "max_running_per_person"
 

@@ -10,9 +10,9 @@ from engine.cli.answers import print_json
 from engine.cli.frame import NO_RUNNER, NumberRange, json_option, owner_option
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.presence import lives
-from engine.runtime.runner import serve
-from engine.runtime.running import is_running, runner_process
+from engine.runtime.runner.runner import serve
+from engine.runtime.system.liveness_lock import lives
+from engine.runtime.system.runner_process import is_running, runner_process
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
 

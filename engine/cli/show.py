@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.cli.answers import duration, moment, number, plain, print_json, table
 from engine.cli.frame import json_option
 from engine.home import Home

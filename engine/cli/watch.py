@@ -15,7 +15,7 @@ import click
 from engine.cli.answers import duration, number
 from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.running import ensure_running
+from engine.runtime.system.runner_process import ensure_running
 from engine.store import Reader, Store
 from engine.store.records import Run
 

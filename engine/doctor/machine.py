@@ -13,9 +13,9 @@ import psutil
 
 from engine.doctor.finding import Finding, State
 from engine.home import ROOT, Home
-from engine.limits import ALLOW_HOST_NETWORK
-from engine.runtime.isolation import LEVEL_WORDS, machine_level
-from engine.runtime.memory import memory_limit
+from engine.quotas import ALLOW_HOST_NETWORK
+from engine.runtime.system.network_isolation import LEVEL_WORDS, machine_level
+from engine.runtime.system.out_of_memory import memory_limit
 from engine.store import Reader
 
 GB = 2**30

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.config import read_settings
-from engine.duel.contest import OF_THE_DUEL, SHARED, Strategy
-from engine.duel.pace import METHODS
+from engine.duel.budget import METHODS
+from engine.duel.spec import OF_THE_DUEL, SHARED, Strategy
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.registry import experiment
 

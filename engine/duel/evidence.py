@@ -7,8 +7,8 @@ from math import nan
 
 from engine.analysis.tuning import Spent, at_budget
 from engine.config import Config
-from engine.duel.contest import Duel, Strategy, from_json
-from engine.duel.pace import Pace, pace
+from engine.duel.budget import Pace, pace
+from engine.duel.spec import Duel, Strategy, from_json
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested
 from engine.store.duels import RATE, STAGES, Stage

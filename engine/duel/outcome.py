@@ -10,7 +10,7 @@ from engine.analysis.duel import Difference, Reached, differences, joined, reach
 from engine.analysis.seedings import mixture
 from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import Evidence, Tried
-from engine.duel.tuned import Tuned, is_missing, tuned
+from engine.duel.tuning import Tuned, is_missing, tuned
 from engine.metrics import metric
 
 FAR = 0.9

@@ -6,7 +6,7 @@ written.
 """
 
 from engine.filter.names import RUN_FIELDS, Names
-from engine.filter.reading import read_field, read_filter, read_order
+from engine.filter.parser import read_field, read_filter, read_order
 from engine.filter.tree import OF, Both, Comparison, Field, Filter, Kind, Moment, Negation, Node, One, Op, Order, Value
 
 __all__ = [

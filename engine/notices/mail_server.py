@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
+from engine.access.receivers import checked_mailbox
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.notices.addresses import checked_mailbox
 
 Security = Literal["starttls", "tls", "none"]
 SECURITIES: tuple[Security, ...] = get_args(Security)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.metrics import metric
 from engine.registry import experiment

@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 
-from engine.notices.addresses import Webhook
-from engine.notices.apart import apart
-from engine.notices.looking_up import UnsafeAddress, looked_up
+from engine.access.receivers import Webhook
+from engine.notices.daemon_thread import apart
+from engine.notices.dns_guard import UnsafeAddress, looked_up
 from engine.notices.outcome import DELIVERED, Outcome
 
 for _name in ("httpx", "httpcore"):

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from engine.analysis.cells import tries
 from engine.analysis.hardware import unlike
 from engine.analysis.seedings import mixture
+from engine.analysis.sweep_cells import tries
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
 from engine.published.readings import Reading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps import SEED
-from engine.sweep_values import told, value_in_words
+from engine.sweep.values import told, value_in_words
 
 MOST_NAMED = 3
 _LAST = ("test/", "perf/steps_used")
@@ -119,7 +119,7 @@ def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
 
 
 def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
-    """Return the keys of the cells that the figure asks for, as `engine.analysis.cells` has them."""
+    """Return the keys of the cells that the figure asks for, as `engine.analysis.sweep_cells` has them."""
     version = figure.versions[size]
     seeds = sweep.seeds[: version.seeds]
     return list(

@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Literal, Protocol
 
-from engine.analysis.intervals import equivalence, mean_interval, slope
+from engine.analysis.statistics.intervals import equivalence, mean_interval, slope
 from engine.metrics import metric
 from engine.published.readings import Readings, at, whole, xs_of
 

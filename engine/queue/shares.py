@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from engine.limits import Limits
+from engine.quotas import Limits
 
 
 class Share(NamedTuple):

@@ -5,8 +5,7 @@ a secret and leaves by one door.
 from dataclasses import dataclass
 from typing import Literal, NoReturn, get_args
 
-from engine.errors import ConfigError, Problem, WrongStatus
-from engine.notices.addresses import (
+from engine.access.receivers import (
     KINDS,
     Kind,
     Receiver,
@@ -17,6 +16,7 @@ from engine.notices.addresses import (
     read_receiver,
     shortened,
 )
+from engine.errors import ConfigError, Problem, WrongStatus
 from engine.store.clock import now
 from engine.store.connection import Connected, Row
 from engine.store.guarding import Guarded, command

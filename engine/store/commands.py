@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.home import named_data
+from engine.launch_options import PRIORITIES, USUAL, Terms
 from engine.seeding import SEEDING
 from engine.store.clock import now
 from engine.store.configs import keep_whole, listed
@@ -15,7 +16,6 @@ from engine.store.launch_keys import LaunchKey, LaunchKeys
 from engine.store.outbox import Telling
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
 from engine.store.shares import Sharing
-from engine.terms import PRIORITIES, USUAL, Terms
 
 TAG_LENGTH, NAME_LENGTH, NOTE_LENGTH = 40, 200, 20_000
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from engine.errors import NoSuchDuel
 from engine.home import named_data
+from engine.launch_options import USUAL, Terms
 from engine.store.clock import now
 from engine.store.connection import Row
 from engine.store.guarding import command
@@ -16,7 +17,6 @@ from engine.store.records import RunRow, Status
 from engine.store.rows import RUN_ROW, as_terms
 from engine.store.sweep_commands import NewRun, SweepCommands
 from engine.store.sweeps import SEED, Sweeps
-from engine.terms import USUAL, Terms
 
 Stage = Literal["tuning", "judging"]
 STAGES: tuple[Stage, ...] = ("tuning", "judging")
@@ -49,7 +49,7 @@ class StoredDuel:
     owner: str
     created_at: str
     plan: Mapping[str, Any]
-    """The duel as JSON; `engine.duel.contest` reads it."""
+    """The duel as JSON; `engine.duel.spec` reads it."""
     stage: Stage
     """How far it was launched."""
     parts: tuple[Part, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.access.lookalikes import is_shown, looks, plain
+from engine.access.confusables import is_shown, looks, plain
 from engine.access.passwords import hashed
 from engine.access.rules import ROLES, Role
 from engine.errors import ConfigError, Problem, UnknownName

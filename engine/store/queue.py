@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from engine.errors import ConfigError, Problem, WrongStatus
+from engine.launch_options import PRIORITIES, Priority, unknown_priority
 from engine.store.commands import Commands
 from engine.store.connection import Connected, Row
 from engine.store.guarding import command
 from engine.store.records import ALIVE, Demand, Run
 from engine.store.rows import RUN, as_run
 from engine.store.sweep_commands import NOT_HELD
-from engine.terms import PRIORITIES, Priority, unknown_priority
 
 End = Literal["front", "back"]
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.launch_options import USUAL, Terms
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
-from engine.terms import USUAL, Terms
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
 """The first counts least; the store keeps a priority as its index here."""
@@ -330,4 +330,4 @@ class RunnerRow:
     warm: bool
     """Whether a spare worker stands ready."""
     network: str = ""
-    """What ranks listen on: a level of engine/runtime/isolation.py; empty where the runner did not say."""
+    """What ranks listen on: a level of runtime/system/network_isolation.py; empty where the runner did not say."""

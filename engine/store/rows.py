@@ -4,11 +4,11 @@ import json
 import sqlite3
 from collections.abc import Mapping
 
+from engine.launch_options import PRIORITIES, Terms
 from engine.metrics import metric
 from engine.store.clock import seconds_since
 from engine.store.configs import WHOLE
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
-from engine.terms import PRIORITIES, Terms
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause"),

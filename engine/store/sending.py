@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from engine.notices.addresses import Kind
+from engine.access.receivers import Kind
 from engine.store.clock import now, seconds_since
 from engine.store.connection import Writing
 from engine.store.outbox import NoticeKind

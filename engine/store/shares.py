@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
-from engine.limits import ALLOW_HOST_NETWORK, GB, Limits, limits
+from engine.launch_options import Terms
+from engine.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits
 from engine.store.accounts import is_marked
 from engine.store.connection import Row
 from engine.store.guarding import Guarded, Standings
 from engine.store.records import ALIVE, Demand
-from engine.terms import Terms
 
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _OF = "(?1 IS NULL OR owner = ?1)"

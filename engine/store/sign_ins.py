@@ -120,7 +120,7 @@ class SignIns(Connected):
 
 
 class SignInCommands(Guarded):
-    """What signing in and out writes; who someone is was proved before (engine/access/signing_in.py)."""
+    """What signing in and out writes; who someone is was proved before (engine/commands/sign_in.py)."""
 
     def begin_sign_in(self, name: str, way: Way, *, browser: str = "") -> str:
         """Let a browser in as a person and return the secret that its cookie is to hold: always a new one, so that none

@@ -9,13 +9,13 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.home import named_data
+from engine.launch_options import USUAL, Terms
 from engine.store.clock import now
 from engine.store.commands import Commands
 from engine.store.connection import Row
 from engine.store.guarding import command
 from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status
 from engine.store.rows import as_terms
-from engine.terms import USUAL, Terms
 
 NOT_HELD = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
 """A condition on runs: no paused sweep holds them back."""

@@ -4,7 +4,7 @@ made anew.
 
 from itertools import count
 
-from engine.access.lookalikes import looks
+from engine.access.confusables import looks
 from engine.access.rules import LOST, Role
 from engine.errors import SignInRefused
 from engine.store.accounts import mark

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 from engine.training.settings import TrainingConfig
 
 

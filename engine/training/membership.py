@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 
 from engine.errors import RunFailed
-from engine.runtime.exchange import Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Respond
+from engine.runtime.worker.ranks import Rank
 from engine.training.settings import ServerConfig
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.data.weights import FlatSgd
-from engine.runtime.exchange import Answer, Request, Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Answer, Request, Respond
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.learner import flat_state
 from engine.training.membership import Member, Membership

@@ -5,12 +5,12 @@ import time
 
 import torch
 
+from engine.data.allocator import keep_freed_memory
 from engine.data.devices import usable
-from engine.data.memory import keep_freed_memory
 from engine.errors import RunFailed
-from engine.runtime.checkpoints import Checkpoints, load_checkpoint
-from engine.runtime.exchange import Answer, Exchange, Line, Request
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Answer, Exchange, Line, Request
+from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.learner import Learner, state_size

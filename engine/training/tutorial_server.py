@@ -20,13 +20,13 @@ from torch.nn.functional import nll_loss
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
-from engine.data.datasets import read
-from engine.data.images import PixelSet
 from engine.data.nets import Score
-from engine.data.pil_images import PilImages, timed
-from engine.runtime.goodbyes import Goodbyes
-from engine.runtime.ranks import Rank, Ranks
-from engine.runtime.rpc import answered_later, call, joined
+from engine.data.sets.images import PixelSet
+from engine.data.sets.pil_images import PilImages, timed
+from engine.data.sets.registry import read
+from engine.runtime.transport.disconnects import Goodbyes
+from engine.runtime.transport.rpc import answered_later, call, joined
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
 from engine.training.membership import Membership
 from engine.training.parts import parts

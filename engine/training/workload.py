@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss, nll_loss, one_hot
 
 from engine.data.batches import Batches
-from engine.data.images import ImageSet
 from engine.data.nets import Score, evaluate, mnist_net
 from engine.data.resnets import ResNetName, resnet
+from engine.data.sets.images import ImageSet
 from engine.training.parts import parts
 
 Batch = tuple[Tensor, Tensor]

@@ -17,7 +17,7 @@ from typing import IO, Any
 from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
-from engine.runtime.log_files import has_hole, pieces
+from engine.runtime.system.log_files import has_hole, pieces
 from engine.store import Reader, Store
 from engine.store.arrivals import admit, origin_of, reserve
 from engine.store.clock import now

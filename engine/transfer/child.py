@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
-from engine.runtime.processes import describe_exit
+from engine.runtime.system.processes import describe_exit
 from engine.store import Reader, Store
 from engine.store.arrivals import last_id, without_run
 from engine.transfer.bundle import Arrived

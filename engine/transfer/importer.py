@@ -17,7 +17,7 @@ import psutil
 
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.processes import die_with_parent
+from engine.runtime.system.processes import die_with_parent
 from engine.store import Store
 from engine.transfer.archives import shown
 from engine.transfer.incoming import import_path

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import ImportRefused, LimitReached
-from engine.limits import limits
+from engine.quotas import limits
 from engine.store import Reader, Store
 from engine.store.recorded import Recorded, take_in
 from engine.store.shares import over_disk

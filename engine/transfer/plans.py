@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.store.configs import MOST_LISTED
 from engine.store.sweeps import SEED
-from engine.sweep import MOST_FIELDS
-from engine.sweep_draw import MOST_FIELDS as MOST_DRAWN
-from engine.sweep_values import MOST_RUNS
+from engine.sweep.plan import MOST_FIELDS
+from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
+from engine.sweep.values import MOST_RUNS
 from engine.transfer.archives import shown
 from engine.transfer.settings import odd_setting
 from engine.transfer.sheets import refusal

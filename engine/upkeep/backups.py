@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from engine.access.permitting import permit
+from engine.commands.authorize import permit
 from engine.errors import StoreBusy, StoreError
 from engine.home import Home
 from engine.store.clock import now

@@ -9,8 +9,8 @@ from contextlib import suppress
 import psutil
 
 from engine.home import Home
-from engine.runtime.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
-from engine.runtime.remains import tree
+from engine.runtime.system.cleanup import tree
+from engine.runtime.system.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.store import Reader
 from engine.store.clock import seconds_since
 from engine.store.records import ProcessIdentity

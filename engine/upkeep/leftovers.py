@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from engine.access.permitting import permit
+from engine.commands.authorize import permit
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.logs import note_for_runner
-from engine.runtime.processes import end_these
-from engine.runtime.remains import Cleared
-from engine.runtime.segments import SHARED
+from engine.runtime.system.cleanup import Cleared
+from engine.runtime.system.logs import note_for_runner
+from engine.runtime.system.processes import end_these
+from engine.runtime.system.shm_segments import SHARED
 from engine.store import Reader, Store
 from engine.store.clock import now
 from engine.upkeep.left_files import left_files, left_folders, left_segments

@@ -20,7 +20,7 @@ from engine.errors import Forbidden, SignInRefused, StoreError
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.upkeep.backups import back_up
-from engine.upkeep.restoring import restore
+from engine.upkeep.restore import restore
 from tests.access.test_gate import BROKEN
 from tests.app.browsing import Client
 from tests.waiting import PATIENCE_S

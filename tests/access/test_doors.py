@@ -24,7 +24,7 @@ from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import key_of
 from engine.upkeep.backups import back_up
-from engine.upkeep.restoring import restore
+from engine.upkeep.restore import restore
 from tests.access.people import PASSWORD, settle
 from tests.app import small_labs
 from tests.browser.conftest import Console

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from engine.access.rules import COMMANDS, ROLES, Program, Role, Standing
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
+from engine.launch_options import USUAL, Priority
 from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
 from engine.store.audit import Entry
 from engine.store.queue import End
-from engine.terms import USUAL, Priority
 from tests.inputs import drawn
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}

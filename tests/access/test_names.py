@@ -10,7 +10,7 @@ from engine.errors import ConfigError, EngineError, ImportRefused
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
-from engine.sweep import launch_sweep
+from engine.sweep.plan import launch_sweep
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 from tests.access.people import settle

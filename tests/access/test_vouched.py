@@ -8,8 +8,8 @@ import pytest
 
 from engine.access.providers import Rules
 from engine.access.rules import Program, Role
-from engine.access.signing_in import sign_in_by_provider
-from engine.access.vouching import Vouched, groups_of, role_of, vouched
+from engine.commands.oidc_claims import Vouched, groups_of, role_of, vouched
+from engine.commands.sign_in import sign_in_by_provider
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Demand, Reader, Store

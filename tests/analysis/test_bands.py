@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.aligning import Aligned, Floats, Member, aligned, member
-from engine.analysis.bands import Spread, line
-from engine.analysis.confidence import Statistic, ends
+from engine.analysis.statistics.bands import Spread, line
+from engine.analysis.statistics.confidence import Statistic, ends
+from engine.analysis.statistics.resample import Aligned, Floats, Member, aligned, member
 
 MEMBERS, STEPS = 7, 60
 Central = Callable[..., Any]

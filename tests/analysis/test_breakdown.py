@@ -4,9 +4,9 @@ target.
 
 import pytest
 
-from engine.analysis.breakdown import Bar, bars, break_even, kind_of, steps
-from engine.analysis.study import Timing
-from engine.analysis.targets import choices, split_in_words, to_target, usual_target
+from engine.analysis.scaling.breakdown import Bar, bars, break_even, kind_of, steps
+from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.targets import choices, split_in_words, to_target, usual_target
 from tests.analysis.test_speedup import run
 from tests.analysis.timings import WORK, made, of_time
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.aligning import Floats
-from engine.analysis.confidence import RESAMPLES, SEED, Ends, Statistic, central, ends, student
-from engine.analysis.groups import grouped
-from engine.analysis.intervals import equivalence, holm, mean_interval, p_of_no_difference, slope
+from engine.analysis.statistics.confidence import RESAMPLES, SEED, Ends, Statistic, central, ends, student
+from engine.analysis.statistics.groups import grouped
+from engine.analysis.statistics.intervals import equivalence, holm, mean_interval, p_of_no_difference, slope
+from engine.analysis.statistics.resample import Floats
 from engine.home import ROOT
 
 VALUES = [98.9, 99.02, 98.96, 99.1]

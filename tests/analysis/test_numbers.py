@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.analysis.differences import MISSING, rows
-from engine.analysis.numbers import field_names, label, metric_names, names, number, split, value
+from engine.analysis.run_values import field_names, label, metric_names, names, number, split, value
 from engine.store.records import RunRow
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.advice import Best, Settings, Slower, advice, best_speed_up
-from engine.analysis.pipeline import Batch, Measures, batches, ideal_bubble, measure, unhindered
-from engine.analysis.simulation import makespan, play, speed_up_bound
-from engine.experiments.pipeline.schedules import Schedule, depth
+from engine.analysis.pipeline.advice import Best, Settings, Slower, advice, best_speed_up
+from engine.analysis.pipeline.spans import Batch, Measures, batches, ideal_bubble, measure, unhindered
+from engine.pipelining.schedules import Schedule, depth
+from engine.pipelining.simulation import makespan, play, speed_up_bound
 from engine.recorder import Span
 from tests.analysis.traces import START_NS, hand_made, made
 

@@ -9,9 +9,9 @@ from itertools import pairwise, product
 
 import pytest
 
-from engine.analysis.scaling import PIPELINE, Baseline, ideal_time_s, unequal_stages_time_s
-from engine.analysis.simulation import speed_up_bound
-from engine.experiments.pipeline.schedules import Schedule, actions
+from engine.ideal_lines import PIPELINE, Baseline, ideal_time_s, unequal_stages_time_s
+from engine.pipelining.schedules import Schedule, actions
+from engine.pipelining.simulation import speed_up_bound
 from engine.registry import EXPERIMENTS, experiment
 
 T1 = 10.0

@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 
 from engine.analysis.hardware import crowded, unlike
-from engine.analysis.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
-from engine.analysis.speedup import ratio_of_means, sizes, why_no_fit
-from engine.analysis.study import Timing, axis_of, differing, study
+from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
+from engine.analysis.scaling.scaling_data import Timing, axis_of, differing, study
+from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from tests.analysis.timings import WORK, made, of_time

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.counts import mean, percentile, together
-from engine.analysis.staleness import (
+from engine.analysis.scaling.staleness import (
     Price,
     Stale,
     cautions,
@@ -22,7 +21,8 @@ from engine.analysis.staleness import (
     sizes,
     stale_runs,
 )
-from engine.analysis.updates import CLOCKS, growing, updates_at
+from engine.analysis.statistics.counts import mean, percentile, together
+from engine.analysis.update_clock import CLOCKS, growing, updates_at
 from engine.registry import EXPERIMENTS
 from engine.store.records import RunRow
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from engine.analysis.study import Timing
+from engine.analysis.scaling.scaling_data import Timing
 
 WORK = 1000.0
 

@@ -4,8 +4,8 @@ them.
 
 import random
 
-from engine.analysis.simulation import Played, play
-from engine.experiments.pipeline.schedules import Schedule
+from engine.pipelining.schedules import Schedule
+from engine.pipelining.simulation import Played, play
 from engine.recorder import Span
 
 START_NS = 7_000_000_000_000

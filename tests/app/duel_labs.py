@@ -7,14 +7,14 @@ from typing import Any
 
 from engine.config import Config
 from engine.duel.catalogue import READY
-from engine.duel.contest import Budget, Duel
 from engine.duel.evidence import Evidence, Tried, gather
-from engine.duel.launching import go_on, launch_duel
-from engine.duel.planning import pace_of
+from engine.duel.launch import go_on, launch_duel
+from engine.duel.plan import pace_of
+from engine.duel.spec import Budget, Duel
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
+from engine.runtime.system.machine import demand, machine
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.duels import Stage

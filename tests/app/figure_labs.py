@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.home import Home
 from engine.published import Size, figure
-from engine.published.launching import launch_figure
+from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now

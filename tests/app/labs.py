@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.experiments.pipeline.schedules import Schedule
 from engine.home import Home
+from engine.pipelining.schedules import Schedule
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
+from engine.runtime.system.machine import demand, machine
 from engine.store import Store
 from engine.store.clock import now
 from engine.store.records import MachineSample, RankBatch, RankRow, Status

@@ -11,14 +11,14 @@ import numpy as np
 
 from engine.home import Home
 from engine.launch import launch
-from engine.published.launching import launch_figure
+from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
-from engine.sweep import launch_sweep
+from engine.sweep.plan import launch_sweep
 from tests.app import labs
 from tests.stand_in import worker
 

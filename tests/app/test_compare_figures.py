@@ -17,8 +17,8 @@ from app.charts.curve_charts import GroupLine, compact, outline, smoothed
 from app.charts.curve_data import Curve
 from app.charts.line_styles import look, looks
 from app.compare import number_charts
-from engine.analysis.aligning import aligned, member
-from engine.analysis.bands import line
+from engine.analysis.statistics.bands import line
+from engine.analysis.statistics.resample import aligned, member
 
 NAN = np.nan
 

@@ -14,8 +14,8 @@ from app.charts.binned_sums import in_cells
 from app.charts.curve_data import curves, group_line
 from app.compare.groups import groups_of, lines_of
 from app.compare.zoom import joined, spliced
-from engine.analysis.aligning import MOST_CELLS, Aligned
-from engine.analysis.bands import Spread, Statistic
+from engine.analysis.statistics.bands import Spread, Statistic
+from engine.analysis.statistics.resample import MOST_CELLS, Aligned
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store

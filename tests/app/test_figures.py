@@ -9,7 +9,7 @@ import pytest
 from app.charts import plotly_figures
 from app.run.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
 from app.run.histograms import words
-from engine.analysis.counts import mean, percentile
+from engine.analysis.statistics.counts import mean, percentile
 from engine.home import Home
 from engine.metrics import PHASES, histogram
 from engine.recorder import Point

@@ -15,7 +15,7 @@ from app.ui import config_form
 from app.ui.html import as_text, facts, number, table
 from engine.home import Home
 from engine.registry import Experiment, Flow, experiment, experiments
-from engine.runtime.machine import Gpu, Machine, demand, machine
+from engine.runtime.system.machine import Gpu, Machine, demand, machine
 from engine.store import Store
 from tests.app.test_pages import opened
 

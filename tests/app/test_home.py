@@ -11,7 +11,7 @@ from app.home.summary import standing
 from app.ui.html import Slot
 from engine.home import ROOT, Home
 from engine.registry import experiment
-from engine.runtime.storage import storage
+from engine.runtime.system.disk_space import storage
 from engine.store import MachineSample, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status

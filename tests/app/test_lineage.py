@@ -9,12 +9,12 @@ from streamlit.testing.v1 import AppTest
 
 from engine.home import Home
 from engine.launch import retry
+from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
-from engine.runtime.processes import me
+from engine.runtime.system.machine import demand, machine
+from engine.runtime.system.processes import me
 from engine.store import Reader, Store
 from engine.store.records import Status
-from engine.terms import Terms
 from tests.app.test_pages import opened
 
 ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'

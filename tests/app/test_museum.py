@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.museum.chart import picture
 from engine.home import Home
-from engine.museum import SIGNS, sign, systems
-from engine.museum.visits import museum
+from engine.museum.latest_runs import museum
+from engine.museum.signs.catalogue import SIGNS, sign, systems
 from engine.registry import experiment
 from engine.store import Reader
 from tests.app.museum_labs import queued, visited

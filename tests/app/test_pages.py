@@ -13,11 +13,11 @@ from app.run import live_update, sections
 from app.ui import components
 from app.ui.widgets import PAGES
 from engine.home import ROOT, Home
+from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run, Status
-from engine.terms import Terms
 from tests.app import labs
 from tests.waiting import PATIENCE_S
 

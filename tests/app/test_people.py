@@ -10,12 +10,13 @@ from streamlit.testing.v1 import AppTest
 from app.core.visitor import COOKIE
 from app.people.audit_log import PAGE, Asked, _table
 from app.people.user_agent import in_words
-from engine.access import document, own_password, passwords
-from engine.access.matrix import OF_NOBODY, abilities
-from engine.access.own_password import change_password
-from engine.access.patience import Patience
+from engine.access import docs, passwords
+from engine.access.permission_table import OF_NOBODY, abilities
+from engine.access.rate_limit import Patience
 from engine.access.rules import COMMANDS, ROLES, Standing
-from engine.access.signing_in import sign_in as by_password
+from engine.commands import password
+from engine.commands.password import change_password
+from engine.commands.sign_in import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
@@ -166,8 +167,8 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
         store.permit("collect", by="ada")
     rows = list(csv.DictReader(io.StringIO(as_csv(_table(Asked("ada", "back up", False))).decode())))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
-    text = document.PAGE.read_text()
-    assert document.written(text) == text, "write it anew: python -m engine.access.document"
+    text = docs.PAGE.read_text()
+    assert docs.written(text) == text, "write it anew: python -m engine.access.docs"
     for each in abilities():
         for role in ROLES:
             own, others = (Standing("me", role).may(each.command, owners) for owners in (["me"], ["you"]))
@@ -297,8 +298,8 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
 
 
 def test_guesses_at_the_present_password_are_counted(home: Home, mo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_password, "patience", Patience())
-    monkeypatch.setattr(own_password.passwords, "fits", lambda *_: False)
+    monkeypatch.setattr(password, "patience", Patience())
+    monkeypatch.setattr(password.passwords, "fits", lambda *_: False)
     for _ in range(10):
         with pytest.raises(SignInRefused, match="is another one"):
             change_password(home, "mo", "a wrong guess", NEW)

@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 from app.figures.chart import picture
 from engine.home import Home
 from engine.published import FIGURES, WHOLE, figure
-from engine.published.judging import judge
+from engine.published.judgement import judge
 from engine.store import Reader, Store
-from engine.sweep_change import extend_sweep
+from engine.sweep.extend import extend_sweep
 from tests.app import figure_labs
 from tests.app.test_pages import opened, said
 

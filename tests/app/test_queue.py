@@ -6,11 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.ui import config_form
-from engine.access.cataloguing import add_environment, remove
+from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
-from engine.limits import Limits, set_limits
-from engine.runtime.machine import machine
-from engine.runtime.processes import me
+from engine.quotas import Limits, set_limits
+from engine.runtime.system.machine import machine
+from engine.runtime.system.processes import me
 from engine.store import Demand, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from tests.app import labs
@@ -42,7 +42,7 @@ def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dic
 def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.queue.outlook.MOST", 0)
+    monkeypatch.setattr("engine.queue.forecast.MOST", 0)
     with Store.open(home) as store:
         held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
         store.hold(held, by="Bea")

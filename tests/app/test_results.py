@@ -17,7 +17,7 @@ from app.home.recent import news_html
 from app.run.summary_html import tiles
 from app.runs import table
 from app.runs.columns import Column, measured, read_column, read_columns, usual
-from engine.analysis.ranked import ranked
+from engine.analysis.result import ranked
 from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS, Names
@@ -25,7 +25,7 @@ from engine.home import Home
 from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.records import Status
 from engine.store.sending import Due

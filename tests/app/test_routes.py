@@ -17,7 +17,7 @@ from app.web.change_tokens import Latest
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.runtime.machine import demand, machine
+from engine.runtime.system.machine import demand, machine
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status

@@ -15,12 +15,12 @@ from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_alo
 from app.scaling.study import of_sweep
 from app.scaling.tables import intervals, named
 from app.scaling.view import with_interval
-from engine.analysis.breakdown import bars
-from engine.analysis.intervals import Interval, mean_interval
-from engine.analysis.laws import SCALABILITY
-from engine.analysis.speedup import sizes
-from engine.analysis.staleness import Price, Stale, price
-from engine.analysis.staleness import sizes as stale_sizes
+from engine.analysis.scaling.breakdown import bars
+from engine.analysis.scaling.laws import SCALABILITY
+from engine.analysis.scaling.speedup import sizes
+from engine.analysis.scaling.staleness import Price, Stale, price
+from engine.analysis.scaling.staleness import sizes as stale_sizes
+from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
@@ -28,7 +28,7 @@ from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
-from engine.sweep import launch_sweep
+from engine.sweep.plan import launch_sweep
 from tests.app import sweep_labs
 from tests.app.test_pages import opened, said
 from tests.stand_in import worker

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.duel.evidence import Evidence, gather
-from engine.runtime.running import runner_process
+from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
 from tests.browser.conftest import Console

@@ -6,7 +6,7 @@ import signal
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.runtime.running import runner_process
+from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader, Sweep
 from engine.upkeep.leftovers import leftovers
 from tests.browser.conftest import Console

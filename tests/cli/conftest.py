@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from engine.cli import main
 from engine.home import ROOT, Home
 from engine.recorder import Point, Span
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
 
 UMASK = 0o022

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from engine.home import Home
-from engine.limits import Limits, limits
+from engine.quotas import Limits, limits
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 

@@ -22,9 +22,9 @@ import pytest
 from engine.catalogue import FILES
 from engine.data.checksums import checksum
 from engine.home import Home
-from engine.runtime.machine import machine
-from engine.runtime.processes import session_members
-from engine.runtime.running import is_running, runner_process
+from engine.runtime.system.machine import machine
+from engine.runtime.system.processes import session_members
+from engine.runtime.system.runner_process import is_running, runner_process
 from engine.store import ALIVE, Reader, Run, Status, Store
 from tests.cli.conftest import Parallab
 from tests.conftest import end_processes_of

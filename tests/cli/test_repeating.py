@@ -11,8 +11,8 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep import launch_sweep
-from engine.sweep_draw import Draw
+from engine.sweep.plan import launch_sweep
+from engine.sweep.random_search import Draw
 from tests.cli.conftest import Parallab
 
 SETTINGS = {"learning_rate": 0.025, "seed": 3}

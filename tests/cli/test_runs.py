@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from engine.cli.watch import progress_line
 from engine.home import Home
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 

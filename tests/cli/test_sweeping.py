@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from engine.home import Home
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 

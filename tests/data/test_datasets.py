@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data import sharing
+from engine.data import shared_tensors
 from engine.data.catalogue import DATA_SETS
-from engine.data.datasets import load, read
-from engine.data.images import ImageSet, mean_and_deviation
+from engine.data.sets.images import ImageSet, mean_and_deviation
+from engine.data.sets.registry import load, read
 from engine.errors import DataError, UnknownName
 from engine.home import Home
 
@@ -69,7 +69,7 @@ def test_mnist_is_normalized_as_published(mnist: Path) -> None:
 def test_digits_are_cut_without_loss_or_overlap() -> None:
     from sklearn.datasets import load_digits
 
-    from engine.data.digits import _scaled
+    from engine.data.sets.digits import _scaled
 
     source = load_digits()
     pixels = read("digits")
@@ -97,7 +97,7 @@ def test_each_digit_has_the_same_share_in_training_and_test() -> None:
 def test_a_scaled_digit_keeps_its_brightness() -> None:
     from sklearn.datasets import load_digits
 
-    from engine.data.digits import _scaled
+    from engine.data.sets.digits import _scaled
 
     one = torch.from_numpy(load_digits().images[:1])
     scaled = _scaled(one)
@@ -115,7 +115,7 @@ def test_an_unknown_name_is_refused() -> None:
 def test_too_little_shared_memory_is_a_sentence_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(64_000_000, 63_000_000, 1_000_000))
-    monkeypatch.setattr(sharing, "SHARED_MEMORY", Path(os.devnull).parent)
+    monkeypatch.setattr(shared_tensors, "SHARED_MEMORY", Path(os.devnull).parent)
     with pytest.raises(DataError, match=r"Data set digits needs 6 MB of shared memory, but .* has 1 MB free"):
         load("digits")
 

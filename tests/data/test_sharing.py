@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.data.sharing import shared_zeros
-from engine.runtime import fork_server
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.data.shared_tensors import shared_zeros
+from engine.runtime.rank import fork_server
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import rank_functions as functions
 
 

@@ -12,8 +12,8 @@ from app.web.server_config import Serving
 from deploy.dockerfile import pairs, read
 from deploy.root import sent
 from engine.home import ROOT, Home
-from engine.notices.delivering import Delivering
-from engine.runtime.processes import me
+from engine.notices.delivery import Delivering
+from engine.runtime.system.processes import me
 from engine.store import Store
 from tests.notices.receivers import Receiver
 from tests.notices.test_delivering import tell

@@ -20,8 +20,8 @@ from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.commits import VARIABLE, committed, lost, points
-from engine.runtime.running import ensure_running, runner_process
+from engine.runtime.system.runner_process import ensure_running, runner_process
+from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.upkeep.fsck import examine

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from engine.duel.budget import pace
 from engine.duel.catalogue import READY, read_shared, read_strategy
-from engine.duel.contest import Budget, Duel, Strategy, from_json
+from engine.duel.confounders import facts, untimely
 from engine.duel.evidence import Evidence
-from engine.duel.launching import cancel_duel, launch_duel, retry_missing
+from engine.duel.launch import cancel_duel, launch_duel, retry_missing
 from engine.duel.outcome import outcome
-from engine.duel.pace import pace
-from engine.duel.planning import config_of, judging_cells, pace_of, tuning_cells
-from engine.duel.tuned import tuned
-from engine.duel.unlike import facts, untimely
+from engine.duel.plan import config_of, judging_cells, pace_of, tuning_cells
+from engine.duel.spec import Budget, Duel, Strategy, from_json
+from engine.duel.tuning import tuned
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.runtime import fork_server
-from engine.runtime.local_ranks import LocalRanks
+from engine.runtime.rank import fork_server
+from engine.runtime.rank.local_ranks import LocalRanks
 from tests.conftest import started
 
 

@@ -12,7 +12,7 @@ from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.learner import Learner
 from engine.rl import environments
 from engine.rl.kinds import kind_of
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 from tests.breaking import Breaking
 
 take_part = method._take_part

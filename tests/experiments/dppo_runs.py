@@ -6,8 +6,8 @@ from typing import Any
 from engine.experiments.dppo.board import Board
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.kinds import kind_of
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 
 SMALL: dict[str, Any] = {
     "collectors": 3,

@@ -6,7 +6,7 @@ import torch
 
 from engine.experiments.pipeline import peer, remote, served, staged
 from engine.experiments.pipeline.stage import Stage
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 
 
 def keep_weights(rank: Rank, stage: Stage) -> None:

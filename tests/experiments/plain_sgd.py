@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.datasets import load
 from engine.data.nets import mnist_net
+from engine.data.sets.registry import load
 
 
 def drawn(seed: int, stream: int) -> int:

@@ -7,8 +7,8 @@ from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.observer import observe
 from engine.rl import environments
 from engine.rl.kinds import kind_of
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import DROPOUT
 from tests.breaking import Breaking
 

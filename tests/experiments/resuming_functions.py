@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 
 
 def go_no_further(rank: Rank, last: int, function: Callable[..., None], *given: Any) -> None:

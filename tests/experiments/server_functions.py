@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from engine.checkpoint import last_checkpoint
 from engine.experiments.async_sgd.server import AsyncServer
 from engine.experiments.parameter_server.server import BatchServer
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank
+from engine.runtime.system.checkpoint_state import last_checkpoint
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import Rank
 from engine.training.server import WeightServer
 from engine.training.serving import Serving, train
 from engine.training.settings import ServerConfig

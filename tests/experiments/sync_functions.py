@@ -8,8 +8,8 @@ from engine.data.nets import MnistNet
 from engine.data.nets import mnist_net as made_net
 from engine.experiments.sync_sgd import method
 from engine.experiments.sync_sgd.method import _Common
-from engine.runtime.collective import Circle
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.allreduce import Circle
+from engine.runtime.worker.ranks import Rank
 from engine.training.faults import Faults
 
 

@@ -16,9 +16,9 @@ from engine.experiments.batched_reinforce.agent import Agent, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.registry import method
 from engine.rl.kinds import kind_of
-from engine.runtime.exchange import Answer, Exchange, Request
-from engine.runtime.ranks import LocalRanks, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.transport.request_reply import Answer, Exchange, Request
+from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests.experiments import reinforce_functions as functions
 from tests.experiments.grids import grid
 from tests.rank_functions import in_each_case

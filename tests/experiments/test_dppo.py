@@ -19,10 +19,10 @@ from engine.experiments.dppo.learner import Learner
 from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
-from engine.runtime.processes import identity
-from engine.runtime.rank import FileLock
-from engine.runtime.ranks import Ranks, StopRequested
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank.rank import FileLock
+from engine.runtime.system.processes import identity
+from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.sink import MemorySink
 from tests.experiments import dppo_functions as functions
 from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid

@@ -15,7 +15,7 @@ from engine.experiments.dppo.evaluation import watch
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
-from engine.runtime.local_ranks import LocalRanks
+from engine.runtime.rank.local_ranks import LocalRanks
 from tests.experiments import dppo_functions as functions
 from tests.experiments.dppo_runs import board_of, config_of, ranks_of
 

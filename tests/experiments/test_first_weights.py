@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.data.datasets import load
 from engine.data.nets import evaluate, mnist_net
+from engine.data.sets.registry import load
 from engine.data.weights import bind, flat_weights
 from engine.duel.catalogue import READY
-from engine.duel.contest import Budget, Duel
-from engine.duel.planning import config_of
+from engine.duel.plan import config_of
+from engine.duel.spec import Budget, Duel
 from engine.registry import method
-from engine.runtime.ranks import LocalRanks
+from engine.runtime.worker.ranks import LocalRanks
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.learner import Learner
 

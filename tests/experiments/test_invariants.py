@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.datasets import load
 from engine.data.nets import evaluate, mnist_net
+from engine.data.sets.registry import load
 from engine.data.weights import bind
 from engine.errors import RunFailed
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime.ranks import LocalRanks
+from engine.runtime.worker.ranks import LocalRanks
 from tests.experiments import plain_sgd
 
 pytestmark = pytest.mark.ranks

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.sharing import shared_zeros
+from engine.data.shared_tensors import shared_zeros
 from engine.data.weights import bind, flat_weights
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import boundaries, whole_net
@@ -23,8 +23,8 @@ from engine.experiments.pipeline.links import Lines
 from engine.experiments.pipeline.stage import loss_of
 from engine.recorder import Span
 from engine.registry import experiment, method
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests.experiments import pipeline_functions
 from tests.rank_functions import in_each_case
 

@@ -16,7 +16,7 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.served import Backwards, Served, Turns
 from engine.experiments.pipeline.stage import Stage
 from engine.recorder import MemoryRecorder
-from engine.runtime.rank import Rank
+from engine.runtime.rank.rank import Rank
 
 
 class Work:

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine import checkpoint
-from engine.checkpoint import last_checkpoint
 from engine.registry import experiment, method
-from engine.runtime import checkpoints
-from engine.runtime.ranks import Ranks, StopRequested
-from engine.runtime.sink import MemorySink
-from engine.runtime.watch import Watch
+from engine.runtime.system import checkpoint_state
+from engine.runtime.system.checkpoint_state import last_checkpoint
+from engine.runtime.worker import checkpoints
+from engine.runtime.worker.rank_monitor import Watch
+from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.sink import MemorySink
 from tests.experiments import resuming_functions
 
 SETTINGS: dict[str, Any] = {
@@ -71,7 +71,7 @@ def train(
 
 def go_on(source: Path, target: Path, until: int | None) -> tuple[int, KeptRanks, dict[str, dict[int, float]]]:
     """Resume what was killed in one folder in another; return the step it went on from, and what `train` returns."""
-    taken = checkpoint.take_checkpoint(source, target)
+    taken = checkpoint_state.take_checkpoint(source, target)
     assert taken is not None
     path, before = taken
     step = int(checkpoints.load_checkpoint(path)["step"])
@@ -133,9 +133,9 @@ def test_points_are_sent_before_there_is_a_checkpoint_that_stands_for_them(tmp_p
 
 
 def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
-    assert (checkpoint.TENSORS, checkpoint.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
+    assert (checkpoint_state.TENSORS, checkpoint_state.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
     assert last_checkpoint(tmp_path) is None
-    (tmp_path / checkpoint.ABOUT).write_text("{half")
+    (tmp_path / checkpoint_state.ABOUT).write_text("{half")
     assert last_checkpoint(tmp_path) is None
     assert checkpoints.Checkpoints(tmp_path, 1.0, lambda: None).save(
         {"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25
@@ -143,7 +143,7 @@ def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
     found = last_checkpoint(tmp_path)
     assert found is not None
     assert (found.step, found.passes, found.time_s) == (7, 0.5, 1.25)
-    (tmp_path / checkpoint.TENSORS).unlink()
+    (tmp_path / checkpoint_state.TENSORS).unlink()
     assert last_checkpoint(tmp_path) is None
 
 
@@ -151,10 +151,10 @@ def test_a_taken_checkpoint_outlives_the_run_it_came_from(tmp_path: Path) -> Non
     kept = checkpoints.Checkpoints(tmp_path / "old", 1.0, lambda: None)
     (tmp_path / "old").mkdir()
     kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
-    checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "new")
-    taken = checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "new")  # as after a worker that died half-way
+    checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "new")
+    taken = checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "new")  # as after a worker that died half-way
     assert taken is not None
     kept.save({"weights": torch.zeros(3)}, step=2, passes=1.0, time_s=2.0)
-    (tmp_path / "old" / checkpoint.TENSORS).unlink()
+    (tmp_path / "old" / checkpoint_state.TENSORS).unlink()
     assert checkpoints.load_checkpoint(taken[0])["weights"].tolist() == [1.0, 1.0, 1.0]
-    assert checkpoint.take_checkpoint(tmp_path / "old", tmp_path / "other") is None
+    assert checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "other") is None

@@ -4,8 +4,8 @@ transfers none.
 
 import pytest
 
-from engine.analysis.simulation import makespan, play
-from engine.experiments.pipeline.schedules import Schedule, actions, depth, sizes
+from engine.pipelining.schedules import Schedule, actions, depth, sizes
+from engine.pipelining.simulation import makespan, play
 
 DRAWINGS: dict[tuple[Schedule, int, int], str] = {
     ("gpipe", 2, 4): """

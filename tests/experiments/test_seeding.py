@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.data.batches import Batches
 from engine.registry import experiment, method
-from engine.runtime.ranks import LocalRanks, Rank
+from engine.runtime.worker.ranks import LocalRanks, Rank
 from engine.seeding import DROPOUT, ENVIRONMENT, EVALUATION, ORDER, PARTITION, WEIGHTS, place_of, seed_of
 
 SMALL: dict[str, Any] = {"dataset": "digits", "trainers": 4, "batch_size": 512, "threads_per_rank": 1, "device": "cpu"}

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.data.weights import FlatSgd
 from engine.errors import RankFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.recorder import MemoryRecorder
 from engine.registry import method
-from engine.runtime.ranks import LocalRanks, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
 from engine.training.learner import Learner

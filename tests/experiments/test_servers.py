@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.errors import RunFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.server import AsyncServer
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.server import BatchServer
 from engine.recorder import MemoryRecorder
-from engine.runtime.exchange import Answer, Request, Respond
-from engine.runtime.rank import Rank
+from engine.runtime.rank.rank import Rank
+from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
 from tests.experiments.server_functions import Frozen
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.data.sparse import sparse_problem
+from engine.data.sets.sparse import sparse_problem
 from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
@@ -19,8 +19,8 @@ from engine.experiments.hogwild.overwrites import Overwrites
 from engine.experiments.hogwild.theory import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime.ranks import LocalRanks, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests.experiments import plain_sgd
 
 SPARSE: dict[str, Any] = {"model": "sparse_logistic", "momentum": 0.0}

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.checkpoint import last_checkpoint
-from engine.data.datasets import load
 from engine.data.nets import mnist_net
+from engine.data.sets.registry import load
 from engine.data.weights import bind, flat_weights
 from engine.errors import RankFailed, RunFailed
 from engine.experiments.sync_sgd import method as sync_method
@@ -25,9 +24,10 @@ from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.part import Part
 from engine.experiments.sync_sgd.trainer import Trainer
 from engine.registry import experiment, method
-from engine.runtime.checkpoints import load_checkpoint
-from engine.runtime.ranks import LocalRanks, Ranks, StopRequested
-from engine.runtime.sink import MemorySink
+from engine.runtime.system.checkpoint_state import last_checkpoint
+from engine.runtime.worker.checkpoints import load_checkpoint
+from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
+from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.parts import parts
 from tests.experiments import plain_sgd, sync_functions

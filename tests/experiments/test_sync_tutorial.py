@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
-from engine.data.datasets import load, read
 from engine.data.nets import mnist_net
-from engine.data.pil_images import PilImages
+from engine.data.sets.pil_images import PilImages
+from engine.data.sets.registry import load, read
 from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import method
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 
 SHORT: dict[str, Any] = {
     "dataset": "digits",

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from engine.config import Config
-from engine.data.datasets import load
 from engine.data.nets import mnist_net
-from engine.data.sharing import shared
+from engine.data.sets.registry import load
+from engine.data.shared_tensors import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally
 from engine.metrics import PHASES
 from engine.registry import experiment, method
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.seeding import WEIGHTS, seed_of
 from tests.experiments import plain_sgd, trainer_functions
 

@@ -5,11 +5,11 @@ import time
 import torch
 from torch import Tensor
 
-from engine.data.images import ImageSet
+from engine.data.sets.images import ImageSet
 from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import EVALUATION
 
 

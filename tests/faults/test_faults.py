@@ -14,10 +14,10 @@ import pytest
 
 from engine.errors import RunnerError
 from engine.home import Home
-from engine.runtime.commits import VARIABLE, committed, lost, points
-from engine.runtime.processes import identity, session_members
-from engine.runtime.runner import serve
-from engine.runtime.running import ensure_running, is_running
+from engine.runtime.runner.runner import serve
+from engine.runtime.system.processes import identity, session_members
+from engine.runtime.system.runner_process import ensure_running, is_running
+from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
 from tests.faults.lab import Lab, go_on

@@ -20,9 +20,9 @@ import httpx
 import pytest
 
 from engine.home import ROOT, Home
-from engine.runtime.machine import machine
-from engine.runtime.processes import identity, is_alive
-from engine.runtime.running import runner_process
+from engine.runtime.system.machine import machine
+from engine.runtime.system.processes import identity, is_alive
+from engine.runtime.system.runner_process import runner_process
 from engine.store.records import ALIVE, ENDED, ProcessIdentity
 from tests.faults.lab import Lab, go_on
 from tests.waiting import PATIENCE_S, wait_until

@@ -17,12 +17,12 @@ from engine.config import Config, choices_of
 from engine.errors import ConfigError, EngineError
 from engine.filter import read_filter
 from engine.home import Home
-from engine.limits import Limits, limits
+from engine.launch_options import Terms
+from engine.quotas import Limits, limits
 from engine.registry import EXPERIMENTS, UNLISTED, experiment
 from engine.store import Reader, Store
-from engine.sweep import plan
-from engine.sweep_values import read_values
-from engine.terms import Terms
+from engine.sweep.plan import plan
+from engine.sweep.values import read_values
 from tests.app import labs
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs

@@ -12,13 +12,13 @@ from engine.errors import UnknownName
 from engine.experiments.fault_museum.config import ExhibitName
 from engine.home import ROOT
 from engine.metrics import metric
-from engine.museum import SIGNS, sign
+from engine.museum.events import BROKEN, ERROR, HELD, heard
 from engine.museum.outcome import WAYS, Broken, Outcome
-from engine.museum.sign import Sign
+from engine.museum.signs.catalogue import SIGNS, sign
+from engine.museum.signs.sign import Sign
 from engine.museum.source import code_of
-from engine.museum.telling import BROKEN, ERROR, HELD, heard
 from engine.registry import EXPERIMENTS, experiment, method
-from engine.runtime.ranks import LocalRanks
+from engine.runtime.worker.ranks import LocalRanks
 from engine.store.records import Event
 from tests.waiting import PATIENCE_S
 

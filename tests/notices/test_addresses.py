@@ -4,8 +4,7 @@ import socket
 
 import pytest
 
-from engine.errors import ConfigError
-from engine.notices.addresses import (
+from engine.access.receivers import (
     Kind,
     Receiver,
     Webhook,
@@ -14,7 +13,8 @@ from engine.notices.addresses import (
     read_receiver,
     shortened,
 )
-from engine.notices.looking_up import UnsafeAddress, looked_up, refuse_unsafe
+from engine.errors import ConfigError
+from engine.notices.dns_guard import UnsafeAddress, looked_up, refuse_unsafe
 
 LISTED = {
     Receiver("public", "hooks.slack.com", 443),

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.home import ROOT, Home
-from engine.notices import delivering
-from engine.notices.delivering import FIRST_S, LONGEST_S, Delivering, wait_before_next
-from engine.runtime.processes import me
+from engine.notices import delivery
+from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, wait_before_next
+from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
 from engine.store.channels import Channel
 from engine.store.outbox import Sent
@@ -63,7 +63,7 @@ def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(delivering, "FIRST_S", 600.0)
+    monkeypatch.setattr(delivery, "FIRST_S", 600.0)
     receiver = serve(500, (429, {"Retry-After": "9000"}, b""), 200)
     run_id, sender = tell(store, receiver), Delivering(home, me())
     assert sender.deliver(store) == 1
@@ -115,7 +115,7 @@ def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store)
 def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(
     home: Home, store: Store, serve: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "CLOSE_S", 0.1)
+    monkeypatch.setattr(delivery, "CLOSE_S", 0.1)
     go_on = threading.Event()
     slow, quick = serve(hangs(go_on)), serve()
     tell(store, slow)

@@ -16,11 +16,11 @@ from engine.access.rules import Program
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.notices import mail
-from engine.notices.delivering import Delivering
+from engine.notices.delivery import Delivering
 from engine.notices.formats import as_email
 from engine.notices.mail_server import MailServer, Security, mail_server
 from engine.notices.notice import Notice
-from engine.runtime.processes import me
+from engine.runtime.system.processes import me
 from engine.store import Demand, Store
 from tests.notices.receivers import certificates
 

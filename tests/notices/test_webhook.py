@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.access.receivers import Webhook
 from engine.notices import webhook
-from engine.notices.addresses import Webhook
 from engine.notices.outcome import Outcome
 from tests.notices.receivers import SECRET, Answer, Receiver, certificates, closes, drips, hangs, pours
 

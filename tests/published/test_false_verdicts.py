@@ -10,7 +10,7 @@ import pytest
 from engine.metrics import metric
 from engine.published import FIGURES, PASSES, SIZES, Figure, Size
 from engine.published.evidence import numbers_of
-from engine.published.judging import cap_of
+from engine.published.judgement import cap_of
 from engine.published.readings import Reading
 from engine.published.rules import Check
 from engine.published.verdict import Verdict, verdict

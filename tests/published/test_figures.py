@@ -11,8 +11,8 @@ from engine.errors import UnknownName
 from engine.home import ROOT, Home
 from engine.published import FIGURES, PASSES, SIZES, Figure, Size, figure
 from engine.published.evidence import numbers_of
-from engine.published.judging import cap_of
-from engine.published.launching import launch_figure, order_of
+from engine.published.judgement import cap_of
+from engine.published.launch import launch_figure, order_of
 from engine.published.rules import Check, Kind, Near, Outcome
 from engine.published.verdict import Cap, Verdict, verdict
 from engine.registry import experiment

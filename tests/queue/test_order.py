@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from engine.limits import Limits
 from engine.queue.estimates import Estimate
 from engine.queue.order import (
     Free,
@@ -21,6 +20,7 @@ from engine.queue.order import (
     started,
 )
 from engine.queue.reasons import reasons
+from engine.quotas import Limits
 
 ROOM = Room(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from engine.limits import Limits, set_limits
+from engine.launch_options import Terms
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
-from engine.queue.outlay import Outlay, before_launch, what_is_left
-from engine.queue.outlook import clock, outlook, prospect, start_in_words
-from engine.runtime.gpus import FakeGpus
-from engine.runtime.machine import Gpu, Machine
+from engine.queue.forecast import clock, outlook, prospect, start_in_words
+from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
+from engine.quotas import Limits, set_limits
+from engine.runtime.system.gpus import FakeGpus
+from engine.runtime.system.machine import Gpu, Machine
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue import PastRun
-from engine.terms import Terms
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -24,7 +24,7 @@ WORKER = ProcessIdentity("boot", 4242, 77)
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what a test has claimed be claimed at this moment, however long the test takes."""
-    monkeypatch.setattr("engine.queue.outlook.seconds_since", lambda _: 0.0)
+    monkeypatch.setattr("engine.queue.forecast.seconds_since", lambda _: 0.0)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(
     store.begin(on, WORKER, {"host": "lab"})
     store.mark_running(on, 0.5)
     store.write(on, [], progress=(25, 100, "samples"))
-    monkeypatch.setattr("engine.queue.outlook.seconds_since", lambda _: 30.0)
+    monkeypatch.setattr("engine.queue.forecast.seconds_since", lambda _: 30.0)
     with Reader.open(home) as reader:
         assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(
             90.0

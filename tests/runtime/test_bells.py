@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.runtime import fork_server
-from engine.runtime.bells import Bell
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.rank.semaphore import Bell
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import bell_functions as functions
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from engine.errors import RankFailed
-from engine.runtime import fork_server
-from engine.runtime.collective import Collective
-from engine.runtime.ranks import LocalRanks, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.allreduce import Collective
+from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import collective_functions as functions
 from tests.rank_functions import in_each_case
 

@@ -11,13 +11,14 @@ import pytest
 
 from engine.errors import RankFailed
 from engine.home import Home
-from engine.runtime import ending, worker
-from engine.runtime.processes import boot_id, me, uptime_s
-from engine.runtime.remains import Cleared
-from engine.runtime.runner import Runner
+from engine.launch_options import Terms
+from engine.runtime.runner import run_supervisor
+from engine.runtime.runner.runner import Runner
+from engine.runtime.system.cleanup import Cleared
+from engine.runtime.system.processes import boot_id, me, uptime_s
+from engine.runtime.worker import worker
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
-from engine.terms import Terms
 from tests.runtime.test_runner import paper, run_of, runner
 
 __all__ = ["runner"]
@@ -92,11 +93,11 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
     run_id = begin()
     worker = worker_of(runner, run_id)
     assert store.request_cancel(run_id, by="grace") == "stopping"
-    monkeypatch.setattr(ending, "STOP_DEADLINE_S", 600.0)
+    monkeypatch.setattr(run_supervisor, "STOP_DEADLINE_S", 600.0)
     runner.step()
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, False)], "asked once"
-    monkeypatch.setattr(ending, "STOP_DEADLINE_S", 0.0)
+    monkeypatch.setattr(run_supervisor, "STOP_DEADLINE_S", 0.0)
     runner.step()
     runner.step()
     assert (worker.pid, True) in paper(runner).cancelled
@@ -114,7 +115,7 @@ def test_a_time_limit_ends_the_run_the_same_way(
     runner.step()
     assert run_of(runner, run_id).status == "running"
     later = uptime_s() + 61
-    monkeypatch.setattr(ending, "uptime_s", lambda: later)
+    monkeypatch.setattr(run_supervisor, "uptime_s", lambda: later)
     runner.step()
     run = run_of(runner, run_id)
     assert (run.status, run.stop_requested_by, run.stop_kind) == ("stopping", "its time limit", "time limit")
@@ -134,7 +135,7 @@ def test_what_could_not_be_removed_is_said_in_the_cause(
     store.request_cancel(run_id, by="grace")
     kill(runner, run_id)
     found = Cleared(["process 41 (python)", "512 MB on GPU 0 of process 41"], ["shared memory psm_1"])
-    monkeypatch.setattr(ending, "clear", lambda *_: found)
+    monkeypatch.setattr(run_supervisor, "clear", lambda *_: found)
     runner.step()
     assert (
         run_of(runner, run_id).cause
@@ -150,8 +151,8 @@ def test_a_worker_that_survives_the_kill_does_not_keep_its_run_stopping_for_ever
     run_id = begin()
     worker = worker_of(runner, run_id)
     monkeypatch.setattr(paper(runner), "cancel", lambda worker, force=False: None)
-    monkeypatch.setattr(ending, "clear", lambda *_: Cleared([f"process {worker.pid} (python)"]))
-    monkeypatch.setattr(ending, "KILL_DEADLINE_S", -1.0)
+    monkeypatch.setattr(run_supervisor, "clear", lambda *_: Cleared([f"process {worker.pid} (python)"]))
+    monkeypatch.setattr(run_supervisor, "KILL_DEADLINE_S", -1.0)
     store.request_cancel(run_id, by="grace", force=True)
     runner.step()
     runner.step()
@@ -170,7 +171,7 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
         cleared.append(worker)
         return Cleared(removed=["shared memory torch_1_2_3"])
 
-    monkeypatch.setattr(ending, "clear", clear)
+    monkeypatch.setattr(run_supervisor, "clear", clear)
     store.end(run_id, "finished", "All ranks ended their work.", who="worker")
     runner.step()
     assert cleared == [], "its worker still lives"
@@ -282,12 +283,12 @@ def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(
 ) -> None:
     run = run_of(runner, begin(Terms(max_run_time_s=60)))
     assert run.begun_uptime_s == pytest.approx(uptime_s(), abs=30)
-    assert not ending.is_over_time(run)
+    assert not run_supervisor.is_over_time(run)
     old: Run = replace(run, begun_uptime_s=uptime_s() - 61)
-    assert ending.is_over_time(old)
+    assert run_supervisor.is_over_time(old)
     assert old.worker is not None
     assert old.worker.boot_id == boot_id()
-    assert not ending.is_over_time(replace(old, worker=replace(old.worker, boot_id="the boot before"))), (
+    assert not run_supervisor.is_over_time(replace(old, worker=replace(old.worker, boot_id="the boot before"))), (
         "its uptime is of another boot"
     )
 

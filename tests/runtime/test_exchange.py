@@ -8,10 +8,11 @@ from typing import Any, Literal
 import pytest
 
 from engine.errors import RankFailed
-from engine.runtime import fork_server, rpc
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import LocalRanks, Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.transport import rpc
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import exchange_functions as functions
 from tests.rank_functions import in_each_case
 

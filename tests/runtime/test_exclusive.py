@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from engine.home import Home
-from engine.queue.outlook import outlook
-from engine.runtime.gpus import FakeGpus
-from engine.runtime.machine import Gpu, Machine
-from engine.runtime.processes import me
-from engine.runtime.runner import Runner
-from engine.runtime.sampling import Sampler
-from engine.runtime.slots import Slots, place
+from engine.queue.forecast import outlook
+from engine.queue.slots import Slots, place
+from engine.runtime.runner.machine_sampler import Sampler
+from engine.runtime.runner.runner import Runner
+from engine.runtime.system.gpus import FakeGpus
+from engine.runtime.system.machine import Gpu, Machine
+from engine.runtime.system.processes import me
 from engine.store import Demand, NewRun, Reader, Run, Store
-from engine.sweep import plan
+from engine.sweep.plan import plan
 from tests.runtime.test_runner import PaperLauncher
 
 MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
@@ -104,10 +104,10 @@ def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
 def test_the_runner_samples_the_machine_every_few_seconds(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runtime.sampling.EVERY_S", 600.0)
+    monkeypatch.setattr("engine.runtime.runner.machine_sampler.EVERY_S", 600.0)
     sampler = Sampler()
     assert not sampler.look(store)
-    monkeypatch.setattr("engine.runtime.sampling.EVERY_S", 0.0)
+    monkeypatch.setattr("engine.runtime.runner.machine_sampler.EVERY_S", 0.0)
     runner = Runner(home, store, PaperLauncher(), MACHINE, gpus=FakeGpus(2), sampler=sampler)
     runner.step()
     with Reader.open(home) as reader:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime import ending
-from engine.runtime.inheritance import inherit
-from engine.runtime.processes import boot_id, identity, is_alive, session_members
-from engine.runtime.runner import Runner
-from engine.runtime.running import ensure_running, runner_process
+from engine.runtime.runner import run_supervisor
+from engine.runtime.runner.inheritance import inherit
+from engine.runtime.runner.runner import Runner
+from engine.runtime.system.processes import boot_id, identity, is_alive, session_members
+from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.store import RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity
@@ -96,7 +96,7 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     assert not segment.exists()
     runner.step()
     assert worker.poll() is None, "it may still be ending"
-    monkeypatch.setattr(ending, "EXIT_DEADLINE_S", 0.0)
+    monkeypatch.setattr(run_supervisor, "EXIT_DEADLINE_S", 0.0)
     runner.step()
     assert paper(runner).cancelled == [(worker.pid, True)]
     runner.step()

@@ -12,17 +12,22 @@ import pytest
 
 from engine.errors import RunFailed
 from engine.home import ROOT
-from engine.runtime import fork_server, isolation
-from engine.runtime.isolation import STAYED_OUTSIDE, ListenRule, Network, network_id, rule_of
-from engine.runtime.ranks import Ranks, StopRequested
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.system import network_isolation
+from engine.runtime.system.network_isolation import STAYED_OUTSIDE, ListenRule, Network, network_id, rule_of
+from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.sink import MemorySink
 from tests import isolation_functions as functions
 
 pytestmark = pytest.mark.processes
 KINDS = ("rpc", "line", "ring", "group")
 """What ranks listen with: RPC, gloo between two, gloo round all, torch's own group."""
 ROLES = ("ps", "trainer1")
-NOT_ON_A_NETWORK = {"engine/runtime/isolation.py", "engine/runtime/shared_memory.py", "engine/store/guarding.py"}
+NOT_ON_A_NETWORK = {
+    "engine/runtime/system/network_isolation.py",
+    "engine/runtime/transport/shared_memory.py",
+    "engine/store/guarding.py",
+}
 """Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="Only root can act as another user.")
 
@@ -94,18 +99,18 @@ def test_another_user_of_the_machine_reaches_no_listener_of_a_rank(tmp_path: Pat
 def test_an_ordinary_user_gets_a_namespace_too() -> None:
     def attempt() -> str:
         before = network_id()
-        return isolation.isolate() or ("a new one" if network_id() != before else "the same one")
+        return network_isolation.isolate() or ("a new one" if network_id() != before else "the same one")
 
     assert functions.as_nobody(attempt) == "a new one"
 
 
 def test_a_rank_that_is_not_in_its_namespace_may_not_listen() -> None:
-    isolation.obey(rule_of(Network("namespace", network_id(), os.getpid()), ""))
+    network_isolation.obey(rule_of(Network("namespace", network_id(), os.getpid()), ""))
     try:
         with pytest.raises(RunFailed, match="did not enter the network namespace"):
-            isolation.check_listening()
+            network_isolation.check_listening()
     finally:
-        isolation.obey(ListenRule())
+        network_isolation.obey(ListenRule())
 
 
 def test_the_machines_network_is_allowed_unless_refused_and_a_containers_always() -> None:

@@ -11,7 +11,7 @@ import pytest
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.running import ensure_running
+from engine.runtime.system.runner_process import ensure_running
 from engine.store import Reader, Run, Store
 from tests import isolation_functions as functions
 from tests.conftest import end_processes_of

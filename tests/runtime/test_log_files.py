@@ -13,7 +13,8 @@ import pytest
 from app.run.log_tail import tail
 from engine.cli.logs import Tail, read_logs
 from engine.home import ROOT, Home
-from engine.runtime.log_files import (
+from engine.runtime.runner.disk_meter import folder_bytes
+from engine.runtime.system.log_files import (
     HEAD_BYTES,
     SLACK_BYTES,
     TAIL_BYTES,
@@ -26,7 +27,6 @@ from engine.runtime.log_files import (
     pieces,
     trim,
 )
-from engine.runtime.usage import folder_bytes
 from engine.store import Reader
 from engine.transfer.bundle import write_bundle
 from engine.upkeep.disk_use import disk_use
@@ -152,7 +152,7 @@ def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: 
 
 
 def test_a_worker_writes_the_logs_of_its_ranks_anew_and_goes_on_with_its_own(path: Path, text: bytes) -> None:
-    from engine.runtime.worker import _close_up_logs
+    from engine.runtime.worker.worker import _close_up_logs
 
     own = path.with_name("worker.log")
     own.write_bytes(text)

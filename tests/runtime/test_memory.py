@@ -8,10 +8,10 @@ import pytest
 
 from engine.doctor.machine import cores_and_memory
 from engine.errors import RankFailed
-from engine.runtime import fork_server
-from engine.runtime.memory import limit_met, memory_cause, memory_limit, words_of
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.system.out_of_memory import limit_met, memory_cause, memory_limit, words_of
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests import rank_functions as functions
 
 LIMITED = (

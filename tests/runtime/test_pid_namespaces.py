@@ -13,13 +13,13 @@ import pytest
 
 from engine.errors import RunnerError
 from engine.home import ROOT, Home
-from engine.runtime.ending import Endings
-from engine.runtime.launcher import LocalLauncher
-from engine.runtime.presence import announce, lives
-from engine.runtime.processes import identity, is_alive, is_foreign, me, pid_namespace
-from engine.runtime.remains import Footprint, clear
-from engine.runtime.runner import serve
-from engine.runtime.running import ensure_running, has_died, is_served, runner_process
+from engine.runtime.runner.launcher import LocalLauncher
+from engine.runtime.runner.run_supervisor import Endings
+from engine.runtime.runner.runner import serve
+from engine.runtime.system.cleanup import Footprint, clear
+from engine.runtime.system.liveness_lock import announce, lives
+from engine.runtime.system.processes import identity, is_alive, is_foreign, me, pid_namespace
+from engine.runtime.system.runner_process import ensure_running, has_died, is_served, runner_process
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.upkeep.leftovers import leftovers
@@ -32,8 +32,8 @@ import json, sys
 from dataclasses import asdict
 from pathlib import Path
 from engine.home import Home
-from engine.runtime.presence import announce
-from engine.runtime.processes import me
+from engine.runtime.system.liveness_lock import announce
+from engine.runtime.system.processes import me
 home = Home(Path(sys.argv[1]))
 {}
 announce(home)
@@ -41,7 +41,7 @@ print(json.dumps(asdict(me())), flush=True)
 sys.stdin.read()
 """
 RUNNER = """
-from engine.runtime.runner import taken
+from engine.runtime.runner.runner import taken
 from engine.store import Store
 held = taken(home)
 with Store.open(home) as store:
@@ -195,8 +195,8 @@ def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lo
     home: Home, elsewhere: Elsewhere
 ) -> None:
     asks = (
-        "from dataclasses import replace; from engine.runtime.presence import lives; announce(home); lives(home, "
-        "replace(me(), pid_namespace=1))"
+        "from dataclasses import replace; from engine.runtime.system.liveness_lock import lives; announce(home); "
+        "lives(home, replace(me(), pid_namespace=1))"
     )
     _, present = elsewhere(asks)
     assert lives(home, present)

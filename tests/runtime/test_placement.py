@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from engine.limits import Limits, set_limits
-from engine.runtime.gpus import FakeGpus
-from engine.runtime.machine import Gpu, Machine
-from engine.runtime.placement import Placement
+from engine.launch_options import Terms
+from engine.quotas import Limits, set_limits
+from engine.runtime.runner.placement import Placement
+from engine.runtime.system.gpus import FakeGpus
+from engine.runtime.system.machine import Gpu, Machine
 from engine.store import Demand, Run, Store
-from engine.terms import Terms
 from tests.runtime.test_runner import PaperLauncher
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from engine.runtime.processes import age_s, describe_exit, end_session, identity, is_alive, me, session_members
+from engine.runtime.system.processes import age_s, describe_exit, end_session, identity, is_alive, me, session_members
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes

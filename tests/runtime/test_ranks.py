@@ -15,12 +15,12 @@ import torch
 
 from engine.errors import RankFailed, RunFailed
 from engine.home import ROOT
-from engine.runtime import fork_server
-from engine.runtime.isolation import network_id
-from engine.runtime.log_files import pieces
-from engine.runtime.processes import identity
-from engine.runtime.ranks import Ranks, StopRequested
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.system.log_files import pieces
+from engine.runtime.system.network_isolation import network_id
+from engine.runtime.system.processes import identity
+from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.sink import MemorySink
 from tests import rank_functions as functions
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -183,9 +183,9 @@ def test_what_overflows_the_buffer_is_counted_and_not_waited_for(team: Start) ->
 def test_no_rank_and_no_fork_server_outlives_a_killed_worker(tmp_path: Path, start_method: str) -> None:
     script = f"""
 from pathlib import Path
-from engine.runtime import fork_server
-from engine.runtime.ranks import Ranks
-from engine.runtime.sink import MemorySink
+from engine.runtime.rank import fork_server
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from tests.rank_functions import sleep
 if __name__ == "__main__":
     fork_server.start()

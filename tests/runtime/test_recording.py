@@ -3,7 +3,7 @@
 import threading
 import time
 
-from engine.runtime.recording import ChannelRecorder, Flush, RawPoint
+from engine.runtime.rank.channel_recorder import ChannelRecorder, Flush, RawPoint
 from tests.waiting import PATIENCE_S, wait_until
 
 

@@ -5,10 +5,10 @@ spent its seconds.
 import pytest
 
 from engine.home import Home
-from engine.runtime.machine import Machine
-from engine.runtime.processes import me, uptime_s
-from engine.runtime.referee import MARGIN_S, Referee
-from engine.runtime.runner import Runner
+from engine.runtime.runner.duel_scheduler import MARGIN_S, Referee
+from engine.runtime.runner.runner import Runner
+from engine.runtime.system.machine import Machine
+from engine.runtime.system.processes import me, uptime_s
 from engine.store import Store
 from tests.app import duel_labs as labs
 from tests.runtime.test_runner import PaperLauncher
@@ -51,7 +51,7 @@ def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = uptime_s()
-    monkeypatch.setattr("engine.runtime.referee.uptime_s", lambda: now_s)
+    monkeypatch.setattr("engine.runtime.runner.duel_scheduler.uptime_s", lambda: now_s)
     labs.launched(home, kind="seconds", amount=5.0)
     labs.launched(home, amount=5.0)
     ids = [row.id for row in store.queue()]

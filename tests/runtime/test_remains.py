@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.processes import MARK, identity, is_alive, mark
-from engine.runtime.remains import Footprint, _gpu_memory_left, clear, end_tree, look, tree
+from engine.runtime.system.cleanup import Footprint, _gpu_memory_left, clear, end_tree, look, tree
+from engine.runtime.system.processes import MARK, identity, is_alive, mark
 from engine.store.records import ProcessIdentity
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 WORKER = """
 import os, sys
-from engine.runtime.processes import MARK, mark, me
+from engine.runtime.system.processes import MARK, mark, me
 os.environ[MARK] = mark(me())
 exec(sys.argv[1])
 print("up", flush=True)
@@ -158,8 +158,8 @@ def test_a_socket_of_a_program_that_took_the_path_is_left_alone(worker: Worker, 
 
 
 def test_gpu_memory_is_waited_for_and_said_where_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.remains.GPU_S", 60.0)
+    monkeypatch.setattr("engine.runtime.system.cleanup.GPU_S", 60.0)
     answers = [{0: {41: 512.0}}, {0: {41: 512.0}}, {}]
     assert _gpu_memory_left([41], lambda pids: answers.pop(0)) == []
-    monkeypatch.setattr("engine.runtime.remains.GPU_S", 0.2)
+    monkeypatch.setattr("engine.runtime.system.cleanup.GPU_S", 0.2)
     assert _gpu_memory_left([41], lambda pids: {1: {41: 2048.0}}) == ["2,048 MB on GPU 1 of process 41"]

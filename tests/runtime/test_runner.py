@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from engine.home import Home
-from engine.runtime.ending import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
-from engine.runtime.gpus import FakeGpus
-from engine.runtime.machine import Gpu, Machine
-from engine.runtime.processes import me
-from engine.runtime.runner import Runner
+from engine.runtime.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
+from engine.runtime.runner.runner import Runner
+from engine.runtime.system.gpus import FakeGpus
+from engine.runtime.system.machine import Gpu, Machine
+from engine.runtime.system.processes import me
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.upkeep.backups import backups

@@ -13,9 +13,9 @@ from filelock import FileLock
 
 from engine.errors import RunnerError
 from engine.home import Home
-from engine.runtime.processes import me
-from engine.runtime.runner import taken
-from engine.runtime.running import ensure_running, is_running
+from engine.runtime.runner.runner import taken
+from engine.runtime.system.processes import me
+from engine.runtime.system.runner_process import ensure_running, is_running
 from engine.store import Store
 from engine.store.records import ProcessIdentity
 
@@ -31,7 +31,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         commands.append(command)
         return SimpleNamespace(poll=lambda: 0)
 
-    monkeypatch.setattr("engine.runtime.running.subprocess.Popen", note)
+    monkeypatch.setattr("engine.runtime.system.runner_process.subprocess.Popen", note)
     return commands
 
 
@@ -59,7 +59,7 @@ def register(home: Home, runner: ProcessIdentity | None) -> None:
 
 @pytest.fixture(autouse=True)
 def patient(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.running.SETTLE_S", 60.0)
+    monkeypatch.setattr("engine.runtime.system.runner_process.SETTLE_S", 60.0)
     with Store.open(home):
         pass
 
@@ -94,7 +94,7 @@ def test_one_that_starts_gets_the_time_to_be_named_and_no_rival(
 def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(
     home: Home, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runtime.running.SETTLE_S", 0.2)
+    monkeypatch.setattr("engine.runtime.system.runner_process.SETTLE_S", 0.2)
     with held(home, then=lambda: None):
         assert not ensure_running(home)
         assert is_running(home)
@@ -102,13 +102,13 @@ def test_a_lock_that_nobody_explains_is_not_waited_for_for_ever(
 
 
 def test_a_new_runner_outlasts_who_merely_looks_and_got_no_turn(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
+    monkeypatch.setattr("engine.runtime.runner.runner.TAKE_S", 0.02)
     with held(home), taken(home):
         assert is_running(home)
 
 
 def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.runner.TAKE_S", 0.02)
+    monkeypatch.setattr("engine.runtime.runner.runner.TAKE_S", 0.02)
     with (
         held(home, then=lambda: register(home, me())),
         pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"),

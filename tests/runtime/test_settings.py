@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from engine.home import Home
-from engine.runtime.processes import identity
-from engine.runtime.settings import ignored_settings
+from engine.runtime.runner.shared_settings import ignored_settings
+from engine.runtime.system.processes import identity
 from engine.store import Store
 from tests.cli.conftest import Parallab, parallab
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from engine.runtime.gpus import FREE_MB, FakeGpus, NvmlGpus
-from engine.runtime.machine import Gpu, Machine, machine
-from engine.runtime.slots import Slots, foreign_gpus, free_cores, least_shared, place
+from engine.launch_options import Terms
+from engine.queue.slots import Slots, foreign_gpus, free_cores, least_shared, place
+from engine.runtime.system.gpus import FREE_MB, FakeGpus, NvmlGpus
+from engine.runtime.system.machine import Gpu, Machine, machine
 from engine.store import Demand, Run, Store
-from engine.terms import Terms
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0, (2, 3, 6, 7))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime import usage
-from engine.runtime.usage import Usage, folder_bytes
+from engine.runtime.runner import disk_meter
+from engine.runtime.runner.disk_meter import Usage, folder_bytes
 from engine.store import Reader, Store
 from tests.app import labs
 
@@ -14,7 +14,7 @@ from tests.app import labs
 def test_folders_and_points_are_measured_once_and_again_when_they_change(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "AT_ONCE", 3)
+    monkeypatch.setattr(disk_meter, "AT_ONCE", 3)
     ids = labs.fill(home)
     folder = home.run_folder(ids["finished"])
     (folder / "checkpoint.pt").write_bytes(bytes(5_000_000))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from engine.errors import NoSuchDuel
+from engine.launch_options import Terms
 from engine.recorder import Point
 from engine.store import Demand, NewDuelRun, NewRun, RankBatch, Reader, Store
-from engine.terms import Terms
 from tests.store.conftest import WORKER, Program
 
 RATES = (0.01, 0.1)

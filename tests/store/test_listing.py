@@ -18,7 +18,7 @@ from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.results import ACCURACY, Result
 from engine.store import Demand, RankBatch, Reader, Recorded, Store
-from engine.upkeep.collecting import Policy, collect
+from engine.upkeep.retention_policy import Policy, collect
 from tests.store.conftest import WORKER
 from tests.store.ends import finish
 from tests.store.test_retention import age

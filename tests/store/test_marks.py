@@ -12,7 +12,7 @@ from engine.store import Demand, Reader, Store
 from engine.store.clock import now
 from engine.store.news import _COUNTS, _MARK, _SINCE
 from engine.store.sweep_commands import NewRun
-from engine.upkeep.collecting import Policy, collect
+from engine.upkeep.retention_policy import Policy, collect
 from tests.store.ends import end, finish
 from tests.store.test_retention import age
 

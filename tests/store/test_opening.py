@@ -14,8 +14,8 @@ import pytest
 from engine.errors import StoreBusy, StoreError, StoreFull, StoreTooNew
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.patience import patiently
-from engine.runtime.sink import StoreSink
+from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.sink import StoreSink
 from engine.store import RankBatch, Reader, Store
 from engine.store.schema import bring_up_to_date, known, steps
 

@@ -11,12 +11,12 @@ import pytest
 from engine.access.rules import Program as Part
 from engine.errors import ConfigError, WrongStatus
 from engine.home import Home
+from engine.launch_options import USUAL, Terms
 from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
 from engine.store.channels import Ends, Reach
 from engine.store.outbox import Sent
 from engine.store.records import Status
 from engine.store.sending import GIVE_UP_S, MOST_FAILURES, Due
-from engine.terms import USUAL, Terms
 from tests.store.conftest import WORKER, Program
 from tests.waiting import PATIENCE_S
 

@@ -10,9 +10,9 @@ import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.home import Home
+from engine.launch_options import Priority, Terms
 from engine.store import ENDED, Demand, NewRun, ProcessIdentity, RankRow, Reader, Status, Store
 from engine.store.queue import Bounded, End
-from engine.terms import Priority, Terms
 from tests.waiting import wait_until
 
 WORKER = ProcessIdentity("boot", 4242, 77)

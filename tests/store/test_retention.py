@@ -10,7 +10,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, NewRun, RankBatch, Reader, Store, checks
-from engine.upkeep.collecting import Policy, collect, preview
+from engine.upkeep.retention_policy import Policy, collect, preview
 
 Running = Callable[..., int]
 OLD = Policy(thin_after_days=30, delete_after_days=None, points=100)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.access.limiting import change_limits
 from engine.access.rules import Program
+from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
-from engine.limits import Limits, limits, set_limits
+from engine.launch_options import USUAL, Terms
+from engine.quotas import Limits, limits, set_limits
 from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
 from engine.store.audit import Entry
-from engine.terms import USUAL, Terms
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 SIZE = Demand(2, 1, 2, 1)

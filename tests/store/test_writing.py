@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from engine.launch_options import Terms
 from engine.recorder import Point, Span
-from engine.runtime.sink import StoreSink
+from engine.runtime.worker.sink import StoreSink
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summary
 from engine.store.document import PAGE, page
 from engine.store.schema import LATER, steps
-from engine.terms import Terms
 from tests.store.conftest import WORKER
 from tests.store.test_duels import add as add_duel
 from tests.store.test_duels import run_of

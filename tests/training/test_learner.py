@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.training.learner import Learner, flat_state, state_size
 from engine.training.workload import Digits, RandomImages
 

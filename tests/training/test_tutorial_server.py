@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from engine.errors import RunFailed
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.recorder import MemoryRecorder
-from engine.runtime.rank import Rank
+from engine.runtime.rank.rank import Rank
 from engine.training.tutorial_server import ModuleServer
 
 ONES = [torch.ones(1, 2)]

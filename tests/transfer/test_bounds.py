@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ImportRefused, LimitReached
-from engine.limits import Limits, set_limits
+from engine.quotas import Limits, set_limits
 from engine.store import Store, arrivals
 from engine.transfer import archives
 from engine.transfer.archives import members

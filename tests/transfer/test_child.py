@@ -65,7 +65,7 @@ def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp
 
 def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
     assert {name for name in modules() if "engine.transfer.incoming" in imports(name)} == {"engine.transfer.importer"}
-    assert all("engine.transfer.child" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.importing"))
+    assert all("engine.transfer.child" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.imports"))
 
 
 def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:

@@ -9,11 +9,11 @@ import pytest
 from engine.errors import ImportRefused
 from engine.home import Home
 from engine.published import figure
-from engine.published.judging import Judgement, judge, sweeps_of
+from engine.published.judgement import Judgement, judge, sweeps_of
 from engine.store import Reader, Store, checks
 from engine.store.records import BAD_ENDS
 from engine.store.sweeps import Sweep
-from engine.sweep_change import extend_sweep
+from engine.sweep.extend import extend_sweep
 from engine.transfer.bundle import write_bundle
 from engine.transfer.incoming import import_path
 from tests.app import figure_labs, sweep_labs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime.processes import boot_id
+from engine.runtime.system.processes import boot_id
 from engine.store import ProcessIdentity, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.upkeep.leftover import Leftover

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime.processes import identity
+from engine.runtime.system.processes import identity
 from engine.store import ProcessIdentity, Reader, Store
 from engine.upkeep.leftovers import clean
 from tests.upkeep.conftest import GONE, HOUR_AGO, found

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.runtime.processes import boot_id, identity, me
+from engine.runtime.system.processes import boot_id, identity, me
 from engine.store import ProcessIdentity, RankBatch, Reader, Store
 from engine.upkeep import fsck
 from tests.upkeep.conftest import HOUR_AGO

@@ -12,11 +12,11 @@ staleness_bound, a trainer that is that many steps ahead of the slowest one wait
 et al. 2013).
 """
 
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.server import AsyncServer
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.serving import Serving, exchange_with_server, train
 from engine.training.workload import Digits, Workload
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.runtime.exchange import Request, Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Request, Respond
+from engine.runtime.worker.ranks import Rank
 from engine.training.membership import Member
 from engine.training.server import WeightServer
 from engine.training.workload import Workload

@@ -13,8 +13,8 @@ from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.policy import HIDDEN, Policy
 from engine.rl.kinds import Kind
 from engine.rl.returns import returns_of
-from engine.runtime.exchange import Answer, Exchange, Request, Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import WEIGHTS, seed_of
 
 LOOK_S = 0.05

@@ -14,8 +14,8 @@ from engine.experiments.batched_reinforce.agent import Agent, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.observer import observe
 from engine.rl.kinds import kind_of
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import Rank, Ranks
 
 
 def run(config: BatchedReinforceConfig, ranks: Ranks) -> None:

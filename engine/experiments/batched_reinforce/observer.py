@@ -6,8 +6,8 @@ from engine.experiments.batched_reinforce.agent import END, REWARD, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind
-from engine.runtime.exchange import Answer, Exchange, Line, Request
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Answer, Exchange, Line, Request
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import ENVIRONMENT
 
 REPORT_EACH = 25

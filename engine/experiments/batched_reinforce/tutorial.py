@@ -20,8 +20,16 @@ from engine.experiments.batched_reinforce.policy import HIDDEN
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
 from engine.rl.returns import returns_of
-from engine.runtime.ranks import Rank
-from engine.runtime.rpc import PUBLISHED_THREADS, answered_later, call, call_async, joined, reference_to, result_of
+from engine.runtime.transport.rpc import (
+    PUBLISHED_THREADS,
+    answered_later,
+    call,
+    call_async,
+    joined,
+    reference_to,
+    result_of,
+)
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import ENVIRONMENT
 
 _observer: list["Observer"] = []

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.sharing import shared_zeros
+from engine.data.shared_tensors import shared_zeros
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.actor_critic import ActorCritic, Normalizer
 from engine.rl.kinds import Kind
-from engine.runtime.bells import Bell
+from engine.runtime.rank.semaphore import Bell
 
 Lock = AbstractContextManager[Any]
 LOOK_S = 0.2

@@ -15,7 +15,7 @@ from engine.experiments.dppo.config import DppoConfig
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, make
 from engine.rl.pictures import PICTURE, write_gif
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import EVALUATION
 
 LOOK_S = 0.1

@@ -18,7 +18,7 @@ from engine.experiments.dppo.evaluation import watch
 from engine.experiments.dppo.learner import Learner
 from engine.experiments.dppo.threads import CollectorThread, ThreadRecorder
 from engine.rl.kinds import Kind, kind_of
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.worker.ranks import Rank, Ranks
 
 
 def run(config: DppoConfig, ranks: Ranks) -> None:

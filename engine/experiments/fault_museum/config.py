@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from engine.config import Config
-from engine.museum import SIGNS, sign
 from engine.museum.outcome import WAYS
-from engine.museum.sign import Sign
+from engine.museum.signs.catalogue import SIGNS, sign
+from engine.museum.signs.sign import Sign
 from engine.registry import Experiment, Flow, Preset
 
 ALL = "all"

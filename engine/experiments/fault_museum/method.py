@@ -8,10 +8,10 @@ from typing import cast
 
 from engine.errors import RunFailed
 from engine.experiments.fault_museum.config import FaultMuseumConfig
+from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, told
 from engine.museum.outcome import Broken, Exhibit, Outcome
-from engine.museum.sign import Sign
-from engine.museum.telling import BROKEN, ERROR, HELD, UNSEEN, told
-from engine.runtime.ranks import Rank, Ranks
+from engine.museum.signs.sign import Sign
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import WEIGHTS, seed_of
 
 

@@ -12,20 +12,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
+from engine.data.allocator import keep_freed_memory
 from engine.data.batches import Batches
-from engine.data.datasets import load
 from engine.data.devices import usable
-from engine.data.images import ImageSet
-from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
-from engine.data.sharing import shared
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
+from engine.data.shared_tensors import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites, WatchedSgd
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, EVALUATION, ORDER, WEIGHTS, seed_of
 
 

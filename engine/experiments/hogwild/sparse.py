@@ -15,14 +15,14 @@ from torch.nn.functional import softplus
 
 from engine.data.batches import Batches
 from engine.data.nets import Score
-from engine.data.sharing import shared
-from engine.data.sparse import SparseProblem, SparseSamples, sparse_problem
+from engine.data.sets.sparse import SparseProblem, SparseSamples, sparse_problem
+from engine.data.shared_tensors import shared
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.overwrites import Overwrites
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.theory import Sparsity, sparsity
 from engine.experiments.hogwild.update import Update
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import EVALUATION, ORDER
 
 STALENESS_EVERY = 10

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from engine.data.nets import Score
-from engine.data.sharing import shared
+from engine.data.shared_tensors import shared
 from engine.errors import RunFailed
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 
 
 class Tally:

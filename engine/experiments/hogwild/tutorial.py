@@ -13,14 +13,14 @@ from torch.nn.functional import nll_loss
 from torch.optim import SGD
 from torch.utils.data import DataLoader
 
-from engine.data.datasets import read
-from engine.data.images import PixelSet
 from engine.data.nets import MnistNet, Score, mnist_net
-from engine.data.pil_images import PilImages, timed
+from engine.data.sets.images import PixelSet
+from engine.data.sets.pil_images import PilImages, timed
+from engine.data.sets.registry import read
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.tally import Tally
 from engine.experiments.hogwild.update import Update
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.worker.ranks import Rank, Ranks
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:

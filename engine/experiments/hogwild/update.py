@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.ranks import Rank
 
 
 class Optimizer(Protocol):

@@ -11,11 +11,11 @@ With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gra
 dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 """
 
-from engine.data.datasets import load
+from engine.data.sets.registry import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.server import BatchServer
-from engine.runtime.exchange import Exchange
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.serving import Serving, exchange_with_server, train
 from engine.training.workload import Digits, RandomImages, Workload
 

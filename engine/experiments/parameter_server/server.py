@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.runtime.exchange import Request, Respond
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.request_reply import Request, Respond
+from engine.runtime.worker.ranks import Rank
 from engine.training.membership import Member
 from engine.training.server import WeightServer
 from engine.training.workload import Workload

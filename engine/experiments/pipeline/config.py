@@ -4,10 +4,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.analysis.scaling import PIPELINE
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import ImagesName
-from engine.experiments.pipeline.schedules import order_of
+from engine.ideal_lines import PIPELINE
+from engine.pipelining.schedules import order_of
 from engine.registry import Experiment, Flow, Preset
 from engine.results import Result
 

@@ -14,15 +14,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.data.sharing import check_room, shared_zeros
+from engine.data.shared_tensors import check_room, shared_zeros
 from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import largest_boundary
 from engine.experiments.pipeline.mail import RpcLink, forget_mail
-from engine.experiments.pipeline.schedules import depth, sizes
-from engine.runtime import rpc
-from engine.runtime.bells import Bell
-from engine.runtime.ranks import Rank
+from engine.pipelining.schedules import depth, sizes
+from engine.runtime.rank.semaphore import Bell
+from engine.runtime.transport import rpc
+from engine.runtime.worker.ranks import Rank
 
 AHEAD, BACK = 0, 1
 """Directions: activations go ahead, gradients and free slots come back."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.futures import Future
 
-from engine.runtime import rpc
+from engine.runtime.transport import rpc
 
 if TYPE_CHECKING:
     from engine.experiments.pipeline.links import Lines

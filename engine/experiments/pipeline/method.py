@@ -14,13 +14,13 @@ and idles in what is left of the time: of equal stages at least (p - 1) / (m + p
 import torch
 
 from engine.data.devices import usable
-from engine.data.sharing import shared_zeros
+from engine.data.shared_tensors import shared_zeros
 from engine.experiments.pipeline import staged
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import boundaries
 from engine.experiments.pipeline.feed import Feed
 from engine.experiments.pipeline.links import Lines
-from engine.runtime.ranks import Ranks
+from engine.runtime.worker.ranks import Ranks
 
 
 def run(config: PipelineConfig, ranks: Ranks) -> None:

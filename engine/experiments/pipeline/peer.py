@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from engine.data.memory import keep_freed_memory
+from engine.data.allocator import keep_freed_memory
 from engine.errors import DeviceError, PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import boundaries
@@ -18,8 +18,8 @@ from engine.experiments.pipeline.feed import Feed, Score
 from engine.experiments.pipeline.stage import Stage, forget_peak, loss_of
 from engine.experiments.pipeline.staged import log_memory, make_stage
 from engine.experiments.pipeline.timing import Timing
-from engine.runtime.collective import torch_group
-from engine.runtime.ranks import Rank
+from engine.runtime.transport.allreduce import torch_group
+from engine.runtime.worker.ranks import Rank
 
 
 def take_part(rank: Rank, config: PipelineConfig, feed: Feed, costs: Tensor) -> None:

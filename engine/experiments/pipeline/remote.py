@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.memory import keep_freed_memory
+from engine.data.allocator import keep_freed_memory
 from engine.errors import PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.feed import Feed, Score
 from engine.experiments.pipeline.served import OTHER_CALLS, place, serve
 from engine.experiments.pipeline.stage import loss_of
-from engine.runtime import rpc
-from engine.runtime.ranks import Rank
+from engine.runtime.transport import rpc
+from engine.runtime.worker.ranks import Rank
 
 
 def take_part(rank: Rank, config: PipelineConfig, feed: Feed, costs: Tensor, devices: tuple[str, ...]) -> None:

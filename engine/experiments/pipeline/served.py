@@ -17,8 +17,8 @@ from engine.experiments.pipeline.links import device_maps
 from engine.experiments.pipeline.stage import Stage, forget_peak
 from engine.experiments.pipeline.staged import log_memory, make_stage
 from engine.experiments.pipeline.timing import Timing
-from engine.runtime import rpc
-from engine.runtime.ranks import Rank
+from engine.runtime.transport import rpc
+from engine.runtime.worker.ranks import Rank
 
 LOOK_S = 0.05
 OTHER_CALLS = 4

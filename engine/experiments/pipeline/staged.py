@@ -5,16 +5,16 @@ only what they send.
 import torch
 from torch import Tensor
 
-from engine.data.memory import keep_freed_memory
+from engine.data.allocator import keep_freed_memory
 from engine.data.resnets import layers_of
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.cutting import boundaries, cut, whole_net
 from engine.experiments.pipeline.feed import Feed, Score
 from engine.experiments.pipeline.links import Lines, Link
-from engine.experiments.pipeline.schedules import Action, actions, depth, sizes
 from engine.experiments.pipeline.stage import MB, Stage, forget_peak, peak_mb
 from engine.experiments.pipeline.timing import Timing
-from engine.runtime.ranks import Rank
+from engine.pipelining.schedules import Action, actions, depth, sizes
+from engine.runtime.worker.ranks import Rank
 
 
 def take_part(rank: Rank, config: PipelineConfig, feed: Feed, lines: Lines, costs: Tensor) -> None:

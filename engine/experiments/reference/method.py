@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
+from engine.data.allocator import keep_freed_memory
 from engine.data.batches import Batches
-from engine.data.datasets import load
 from engine.data.devices import usable
-from engine.data.images import ImageSet
-from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
 from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
 from engine.experiments.reference.training import Training
 from engine.recorder import Recorder
-from engine.runtime.checkpoints import Checkpoints, load_checkpoint
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 
 

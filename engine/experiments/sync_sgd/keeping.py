@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.data.sharing import shared
+from engine.data.shared_tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.tally import Tally
 from engine.experiments.sync_sgd.trainer import Trainer
-from engine.runtime.checkpoints import Checkpoints, load_checkpoint
-from engine.runtime.ranks import Rank
+from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.worker.ranks import Rank
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.datasets import load
+from engine.data.allocator import keep_freed_memory
 from engine.data.devices import usable
-from engine.data.images import ImageSet
-from engine.data.memory import keep_freed_memory
 from engine.data.nets import evaluate, mnist_net
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
 from engine.data.weights import FlatSgd
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.keeping import Keeping, Shelf
@@ -28,8 +28,8 @@ from engine.experiments.sync_sgd.part import Part
 from engine.experiments.sync_sgd.tally import Tally
 from engine.experiments.sync_sgd.trainer import Trainer
 from engine.experiments.sync_sgd.ways import WAYS, Way
-from engine.runtime.collective import Collective, torch_group
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.transport.allreduce import Collective, torch_group
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.learner import Learner, flat_state

@@ -6,7 +6,7 @@ from itertools import islice
 from torch import Tensor
 
 from engine.data.batches import Batches
-from engine.data.images import ImageSet
+from engine.data.sets.images import ImageSet
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.seeding import PARTITION, seed_of
 from engine.training.parts import parts

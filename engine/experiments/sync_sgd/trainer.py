@@ -9,7 +9,7 @@ from engine.data.weights import FlatSgd
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.part import Part
 from engine.recorder import Recorder
-from engine.runtime.collective import Circle
+from engine.runtime.transport.allreduce import Circle
 from engine.training.learner import Learner
 
 

@@ -16,18 +16,18 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
-from engine.data.datasets import read
-from engine.data.images import PixelSet
 from engine.data.nets import MnistNet, Score, mnist_net
-from engine.data.pil_images import PilImages, timed
-from engine.data.sharing import shared
+from engine.data.sets.images import PixelSet
+from engine.data.sets.pil_images import PilImages, timed
+from engine.data.sets.registry import read
+from engine.data.shared_tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.tally import Tally
 from engine.recorder import MemoryRecorder
-from engine.runtime.checkpoints import Checkpoints, load_checkpoint
-from engine.runtime.children import spawned
-from engine.runtime.collective import Circle, Collective
-from engine.runtime.ranks import Rank, Ranks
+from engine.runtime.rank.child_process import spawned
+from engine.runtime.transport.allreduce import Circle, Collective
+from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
 from engine.training.parts import parts
 

@@ -17,7 +17,7 @@ from torch.nn.functional import nll_loss
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiments.sync_sgd.trainer import Trainer
-from engine.runtime.collective import gone_round
+from engine.runtime.transport.allreduce import gone_round
 
 Batch = tuple[Tensor, Tensor]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.crowds import crowd
 from engine.museum.outcome import Broken, Outcome
+from engine.museum.threads import crowd
 
 TRAINERS, ROUNDS = 4, 15
 SIZES = (20_000, 200_000, 1_000_000, 4_000_000)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from engine.data.datasets import load
-from engine.data.images import ImageSet
 from engine.data.nets import evaluate
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
 from engine.museum.outcome import Broken, Outcome
 
 TRAINERS, ROUNDS, BATCH = 2, 40, 64

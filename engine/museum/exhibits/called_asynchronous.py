@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from engine.museum.crowds import crowd
 from engine.museum.outcome import Broken, Outcome
+from engine.museum.threads import crowd
 
 TRAINERS, STEPS = 4, 20
 STEP_S, SLOW_S = 0.004, 0.016

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 from torch.utils.data import DataLoader
 
-from engine.data.datasets import load, read
-from engine.data.images import PixelSet
 from engine.data.nets import mnist_net
-from engine.data.pil_images import PilImages
+from engine.data.sets.images import PixelSet
+from engine.data.sets.pil_images import PilImages
+from engine.data.sets.registry import load, read
 from engine.museum.outcome import Broken, Outcome
 
 BATCH, BATCHES = 64, 12

@@ -12,8 +12,8 @@ from torch.nn.functional import mse_loss
 
 from engine.museum.outcome import Broken, Outcome
 from engine.recorder import MemoryRecorder
-from engine.runtime import rpc
-from engine.runtime.rank import Rank
+from engine.runtime.rank.rank import Rank
+from engine.runtime.transport import rpc
 
 STEPS, PATIENCE_S, STEP_SIZE = 12, 20.0, 0.05
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.crowds import crowd
 from engine.museum.outcome import Broken, Outcome
+from engine.museum.threads import crowd
 
 COLLECTORS, BATCH, STEPS = 4, 64, 256
 """Each collector makes 256 steps; a batch is 64."""

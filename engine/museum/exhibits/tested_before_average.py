@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn.functional import nll_loss
 from torch.nn.utils import parameters_to_vector
 
-from engine.data.datasets import load
-from engine.data.images import ImageSet
 from engine.data.nets import evaluate
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
 from engine.museum.outcome import Broken, Outcome
 
 TRAINERS, ROUNDS, STEPS, BATCH = 4, 8, 2, 64

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn.functional import nll_loss
 
-from engine.data.datasets import load
-from engine.data.images import ImageSet
 from engine.data.nets import evaluate
+from engine.data.sets.images import ImageSet
+from engine.data.sets.registry import load
 from engine.museum.outcome import Broken, Outcome
 
 TRAINERS, EPOCHS, BATCH = 4, 6, 64

@@ -1,6 +1,6 @@
 """Exhibits of batched-RPC REINFORCE."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "batched_reinforce"
 _TUTORIAL = "PyTorch's tutorial on batch RPC processing: CartPole"

@@ -1,6 +1,6 @@
 """Exhibits of DPPO."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "dppo"
 _CODE = "The public reader-writer code of DPPO that the note on bounded queues starts from"

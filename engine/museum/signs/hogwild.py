@@ -1,6 +1,6 @@
 """Exhibits of Hogwild!."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "hogwild"
 

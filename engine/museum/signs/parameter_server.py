@@ -1,6 +1,6 @@
 """Exhibits of the batch-updating parameter server."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "parameter_server"
 _TUTORIAL = "PyTorch's tutorial on batch RPC processing: the parameter server"

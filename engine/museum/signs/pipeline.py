@@ -1,6 +1,6 @@
 """Exhibits of RPC pipeline parallelism."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "pipeline"
 _TUTORIAL = "PyTorch's tutorial on pipeline parallelism by RPC"

@@ -1,6 +1,6 @@
 """Exhibits of synchronous parallel SGD."""
 
-from engine.museum.sign import Number, Sign
+from engine.museum.signs.sign import Number, Sign
 
 _SYSTEM = "sync_sgd"
 _BLOG = "The blog series on parallel SGD: synchronous parallel SGD"

@@ -1,0 +1,98 @@
+"""Time to a target, split into the updates that it needed times the seconds of an update. Torch-free and pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.statistics.intervals import Interval, mean_interval
+from engine.analysis.tuning import Better, easier
+from engine.metrics import metric
+from engine.store.records import RunRow
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How one line at one count got to a target; intervals are over the runs that did."""
+
+    line: tuple[object, ...]
+    count: int
+    runs: int
+    reached: int
+    updates: Interval | None = None
+    update_s: Interval | None = None
+    """Seconds of an update."""
+    time_s: Interval | None = None
+
+
+def choices(runs: Sequence[RunRow]) -> list[str]:
+    """Return the metrics that finished runs can have a target for: tests, and running rewards."""
+    found = {name for run in runs if run.status == "finished" for name in run.last}
+    return sorted(name for name in found if name.startswith("test/") or name == "charts/running_length")
+
+
+def way(name: str) -> Better:
+    """Return whether a target is reached from below (max) or from above."""
+    return metric(name).better or "max"
+
+
+def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
+    """Return the hardest target, to three figures, that every finished run reached."""
+    rising = way(name) == "max"
+    known = [
+        value
+        for run in runs
+        if run.status == "finished" and (value := run.best.get(name, run.last.get(name))) is not None
+    ]
+    if not known:
+        return None
+    return easier(min(known) if rising else max(known), way(name))
+
+
+def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, float]]) -> list[Reached]:
+    """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s)
+    by run id.
+    """
+    groups: dict[tuple[tuple[object, ...], int], list[int]] = {}
+    for timing in sorted(timings, key=lambda timing: timing.count):
+        groups.setdefault((timing.line, timing.count), []).append(timing.run_id)
+    return [
+        _of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached])
+        for (line, count), ids in groups.items()
+    ]
+
+
+def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]) -> Reached:
+    if not found:
+        return Reached(line, count, len(ids), 0)
+    seconds = [time_s / updates for updates, time_s in found if updates]
+    updates, times = (mean_interval(values).within(0.0) for values in zip(*found, strict=True))
+    return Reached(
+        line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times
+    )
+
+
+def split_in_words(reached: Sequence[Reached], plural: str, unit: str) -> str:
+    """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are
+    no two. `unit` is one update's word.
+    """
+    there = sorted(
+        (each for each in reached if each.reached and each.updates and each.update_s and each.time_s),
+        key=lambda each: each.count,
+    )
+    if len(there) < 2:
+        return ""
+    first, last = there[0], there[-1]
+    ratios = [
+        after.mean / before.mean if before.mean else 0.0
+        for before, after in (
+            (first.time_s, last.time_s),
+            (first.updates, last.updates),
+            (first.update_s, last.update_s),
+        )
+        if before and after
+    ]
+    time, updates, seconds = (f"{ratio:.2g} times" for ratio in ratios)
+    more = f"{updates} as many {unit}s, each taking {seconds} as long"
+    short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
+    missing = f" Only the runs that got there count: {', '.join(short)}." if short else ""
+    return f"With {last.count} {plural} it takes {time} as long to the target as with {first.count}: {more}.{missing}"

@@ -1,0 +1,65 @@
+"""Groups of runs as one line with a band: mean, median or interquartile mean, and how far its members lie apart. Pure,
+torch-free.
+
+Statistic, standard deviation and standard error equal scipy's for the same values (tests/analysis/test_bands.py), with
+n - 1 in the denominator; the confidence interval is that of engine/analysis/statistics/confidence.py.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.analysis.statistics.confidence import Statistic, central, ends
+from engine.analysis.statistics.resample import Floats
+
+Spread = Literal["sd", "se", "ci", "range", "none"]
+SPREADS: tuple[Spread, ...] = get_args(Spread)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A group at each position: its statistic, the band round it (NaN where fewer than two members are there), and how
+    many are.
+    """
+
+    centre: Floats
+    low: Floats
+    high: Floats
+    count: NDArray[np.int64]
+    method: NDArray[Any]
+    """How the band was found: sd, se, range, or the interval's own method; empty where there is none."""
+
+
+def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -> Line:
+    """Return the line of values [members, positions]; what is not finite is not there."""
+    there = np.isfinite(values)
+    count = there.sum(axis=0)
+    centre, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
+    method = np.full(values.shape[1], "", dtype=object)
+    # Positions at which the same members are there are worked out together.
+    for mask in np.unique(there, axis=1).T if values.size else ():
+        if not mask.any():
+            continue
+        at = (there == mask[:, None]).all(axis=0)
+        part = values[np.ix_(mask, at)]
+        centre[at] = central(part, statistic)
+        if mask.sum() > 1 and spread != "none":
+            low[at], high[at], method[at] = _band(part, statistic, spread)
+    return Line(centre, low, high, count, method)
+
+
+def _band(values: Floats, statistic: Statistic, spread: Spread) -> tuple[Floats, Floats, NDArray[Any] | str]:
+    """Return the lower and upper end over the first axis, which holds at least two finite members, and how they were
+    found.
+    """
+    if spread == "range":
+        return values.min(axis=0), values.max(axis=0), spread
+    if spread == "ci":
+        found = ends(values, statistic)
+        return found.low, found.high, found.method
+    centre, apart = central(values, statistic), values.std(axis=0, ddof=1)
+    if spread == "se":
+        apart = apart / np.sqrt(len(values))
+    return centre - apart, centre + apart, spread

@@ -1,0 +1,174 @@
+"""The one confidence interval of every page, verdict and report: of the mean, interquartile mean or median over seeds.
+Pure, torch-free.
+
+Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results
+(tests/analysis/test_intervals.py):
+
+- the mean of 3 to 9 values: Student's t;
+- the mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of
+  Hesterberg (2015), without which it covers the mean of 10 normal values 90 % of the time; each end is Student's where
+  that lies further out, since alone it covers that of 10 recorded losses 92 % of the time;
+- the interquartile mean: as the mean for 3 values, of which it leaves none out, and that bootstrap from 5 on;
+- the median: order statistics, whose coverage is exact, from 6 values on.
+
+Elsewhere there is no interval, and the ends are the least and the greatest value. So too for values that are all equal,
+which say nothing about their spread.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.analysis.statistics.resample import Floats
+
+Statistic = Literal["mean", "median", "iqm"]
+Method = Literal["student", "bca", "order", "fieller", "range"]
+"""How two ends were found: `fieller` (engine/analysis/scaling/speedup.py) of a ratio; `range` are the least
+and the greatest value, and no interval.
+"""
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+LEVEL = 0.95
+FEWEST: Mapping[str, int] = {"mean": 3, "iqm": 5, "median": 6}
+"""Values from which on there is an interval; there is one of the interquartile mean of 3 too."""
+_BOOTSTRAP_FROM = 10
+RESAMPLES, SEED = 2_000, 0
+CUT = 0.25
+"""Share of the values, rounded down, that the interquartile mean leaves out at either end."""
+EQUAL = 1e-9
+"""Values nearer to each other than this share of the largest are equal: their difference is rounding."""
+_AT_ONCE = 2_000_000
+"""Numbers that one step of the bootstrap holds at a time."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The lower and upper end at each position, and how they were found."""
+
+    low: Floats
+    high: Floats
+    method: NDArray[Any]
+    """A Method for each position."""
+
+
+def central(values: Floats, statistic: Statistic) -> Floats:
+    """Return a statistic over the first axis; the interquartile mean leaves out a quarter of the values, rounded down,
+    at either end.
+    """
+    if statistic == "mean":
+        found: Floats = values.mean(axis=0)
+    elif statistic == "median":
+        found = np.median(values, axis=0)
+    else:
+        cut = int(CUT * len(values))
+        found = np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
+    return found
+
+
+def ends(values: Floats, statistic: Statistic = "mean", level: float = LEVEL) -> Ends:
+    """Return the interval over the first axis of finite values [members, positions]; where there is none, the least and
+    the greatest value.
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    method = np.full(values.shape[1], "range", dtype=object)
+    spread = high - low > EQUAL * np.maximum(abs(low), abs(high))
+    name = _method(len(values), statistic, level)
+    if name != "range" and spread.any():
+        low[spread], high[spread] = {"student": _student, "bca": _bca, "order": _order}[name](
+            values[:, spread], statistic, level
+        )
+        method[spread] = name
+    return Ends(low, high, method)
+
+
+@lru_cache(maxsize=1_024)
+def student(level: float, freedom: float) -> float:
+    """Return Student's two-sided quantile: how many standard errors reach `level` (0 to 1) of the distribution."""
+    from scipy.special import stdtrit  # imported late: a page that fits nothing does not wait for it
+
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def _method(count: int, statistic: Statistic, level: float) -> Method:
+    if statistic == "median":
+        return "range" if _rank(count, level) is None else "order"
+    if count < FEWEST["mean"]:
+        return "range"
+    if statistic == "mean" or int(CUT * count) == 0:
+        return "student" if count < _BOOTSTRAP_FROM else "bca"
+    return "range" if count < FEWEST[statistic] else "bca"
+
+
+def _student(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Floats]:
+    centre, half = values.mean(axis=0), student(level, len(values) - 1) * values.std(axis=0, ddof=1) / sqrt(len(values))
+    return centre - half, centre + half
+
+
+def _bca(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Floats]:
+    """Return the BCa interval at the expanded level; the same draws serve every position, so neighbours differ by their
+    values alone.
+    """
+    from scipy.special import ndtr, ndtri
+
+    count, positions = values.shape
+    drawn = np.random.default_rng(SEED).integers(0, count, (RESAMPLES, count))
+    often = (drawn[:, :, None] == np.arange(count)).mean(axis=1)
+    tail = sqrt(count / (count - 1)) * student(level, count - 1)
+    low, high = np.empty(positions), np.empty(positions)
+    each = max(1, _AT_ONCE // drawn.size)
+    for start in range(0, positions, each):
+        part = values[:, start : start + each]
+        whole = central(part, statistic)
+        found = often @ part if statistic == "mean" else central(part[drawn.T], statistic)
+        nearly = EQUAL * (part.max(axis=0) - part.min(axis=0))
+        bias = ndtri(((found < whole - nearly).mean(axis=0) + (found <= whole + nearly).mean(axis=0)) / 2)
+        speed = _acceleration(part, statistic)
+        ordered = np.sort(found, axis=0)
+        for side, filled in ((-tail, low), (tail, high)):
+            share: Floats = ndtr(bias + (bias + side) / (1 - speed * (bias + side)))
+            filled[start : start + each] = _quantile(ordered, share)
+    if statistic != "mean":
+        return low, high
+    least, most = _student(values, statistic, level)
+    return np.minimum(low, least), np.maximum(high, most)
+
+
+def _acceleration(values: Floats, statistic: Statistic) -> Floats:
+    """Return the acceleration: the skewness of the statistic's jackknife values, over 6."""
+    left_out = np.stack([central(np.delete(values, place, axis=0), statistic) for place in range(len(values))])
+    apart = left_out.mean(axis=0) - left_out
+    squares = (apart**2).sum(axis=0)
+    found: Floats = np.divide((apart**3).sum(axis=0), 6 * squares**1.5, out=np.zeros(squares.shape), where=squares > 0)
+    return found
+
+
+def _quantile(ordered: Floats, share: Floats) -> Floats:
+    """Return a quantile of each ordered column, linearly between its values."""
+    place = np.clip(np.nan_to_num(share, nan=0.5), 0, 1) * (len(ordered) - 1)
+    below = np.minimum(place.astype(int), len(ordered) - 2)
+    columns = np.arange(ordered.shape[1])
+    first, second = ordered[below, columns], ordered[below + 1, columns]
+    found: Floats = first + (place - below) * (second - first)
+    return found
+
+
+def _order(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Floats]:
+    rank = _rank(len(values), level)
+    assert rank is not None
+    ordered = np.sort(values, axis=0)
+    return ordered[rank], ordered[len(values) - 1 - rank]
+
+
+@lru_cache(maxsize=1_024)
+def _rank(count: int, level: float) -> int | None:
+    """Return how many values lie outside at either end of the narrowest interval of the median with at least that
+    coverage; None where none has it.
+    """
+    from scipy.special import bdtr
+
+    outside = [rank for rank in range(count // 2) if 1 - 2 * float(bdtr(rank, count, 0.5)) >= level]
+    return outside[-1] if outside else None

@@ -1,0 +1,103 @@
+"""Means over seeds with their intervals, the equivalence of one with a value (two one-sided tests), and Holm's
+correction. Torch-free and pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import Literal
+
+import numpy as np
+
+from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, ends
+
+Equivalence = Literal["within", "outside", "undecided"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean of `count` numbers with the interval of engine/analysis/statistics/confidence.py; for method `range` the
+    ends are the least and the greatest number.
+    """
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    method: Method = "student"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all numbers are equal but for rounding, so that they say nothing about their spread."""
+        return not self.is_known and self.high - self.low <= EQUAL * abs(self.mean)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the ends are an interval, not the least and the greatest number."""
+        return self.method != "range"
+
+    def side(self, value: float) -> Literal[-1, 0, 1]:
+        """Return on which side of a value the interval lies, or all numbers where they are equal; 0 where it holds the
+        value, or there are too few numbers.
+        """
+        return 0 if self.count < FEWEST["mean"] else 1 if self.low > value else -1 if self.high < value else 0
+
+    def within(self, least: float, most: float = inf) -> "Interval":
+        """Return the interval cut at the least and the greatest possible value: it covers the true one as often as
+        before.
+        """
+        return replace(self, low=max(self.low, least), high=min(self.high, most))
+
+
+def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return the mean with its interval. `values` is not empty."""
+    column = np.asarray(values, dtype=np.float64)[:, None]
+    found = ends(column, "mean", level)
+    return Interval(float(column.mean()), float(found.low[0]), float(found.high[0]), len(values), found.method[0])
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm 1979): those of at most 0.05 together hold a false one in at
+    most 5 % of cases.
+    """
+    corrected, highest = [1.0] * len(p_values), 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def p_of_no_difference(differences: Sequence[float]) -> float:
+    """Return the two-sided p-value of a mean of 0: Student's t; for differences that are all equal, whose spread is not
+    known, the sign test.
+    """
+    count, found = len(differences), mean_interval(differences)
+    if count < 2 or not found.mean:
+        return 1.0
+    if found.is_constant:
+        return float(2.0 ** (1 - count))
+    from scipy.special import stdtr
+
+    error = float(np.std(differences, ddof=1)) / sqrt(count)
+    return 2 * float(stdtr(count - 1, -abs(found.mean) / error))
+
+
+def equivalence(values: Sequence[float], value: float, tolerance: float, level: float = 0.9) -> Equivalence:
+    """Say whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its interval
+    lies inside, at 90 % for 5 % a test.
+
+    `outside` where that interval lies outside as a whole, `undecided` where it does neither.
+    """
+    found = mean_interval(values, level)
+    if found.count < FEWEST["mean"]:
+        return "undecided"
+    if value - tolerance <= found.low and found.high <= value + tolerance:
+        return "within"
+    return "outside" if found.low > value + tolerance or found.high < value - tolerance else "undecided"
+
+
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the slope of the line of least squares; 0 where all xs are the same."""
+    middle = sum(xs) / len(xs)
+    spread = sum((x - middle) ** 2 for x in xs)
+    return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0

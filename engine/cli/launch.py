@@ -1,0 +1,159 @@
+"""`run`, `submit` and `resume`: put a run into the queue, and stay with it or not."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, Unpack
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
+from engine.cli.runner_start import see_to_runner, tell_ignored_settings
+from engine.cli.show import summary, summary_text
+from engine.cli.watch import Watch
+from engine.home import Home
+from engine.launch import launch, resume, retry
+from engine.launch_options import Terms
+from engine.registry import experiment
+from engine.store import Reader
+
+STORE_TIMEOUT_S = 30.0
+"""A person at a command line would rather wait than type it again."""
+
+
+_no_runner_option = click.option(
+    "--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner."
+)
+
+
+class Kept(TypedDict):
+    """What a person gives that the run's row keeps as it is."""
+
+    title: str
+    terms: Terms
+
+
+class Asked(Kept):
+    """All of it, the settings too."""
+
+    settings: Sequence[str]
+
+
+def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
+    for decorate in reversed(
+        (
+            click.argument("experiment_name", metavar="EXPERIMENT"),
+            click.option("--preset", help="Start from a named config; the experiments command lists them."),
+            click.option(
+                "--set",
+                "settings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Change one setting; may be given often. 'none' empties a setting.",
+            ),
+            click.option("--name", "title", default="", help="A name that tells the run from its like."),
+            terms_options,
+            owner_option,
+            json_option,
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command("run", short_help="Launch a run and stay with it until it ends.")
+@_what_to_launch
+@click.pass_context
+def run_command(
+    ctx: click.Context, experiment_name: str, preset: str | None, owner: str, as_json: bool, **asked: Unpack[Asked]
+) -> None:
+    """Launch a run and stay with it until it ends; start a runner where none is alive.
+
+    Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With
+    --json the last line of standard output is one object with id, status, cause, execution_time_s, result, metrics
+    (last values) and best.
+    """
+    home = Home.find()
+    run_id = _launch(home, experiment_name, preset, owner, **asked)
+    if not as_json:
+        click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
+    tell_ignored_settings(home)
+    ended = Watch(home, run_id, owner).until_ended()
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        found = summary(reader, run_id)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(summary_text(found))
+    ctx.exit(INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED)
+
+
+@click.command("submit", short_help="Put a run into the queue and return at once.")
+@_what_to_launch
+@_no_runner_option
+def submit_command(
+    experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[Asked]
+) -> None:
+    """Put a run into the queue and return at once; start a runner where none is alive."""
+    home = Home.find()
+    run_id = _launch(home, experiment_name, preset, owner, **asked)
+    if not no_runner:
+        see_to_runner(home)
+    if as_json:
+        print_json({"id": run_id})
+    else:
+        click.echo(f"Run {run_id} is queued. {_follow(run_id)}")
+
+
+@click.command("resume", short_help="Go on with a run that was cancelled, lost or failed.")
+@click.argument("parent_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@_no_runner_option
+def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it goes on from that run's last
+    checkpoint.
+
+    The new run has the old one's curves up to the checkpoint, and names it as its parent.
+    """
+    home = Home.find()
+    run_id = resume(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    if not no_runner:
+        see_to_runner(home)
+    if as_json:
+        print_json({"id": run_id, "parent_id": parent_id})
+    else:
+        click.echo(f"Run {run_id} is queued and resumes run {parent_id}. {_follow(run_id)}")
+
+
+@click.command("retry", short_help="Repeat a run that was cancelled, lost or failed.")
+@click.argument("parent_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@_no_runner_option
+def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue a new run with the settings of one that was cancelled, lost or failed; it begins from the start.
+
+    The new run names the old one as its parent, and belongs to the same sweep.
+    """
+    home = Home.find()
+    run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    if not no_runner:
+        see_to_runner(home)
+    if as_json:
+        print_json({"id": run_id, "parent_id": parent_id})
+    else:
+        click.echo(f"Run {run_id} is queued and repeats run {parent_id} from the start. {_follow(run_id)}")
+
+
+def _follow(run_id: int) -> str:
+    return f"Follow it: python -m engine logs {run_id} --follow"
+
+
+def _launch(
+    home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]
+) -> int:
+    found = experiment(name)
+    base = found.preset(preset).settings if preset else {}
+    return launch(
+        home, name, found.config.parse(settings, base), owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked
+    )

@@ -1,0 +1,242 @@
+"""`sweep`: put several runs into the queue; pause them, let them go on, try again, add to them."""
+
+from collections.abc import Sequence
+
+import click
+
+from engine.cli.answers import print_json
+from engine.cli.frame import json_option, owner_option, terms_options
+from engine.cli.launch import STORE_TIMEOUT_S
+from engine.cli.runner_start import see_to_runner
+from engine.config import Config, read_settings
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.launch_options import Terms
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.store.records import BAD_ENDS
+from engine.sweep.extend import extend_sweep
+from engine.sweep.plan import launch_sweep
+from engine.sweep.random_search import Draw
+from engine.sweep.values import read_values, told
+
+LAUNCH = "launch"
+no_runner_option = click.option(
+    "--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner."
+)
+
+
+class SweepWords(click.Group):
+    """A group whose first word may be left out: `sweep hogwild …` launches."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the word for a launch before anything that names no other command."""
+        return super().parse_args(ctx, args if args and args[0] in self.commands else [LAUNCH, *args])
+
+
+@click.group(
+    "sweep",
+    cls=SweepWords,
+    short_help="Launch one experiment over values of some settings; pause, resume, retry, extend it.",
+)
+def sweep_command() -> None:
+    """Launch a sweep, or change one."""
+
+
+@sweep_command.command(LAUNCH)
+@click.argument("experiment_name", metavar="EXPERIMENT")
+@click.option("--preset", help="Start from a named config; the experiments command lists them.")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; may be given often."
+)
+@click.option(
+    "--over",
+    metavar="KEY=VALUES",
+    multiple=True,
+    help="Vary one setting: splits=1,2,4,8 or splits=1..10. May be given twice.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs of each combination; seeds count up from the setting seed.",
+)
+@click.option(
+    "--draw",
+    "draws",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Draw N combinations at random: --over learning_rate=log:0.001..0.1.",
+)
+@click.option(
+    "--draw-seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The same seed draws the same combinations.",
+)
+@click.option(
+    "--exclusive", is_flag=True, help="For timing: one run at a time, and nothing else beside it; modes take turns."
+)
+@click.option(
+    "--stop-after",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Cancel what still waits once N runs have failed or were lost.",
+)
+@click.option("--name", "title", default="", help="A name that tells the sweep from its like.")
+@terms_options
+@owner_option
+@json_option
+@no_runner_option
+def launch_command(
+    experiment_name: str,
+    preset: str | None,
+    settings: Sequence[str],
+    over: Sequence[str],
+    seeds: int,
+    draws: int | None,
+    draw_seed: int,
+    exclusive: bool,
+    stop_after: int | None,
+    title: str,
+    terms: Terms,
+    owner: str,
+    as_json: bool,
+    no_runner: bool,
+) -> None:
+    """Put the runs of a sweep into the queue, all or none, and return at once; start a runner where none is alive.
+
+    The first seed's runs come first, so that a whole curve is there early. For a sweep that is there: `sweep pause ID`,
+    `sweep resume ID`, `sweep retry ID`, `sweep extend ID`; each explains itself with --help.
+    """
+    home, found = Home.find(), experiment(experiment_name)
+    base = {**(found.preset(preset).settings if preset else {}), **read_settings(settings)}
+    texts = _texts(over)
+    draw = Draw(draws, draw_seed, texts) if draws else None
+    grid = {} if draw else {field: read_values(found.config, field, text) for field, text in texts.items()}
+    sweep_id = launch_sweep(
+        home,
+        experiment_name,
+        base,
+        grid,
+        seeds,
+        owner=owner,
+        preset=preset,
+        title=title,
+        timeout_s=STORE_TIMEOUT_S,
+        draw=draw,
+        exclusive=exclusive,
+        stop_after=stop_after,
+        terms=terms,
+    )
+    _tell_new(home, sweep_id, None, as_json, no_runner)
+    if not as_json:
+        click.echo(f"Follow it: python -m engine list --sweep {sweep_id}")
+
+
+@sweep_command.command("pause")
+@click.argument("sweep_id", metavar="ID", type=int)
+@owner_option
+@json_option
+def pause_command(sweep_id: int, owner: str, as_json: bool) -> None:
+    """Let the queued runs of a sweep wait until it is resumed; live ones go on."""
+    with Store.open(Home.find(), timeout_s=STORE_TIMEOUT_S) as store:
+        _tell_held(sweep_id, store.hold_sweep(sweep_id, by=owner), True, as_json)
+
+
+@sweep_command.command("resume")
+@click.argument("sweep_id", metavar="ID", type=int)
+@owner_option
+@json_option
+@no_runner_option
+def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Let a paused sweep go on."""
+    home = Home.find()
+    with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
+        _tell_held(sweep_id, store.release_sweep(sweep_id, by=owner), False, as_json)
+    if not no_runner:
+        see_to_runner(home)
+
+
+@sweep_command.command("retry")
+@click.argument("sweep_id", metavar="ID", type=int)
+@click.option("--also-cancelled", is_flag=True, help="Try those again too that were cancelled.")
+@owner_option
+@json_option
+@no_runner_option
+def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Queue another run of each cell whose newest one failed or was lost."""
+    home = Home.find()
+    with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
+        new = store.retry_sweep(sweep_id, by=owner, statuses=(*BAD_ENDS, "cancelled") if also_cancelled else BAD_ENDS)
+    _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
+
+
+@sweep_command.command("extend")
+@click.argument("sweep_id", metavar="ID", type=int)
+@click.option(
+    "--over",
+    metavar="KEY=VALUES",
+    multiple=True,
+    help="More values of a setting that the sweep varies; may be given twice.",
+)
+@click.option("--seeds", type=click.IntRange(0), default=0, help="So many more seeds.")
+@click.option("--draw", "draws", type=click.IntRange(0), default=0, help="So many more combinations of a random draw.")
+@owner_option
+@json_option
+@no_runner_option
+def extend_command(
+    sweep_id: int, over: Sequence[str], seeds: int, draws: int, owner: str, as_json: bool, no_runner: bool
+) -> None:
+    """Add values, seeds or draws to a sweep; the runs that it lacks are queued, all or none."""
+    home = Home.find()
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        config: type[Config] = experiment(reader.sweep(sweep_id).experiment).config
+    more = {field: read_values(config, field, text) for field, text in _texts(over).items()}
+    new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    _tell_new(home, sweep_id, set(new), as_json, no_runner)
+
+
+def _texts(over: Sequence[str]) -> dict[str, str]:
+    """Return what is written for each setting that varies; raises ConfigError where one is named twice."""
+    texts: dict[str, str] = {}
+    for text in over:
+        field, found, values = text.partition("=")
+        field = field.strip()
+        if not found:
+            raise ConfigError(
+                [Problem("", f"What varies is written name=values, such as trainers=1,2,4, got '{text}'.")]
+            )
+        if field in texts:
+            raise ConfigError([Problem(field, f"{field} is varied twice. Give all of its values in one --over.")])
+        texts[field] = values
+    return texts
+
+
+def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no_runner: bool) -> None:
+    """Name the new runs of a sweep (None: all of them), and see to a runner for them."""
+    if not no_runner:
+        see_to_runner(home)
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        runs = [run for run in reader.sweep_runs(sweep_id) if new is None or run.id in new]
+        fields = reader.sweep(sweep_id).fields
+    if as_json:
+        print_json({"id": sweep_id, "runs": [run.id for run in runs]})
+        return
+    click.echo(f"Sweep {sweep_id}: {len(runs)} {'run is' if len(runs) == 1 else 'runs are'} queued.")
+    for run in runs:
+        click.echo(f"  run {run.id}: {told({name: run.config[name] for name in (*fields, 'seed')})}")
+
+
+def _tell_held(sweep_id: int, queued: list[int], held: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"id": sweep_id, "paused": held, "runs": queued})
+    else:
+        count = f"{len(queued)} queued {'run' if len(queued) == 1 else 'runs'}"
+        click.echo(
+            f"Sweep {sweep_id} is paused: its {count} wait until `sweep resume {sweep_id}`."
+            if held
+            else f"Sweep {sweep_id} goes on: {count}."
+        )

@@ -1,7 +1,0 @@
-"""Fashion-MNIST: clothes in MNIST's format, harder to tell apart than digits."""
-
-from torchvision.datasets import FashionMNIST
-
-from engine.data.idx import Source
-
-read = Source("fashion_mnist", FashionMNIST, packed_mb=30.9).read

@@ -1,0 +1,54 @@
+"""What a duel takes before it is launched: its runs, and how long they are on one after another, as far as like runs of
+this machine tell. Torch-free.
+"""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.duel.plan import Cell, judging_cells, tuning_cells
+from engine.duel.spec import Duel
+from engine.queue.estimates import History
+from engine.runtime.system.machine import demand, machine
+from engine.store.queue import Queue
+
+START_S = 4.0
+"""What starting and ending a run takes beside a budget of seconds."""
+
+
+@dataclass(frozen=True)
+class DuelOutlay:
+    """What the runs of a duel take."""
+
+    tuning: int
+    judging: int
+    seconds: float | None
+    """All of them one after another; None where some strategy has no like run."""
+    unknown: tuple[str, ...]
+    """The strategies without like runs."""
+
+
+def outlay(store: Queue, duel: Duel) -> DuelOutlay:
+    """Return what a duel would take; raises ConfigError for what breaks a rule, DeviceError where a run could never run
+    here.
+    """
+    tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
+    firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
+    each = _seconds(store, duel, firsts)
+    unknown = tuple(one.name for one, known in zip(duel.strategies, each, strict=True) if known is None)
+    whole = None if unknown else sum(each[cell.strategy] or 0.0 for cell in (*tune, *judge))
+    return DuelOutlay(len(tune), len(judge), whole, unknown)
+
+
+def _seconds(store: Queue, duel: Duel, firsts: Sequence[Cell]) -> list[float | None]:
+    """Return how long one run of each strategy holds its slots, None where nothing tells."""
+    here, history = machine(), History(store, socket.gethostname())
+    found: list[float | None] = []
+    for cell in firsts:
+        asked = demand(cell.config, here)
+        if duel.budget.kind == "seconds":
+            found.append(duel.budget.amount + START_S)
+            continue
+        like = history.estimate(duel.strategies[cell.strategy].experiment, cell.config.model_dump(mode="json"), asked)
+        found.append(like.median if like else None)
+    return found

@@ -1,0 +1,102 @@
+"""A duel put into the queue, and its second stage once the first has ended. Torch-free."""
+
+from collections.abc import Iterable
+
+from engine.duel.evidence import gather
+from engine.duel.plan import Cell, judging_cells, tuning_cells
+from engine.duel.spec import Duel, from_json
+from engine.duel.tuning import tuned
+from engine.errors import WrongStatus
+from engine.home import Home
+from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
+from engine.launch_options import Terms
+from engine.runtime.system.machine import demand, machine
+from engine.store import NewDuelRun, NewRun, Reader, Store
+from engine.store.commands import checked_name
+from engine.store.records import ENDED
+from engine.sweep.values import value_in_words
+
+AGAIN = Terms(max_retries=2)
+"""A run that is lost has told nothing about its strategy, so it is tried again by itself."""
+
+
+def launch_duel(
+    home: Home, duel: Duel, *, owner: str, title: str = "", terms: Terms = AGAIN, timeout_s: float = PAGE_TIMEOUT_S
+) -> int:
+    """Queue the runs that tune, all or none, and return the duel's id; the runner queues those that are judged.
+
+    Raises ConfigError for what breaks a rule in either stage, DeviceError where a run could never run here, StoreBusy.
+    """
+    duel, owner = duel.checked(), owner_of(owner)
+    runs = new_runs(duel, tuning_cells(duel))
+    judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # what breaks a rule there is better said now
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return store.add_duel(
+            duel.as_json(), runs, owner=owner, name=checked_name(title), exclusive=duel.exclusive, terms=terms.checked()
+        )
+
+
+def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
+    """Queue the runs that are judged where all that tune have ended and each strategy has a learning rate; return
+    whether it did.
+
+    Whoever asks twice, or asks beside another, queues them once. Raises NoSuchDuel, ConfigError, DeviceError,
+    StoreBusy.
+    """
+    if any(run.status not in ENDED for runs in reader.duel_runs(duel_id).values() for run in runs):
+        return False  # most looks end here, before a point is read
+    found = gather(reader, duel_id)
+    rates = tuned(found).rates
+    if found.stored.stage != "tuning" or rates is None:
+        return False
+    duel = from_json(found.stored.plan)
+    return store.judge_duel(duel_id, new_runs(duel, judging_cells(duel, rates)), exclusive=duel.exclusive)
+
+
+def new_runs(duel: Duel, cells: Iterable[Cell]) -> list[NewDuelRun]:
+    """Return cells as the store queues them; raises DeviceError for one that could never run here."""
+    here = machine()
+    return [
+        _new_run(duel, cell, NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(duel, cell)))
+        for cell in cells
+    ]
+
+
+def retry_missing(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> list[int]:
+    """Queue again each planned run that was lost or cancelled before it had spent the budget; return the new runs.
+    Raises NoSuchDuel, StoreBusy.
+    """
+    with Reader.open(home, timeout_s=timeout_s) as reader:
+        found = gather(reader, duel_id)
+    again = [
+        each.run.id
+        for each in found.cells
+        if each.run and not each.complete and each.run.status in ("lost", "cancelled")
+    ]
+    return [retry(home, run_id, owner=owner, timeout_s=timeout_s) for run_id in again]
+
+
+def cancel_duel(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> list[int]:
+    """Ask for the end of all runs of a duel, which then goes no further; return those that it met. Raises NoSuchDuel,
+    StoreBusy.
+    """
+    with Reader.open(home, timeout_s=timeout_s) as reader:
+        parts = reader.duel(duel_id).parts
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return [run_id for part in parts for run_id in _cancelled(store, part.sweep_id, owner)]
+
+
+def _cancelled(store: Store, sweep_id: int, owner: str) -> Iterable[int]:
+    try:
+        return store.request_cancel_sweep(sweep_id, by=owner)
+    except WrongStatus:  # all of them have ended
+        return ()
+
+
+def _new_run(duel: Duel, cell: Cell, run: NewRun) -> NewDuelRun:
+    one = duel.strategies[cell.strategy]
+    return NewDuelRun(cell.strategy, one.name, one.experiment, run)
+
+
+def _name(duel: Duel, cell: Cell) -> str:
+    return f"{duel.strategies[cell.strategy].name}, learning rate {value_in_words(cell.rate)}, seed {cell.seed}"

@@ -1,0 +1,121 @@
+"""From a duel to its runs: the config of each, long enough for the budget, in an order in which strategies take turns.
+Torch-free.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import Config, bound_of
+from engine.duel.budget import Pace, pace
+from engine.duel.spec import SHARED, Duel, Strategy
+from engine.errors import ConfigError, Problem
+from engine.registry import experiment
+from engine.store.duels import Stage
+
+MOST_PASSES = 1_000
+"""How long runs of a budget of seconds are; the runner ends them once they have spent it."""
+_ALIKE: Mapping[str, Any] = {
+    "schedule": "constant",
+    "checkpoint_every_s": 0.0,
+    "evaluate_every": 1,
+    "overwrites_every": 0,
+}
+"""What every method that has the setting is given."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a duel."""
+
+    strategy: int
+    """Its place among the strategies."""
+    stage: Stage
+    rate: float
+    seed: int
+    config: Config
+
+
+def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
+    """Return the config of one run; raises ConfigError, with the strategy's name, for what breaks a rule."""
+    known = experiment(one.experiment).config
+    fields = known.model_fields
+    shared = {name: duel.shared[name] for name in SHARED if name in duel.shared and name in fields}
+    alike = {name: value for name, value in _ALIKE.items() if name in fields}
+    if "batch_update_size" in fields:
+        alike["batch_update_size"] = one.settings.get("trainers", shared.get("trainers", fields["trainers"].default))
+    values = {**shared, **alike, **one.settings, "learning_rate": rate, "seed": seed}
+    try:
+        first = known.check(values)
+        field, length = _length(duel, pace(one.experiment, first), known)
+        return known.check({**values, field: length})
+    except ConfigError as error:
+        raise ConfigError(
+            Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems
+        ) from None
+
+
+def pace_of(duel: Duel, one: Strategy) -> Pace:
+    """Return the pace of a strategy; raises what `config_of` raises."""
+    return pace(one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
+
+
+def tuning_cells(duel: Duel) -> list[Cell]:
+    """Return the runs that tune: every strategy with every learning rate and seed; after the first seed each rate has
+    been seen once.
+    """
+    return list(_cells(duel, "tuning", dict.fromkeys(range(len(duel.strategies)), duel.rates), duel.tuning))
+
+
+def judging_cells(duel: Duel, rates: Sequence[float]) -> list[Cell]:
+    """Return the runs that are judged; `rates` has each strategy's learning rate."""
+    return list(_cells(duel, "judging", {place: (rate,) for place, rate in enumerate(rates)}, duel.judging))
+
+
+def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[Cell]:
+    """Yield cells, seeds outermost and strategies innermost; who goes first changes from turn to turn, so that it is
+    nobody's gain.
+    """
+    turn = 0
+    for seed in seeds:
+        for number in range(len(rates[0])):
+            order = [(place + turn) % len(rates) for place in range(len(rates))]
+            for place in order:
+                rate = rates[place][number]
+                yield Cell(place, stage, rate, seed, config_of(duel, duel.strategies[place], rate, seed))
+            turn += 1
+
+
+def _length(duel: Duel, found: Pace, known: type[Config]) -> tuple[str, int]:
+    """Return the setting that says how long a run is, and its value; raises ConfigError where the budget
+    can't be met.
+    """
+    kind, amount = duel.budget.kind, duel.budget.amount
+    if kind == "bytes" and found.bytes is None:
+        raise ConfigError(
+            [
+                Problem(
+                    "budget",
+                    (
+                        "nothing travels between its processes, so a budget of bytes means nothing to it. Choose "
+                        "passes, updates or seconds."
+                    ),
+                )
+            ]
+        )
+    length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
+    most = bound_of(known.model_fields[found.field], "le")
+    assert length is not None
+    if most is not None and length > most:
+        raise ConfigError(
+            [
+                Problem(
+                    "budget",
+                    (
+                        f"{amount:g} {kind} would take {length:,} {found.field}, and at most {most:,g} are "
+                        "allowed. Give a smaller budget."
+                    ),
+                )
+            ]
+        )
+    return found.field, length

@@ -1,0 +1,90 @@
+"""What the store knows of the exhibits: the newest run that showed each of them, anyone's. Torch-free."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, heard
+from engine.museum.outcome import WAYS, Outcome, Way
+from engine.museum.signs.catalogue import SIGNS
+from engine.museum.signs.sign import Sign
+from engine.store import Reader
+from engine.store.records import ENDED, RunRow, Series, Summary
+
+NAME, PAGE = "fault_museum", 20
+
+
+@dataclass(frozen=True)
+class Visit:
+    """An exhibit as one run showed it, both ways done."""
+
+    sign: Sign
+    run: RunRow
+    outcomes: Mapping[Way, Outcome]
+    caught: str
+    """What the invariant said of the wrong way; empty where its fault did not show."""
+    unseen: str
+    """What was said instead where it did not show."""
+
+
+@dataclass(frozen=True)
+class Museum:
+    """The newest visit of each exhibit by its name, and the runs that are still on or waiting, newest first."""
+
+    visits: Mapping[str, Visit]
+    under_way: tuple[RunRow, ...]
+
+    def shows(self, name: str) -> RunRow | None:
+        """Return the run that is about to show an exhibit, if one is."""
+        return next((run for run in self.under_way if run.config.get("exhibit") in (name, "all")), None)
+
+
+def museum(reader: Reader) -> Museum:
+    """Return the museum as it stands; reads as many runs as it takes to find each exhibit once."""
+    visits: dict[str, Visit] = {}
+    under_way = []
+    for run in _runs(reader):
+        if run.status not in ENDED:
+            under_way.append(run)
+        wanted = [sign for sign in SIGNS if sign.name not in visits and run.config.get("exhibit") in (sign.name, "all")]
+        if wanted and run.status != "queued":
+            visits |= {visit.sign.name: visit for visit in _visits(reader, run, wanted)}
+        if len(visits) == len(SIGNS) and run.status in ENDED:
+            break
+    return Museum(visits, tuple(under_way))
+
+
+def _runs(reader: Reader) -> Iterator[RunRow]:
+    """Yield the museum's runs, newest first."""
+    for offset in range(0, reader.count(experiment=NAME), PAGE):
+        yield from reader.runs(experiment=NAME, limit=PAGE, offset=offset)
+
+
+def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
+    events, summaries = reader.events(run.id), reader.summaries(run.id)
+    measured = {(each.metric, each.rank) for each in summaries}
+    ended = [
+        (sign, told)
+        for sign in wanted
+        if HELD in (told := heard(events, sign))
+        and (BROKEN in told or UNSEEN in told)
+        and _of_this_version(sign, measured)
+    ]
+    series = reader.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
+    for sign, told in ended:
+        errors = {"wrong": told.get(ERROR, "")}
+        outcomes = {way: _outcome(sign, rank, summaries, series, errors.get(way, "")) for rank, way in enumerate(WAYS)}
+        yield Visit(sign, run, outcomes, told.get(BROKEN, ""), told.get(UNSEEN, ""))
+
+
+def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -> bool:
+    """Tell whether a run has the numbers that the exhibit measures now; one from before it changed showed something
+    else.
+    """
+    return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
+
+
+def _outcome(sign: Sign, rank: int, summaries: list[Summary], series: list[Series], error: str) -> Outcome:
+    means = {each.metric: each.mean for each in summaries if each.rank == rank}
+    numbers = {number.key: value for number in sign.numbers if (value := means.get(sign.metric_of(number))) is not None}
+    drawn = next((each for each in series if each.metric == sign.metric and each.rank == rank), None)
+    return Outcome(numbers, dict(zip(drawn.steps, drawn.values, strict=True)) if drawn else {}, error)

@@ -1,0 +1,172 @@
+"""Sends what is due, in a thread of the runner with a store connection of its own: it never holds up a run, and
+whatever goes wrong here stays here.
+
+Where it stands is in the store alone, so whoever serves the home next goes on. A message can arrive twice (its sender
+was killed before it could write down that it had arrived), each time with the same key; it is never lost.
+"""
+
+import asyncio
+import logging
+import random
+import threading
+import traceback
+from types import TracebackType
+from typing import Self
+
+from engine.access.receivers import checked_recipient, checked_webhook
+from engine.errors import ConfigError, EngineError, StoreError
+from engine.home import Home
+from engine.notices import mail, webhook
+from engine.notices.daemon_thread import apart
+from engine.notices.formats import BODIES, as_email
+from engine.notices.mail_server import mail_server
+from engine.notices.notice import Notice, notice_of
+from engine.notices.outcome import Outcome
+from engine.notices.public_url import public_url
+from engine.runtime.system.liveness_lock import lives
+from engine.store import ProcessIdentity, Reader, Store
+from engine.store.sending import Due
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""Between two looks for what is due."""
+TROUBLE_S = 5.0
+"""After something went wrong with the store."""
+FIRST_S, LONGEST_S = 5.0, 4 * 3600.0
+"""The wait after the first failed attempt, doubled after each further one up to the longest."""
+CLOSE_S = 2.0
+
+
+def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
+    """Return the seconds before the next attempt: twice as long after each, a random part of it off, and no less than
+    the receiver asked for.
+    """
+    longest = min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30))
+    return max(asked_s, longest * random.uniform(0.6, 1.0))
+
+
+class Delivering:
+    """Delivers the messages of one home, from entering to leaving."""
+
+    def __init__(self, home: Home, process: ProcessIdentity) -> None:
+        self._home = home
+        self._lease = lease_of(process)
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leaving.set()
+        self._thread.join(CLOSE_S)  # what it is sending then is sent again by the next runner
+
+    def _run(self) -> None:
+        while not self._leaving.is_set():
+            try:
+                with Store.open(self._home) as store:
+                    free_dead(store)
+                    while not self._leaving.wait(0.0 if self.deliver(store) else LOOK_S):
+                        pass
+            except EngineError as trouble:
+                log.warning("notices wait: %s", trouble)
+            except Exception as bug:
+                log.error(
+                    "notices met an error of Parallab's own, %s:\n%s",
+                    type(bug).__name__,
+                    "".join(traceback.format_tb(bug.__traceback__)),
+                )
+            self._leaving.wait(TROUBLE_S)
+
+    def deliver(self, store: Store) -> int:
+        """Send what is due, one message a channel and those of several channels at a time; return how many
+        were tried.
+        """
+        if not store.has_due():
+            return 0
+        taken = store.take_due(self._lease)
+        if taken:
+            asyncio.run(self._send_all(store, taken))
+        return len(taken)
+
+    async def _send_all(self, store: Store, taken: list[Due]) -> None:
+        """Send messages side by side, so that a receiver that hangs holds up none but its own; each is written down as
+        it ends.
+        """
+
+        async def one(due: Due) -> None:
+            note(store, due, self._lease, await attempt(self._home, due))
+
+        for ended in await asyncio.gather(*(one(due) for due in taken), return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
+
+
+async def attempt(home: Home, due: Due) -> Outcome:
+    """Send one message once."""
+    try:
+        with Reader.open(home) as reader:
+            notice, receivers = notice_of(reader, due, public_url()), reader.receivers()
+            account = reader.account_address(due.owner) if due.channel_kind == "email" else None
+        if due.channel_kind == "email":
+            recipient = checked_recipient(due.address, account, receivers)
+            return await apart(lambda: _mail(home, notice, recipient))
+        hook = checked_webhook(due.channel_kind, due.address, receivers)
+    except ConfigError as error:
+        return Outcome(
+            str(error), refused=not any(problem.field not in ("address", "channel") for problem in error.problems)
+        )
+    except StoreError as error:
+        return Outcome(str(error))
+    except Exception as bug:
+        log.error(
+            "a notice can't be written, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
+        )
+        return Outcome(f"An error of Parallab's own ({type(bug).__name__}); the runner's log has more.")
+    return await webhook.post(hook, BODIES[due.channel_kind](notice), due.key)
+
+
+def _mail(home: Home, notice: Notice, recipient: str) -> Outcome:
+    server = mail_server(home)
+    if server is None:
+        return Outcome("This lab has no mail server. An admin sets one up (docs/notifications.md).")
+    return mail.send(server, as_email(notice, server.sender, recipient), recipient)
+
+
+def note(store: Store, due: Due, lease: str, outcome: Outcome) -> None:
+    """Write down what became of an attempt."""
+    what = f"{due.kind} {due.run_id or due.sweep_id or due.duel_id or ''}".strip()
+    if outcome.delivered:
+        store.note_delivered(due, lease)
+        log.info("told channel %d of %s", due.channel_id, what)
+    elif outcome.refused:
+        store.note_refused(due, lease, outcome.error)
+        log.warning("channel %d takes no more messages and pauses: %s", due.channel_id, outcome.error)
+    else:
+        store.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
+        log.info(
+            "channel %d could not be told of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
+        )
+
+
+def free_dead(store: Store) -> None:
+    """Let be sent again at once what a process was sending when it died."""
+    leases = store.leases()
+    if leases and (freed := store.free_leases([each for each in leases if lives(store.home, _process_of(each))])):
+        log.info(
+            "%d notices are sent again: their sender was killed before it could write down that they had arrived", freed
+        )
+
+
+def lease_of(process: ProcessIdentity) -> str:
+    """Return a process as a lease names it."""
+    return f"{process.boot_id} {process.pid} {process.started_ticks} {process.pid_namespace or ''}".rstrip()
+
+
+def _process_of(lease: str) -> ProcessIdentity:
+    boot_id, *numbers = lease.split()
+    return ProcessIdentity(boot_id, *map(int, numbers))

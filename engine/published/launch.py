@@ -1,0 +1,34 @@
+"""From a figure to the sweep that reproduces it. Torch-free."""
+
+from engine.home import Home
+from engine.launch import PAGE_TIMEOUT_S
+from engine.published import figure
+from engine.published.figure import Figure, Size
+from engine.registry import experiment
+from engine.sweep.plan import SweepOrder
+
+
+def order_of(found: Figure, size: Size) -> SweepOrder:
+    """Return the sweep of a figure in a size; a preset that is changed gives its values, not its name."""
+    version = found.versions[size]
+    settings = {**experiment(found.experiment).preset(version.preset).settings, **version.changes}
+    base = {name: value for name, value in settings.items() if name not in version.grid}
+    title = f"{found.title} ({size})"
+    preset = None if version.changes else version.preset
+    return SweepOrder(
+        found.experiment,
+        preset,
+        base,
+        version.grid,
+        version.seeds,
+        title,
+        exclusive=found.timed,
+        figure=found.key(size),
+    )
+
+
+def launch_figure(home: Home, name: str, size: Size, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+    """Queue the sweep of a published figure and return the sweep's id; raises UnknownName, and what `launch_sweep`
+    raises.
+    """
+    return order_of(figure(name), size).launch(home, owner=owner, timeout_s=timeout_s)

@@ -1,0 +1,85 @@
+"""What of the machine a run gets: its GPUs and its CPU cores by number. A pure function of who holds what and of what
+the GPUs do. Torch-free.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.runtime.system.gpus import GpuState
+from engine.runtime.system.machine import Machine
+from engine.store.records import Run
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a run is given."""
+
+    gpus: tuple[int, ...]
+    cores: tuple[int, ...]
+
+
+def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> Slots | None:
+    """Return GPUs and cores for `run`, or None while it does not fit beside `holders`.
+
+    Cores are given to one run at a time; only a run that may be oversubscribed starts on cores that others hold, the
+    least shared ones. A run that is exclusive has no other beside it, from its start to its end.
+    """
+    if holders and (run.exclusive or any(holder.exclusive for holder in holders)):
+        return None
+    gpus = free_gpus(holders, machine, states) if run.demand.gpus else []
+    if run.demand.gpus > len(gpus) or (run.demand.cores > free_cores(holders, machine) and not run.terms.oversubscribe):
+        return None
+    return Slots(tuple(gpus[: run.demand.gpus]), least_shared(run.demand.cores, holders, machine))
+
+
+def free_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
+    """Return the GPUs that no run of ours holds and nobody else uses; one that does not answer is not free."""
+    held = {index for holder in holders for index in holder.gpus}
+    return [
+        gpu.index for gpu in machine.gpus if gpu.index not in held and gpu.index in states and states[gpu.index].idle
+    ]
+
+
+def foreign_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
+    """Return the GPUs that no run of ours holds and that yet are not free."""
+    held = {index for holder in holders for index in holder.gpus}
+    return sorted({gpu.index for gpu in machine.gpus} - held - set(free_gpus(holders, machine, states)))
+
+
+def free_cores(holders: Sequence[Run], machine: Machine) -> int:
+    """Return the cores that no run holds, below 0 where runs share them; a run bound to none keeps as many busy as it
+    asked for.
+    """
+    return machine.cores - sum(holder.demand.cores for holder in holders)
+
+
+def least_shared(count: int, holders: Sequence[Run], machine: Machine) -> tuple[int, ...]:
+    """Return `count` cores by number, those that the fewest runs hold first, of these the lowest."""
+    ids = machine.core_ids or tuple(range(machine.cores))
+    shared: Counter[int] = Counter(core for holder in holders for core in holder.cores)
+    for holder in holders:
+        if not holder.cores:  # claimed by an older version, which gave no numbers
+            shared.update(_fewest(holder.demand.cores, ids, shared))
+    return tuple(sorted(_fewest(count, ids, shared)))
+
+
+def _fewest(count: int, ids: Collection[int], shared: Mapping[int, int]) -> list[int]:
+    return sorted(ids, key=lambda core: (shared.get(core, 0), core))[:count]
+
+
+def lacks(run: Run, machine: Machine) -> str:
+    """Return why `run` can never be placed on `machine`, empty where it can; so it is when a GPU has gone since the
+    launch.
+    """
+    if run.demand.gpus > len(machine.gpus):
+        return (
+            f"The run asks for {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device "
+            "auto or cpu."
+        )
+    if run.demand.cores > machine.cores:
+        return (
+            f"The run asks for {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the "
+            "launch page caps the cores."
+        )
+    return ""

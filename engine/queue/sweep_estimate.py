@@ -1,0 +1,166 @@
+"""What a whole sweep takes: slot-hours from like runs of each cell, and when its last run should end, given what is on
+and what waits.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from engine.home import Home
+from engine.launch_options import USUAL, Terms
+from engine.queue.estimates import Estimate
+from engine.queue.forecast import NEW, Scene, scene, with_new
+from engine.queue.order import Holder, Waiting, forecast
+from engine.runtime.system.gpus import Gpus
+from engine.runtime.system.machine import Machine, machine
+from engine.store.queue import Queue, QueuedRun
+from engine.store.records import Demand, Run
+
+AHEAD = 1_000
+"""So far into the queue is looked ahead for a sweep."""
+
+
+@dataclass(frozen=True)
+class Outlay:
+    """What some runs take, as far as finished runs of this machine tell."""
+
+    runs: int
+    like: int
+    """How many of them have like runs, or are on and far enough to tell themselves."""
+    assumed_s: float | None
+    """What each of the others is taken to last, None where nothing tells."""
+    near: int
+    """This is the median of so many runs that differ only in what varies; with 0 the mean of the runs that have like
+    ones.
+    """
+    core_hours: float | None
+    """What they hold from now on, None where nothing tells."""
+    gpu_hours: float | None
+    idle_s: float | None
+    """From now to the last end on a machine that has nothing else to do."""
+    ends_in_s: float | None
+    """From now to the last end as things are, runs on hold left out; None where nothing tells."""
+    held: int = 0
+    """How many of them someone keeps from starting."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The runs that are asked about: those that wait, or are to be launched, and those that are on."""
+
+    demands: Mapping[int, Demand]
+    waiting: Sequence[Waiting]
+    on: Sequence[Holder] = ()
+
+
+def before_launch(
+    store: Queue,
+    home: Home,
+    experiment: str,
+    cells: Sequence[tuple[Mapping[str, Any], Demand]],
+    varied: Collection[str],
+    *,
+    owner: str,
+    terms: Terms = USUAL,
+    exclusive: bool = False,
+    here: Machine | None = None,
+    gpus: Gpus | None = None,
+    host: str = "",
+) -> Outlay:
+    """Return what a sweep would take if it were launched now; `cells` are config and demand of its runs, `varied` the
+    fields in which they differ.
+    """
+    found = scene(store, home, here or machine(), gpus, host, AHEAD)
+    new = [
+        Waiting(
+            *(
+                NEW + place,
+                owner,
+                found.room.cores if exclusive else demand.cores,
+                demand.gpus,
+                terms.priority,
+                None,
+                terms.oversubscribe,
+            ),
+            *(found.history.estimate(experiment, config, demand), exclusive, demand.cores),
+        )
+        for place, (config, demand) in enumerate(cells)
+    ]
+    part = _Part({run.id: demand for run, (_, demand) in zip(new, cells, strict=True)}, new)
+    near = found.history.near(experiment, *cells[0], varied) if cells else None
+    return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new, terms.priority)))
+
+
+def what_is_left(
+    store: Queue,
+    home: Home,
+    sweep_id: int,
+    varied: Collection[str],
+    *,
+    here: Machine | None = None,
+    gpus: Gpus | None = None,
+    host: str = "",
+) -> Outlay:
+    """Return what the runs of a sweep that have not ended still take; of a paused one as if it were let go on now."""
+    found = scene(store, home, here or machine(), gpus, host, AHEAD)
+    pause = f"the pause of sweep {sweep_id}"
+    found = replace(
+        found, waiting=[replace(run, held_by=None) if run.held_by == pause else run for run in found.waiting]
+    )
+    mine: dict[int, QueuedRun | Run] = {run.id: run for run in found.queued if run.sweep_id == sweep_id}
+    mine |= {run.id: run for run in found.alive if run.sweep_id == sweep_id}
+    part = _Part(
+        {run.id: run.demand for run in mine.values()},
+        [run for run in found.waiting if run.id in mine],
+        [holder for holder in found.holders if holder.id in mine],
+    )
+    one = next(iter(mine.values()), None)
+    return _outlay(part, found.history.near(one.experiment, one.config, one.demand, varied) if one else None, found)
+
+
+def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
+    """Return what the part takes; runs without like ones last as long as `near` ones, else as the mean of
+    the others.
+    """
+    known = [run.takes.median for run in part.waiting if run.takes]
+    assumed = near.median if near else fmean(known) if known else None
+    like = len(known) + sum(holder.end is not None for holder in part.on)
+    waiting = {run.id: _filled(run, assumed) for run in part.waiting}
+    on = {holder.id: replace(holder, end=assumed) if holder.end is None else holder for holder in part.on}
+    free = [run for run in waiting.values() if not run.held_by]
+    seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {
+        holder.id: holder.end for holder in on.values()
+    }
+    queue, holders = (
+        [waiting.get(run.id, run) for run in found.waiting],
+        [on.get(holder.id, holder) for holder in found.holders],
+    )
+    return Outlay(
+        len(seconds),
+        like,
+        None if like == len(seconds) else assumed,
+        near.runs if near else 0,
+        _hours({run_id: demand.cores for run_id, demand in part.demands.items()}, seconds),
+        _hours({run_id: demand.gpus for run_id, demand in part.demands.items()}, seconds),
+        _last_end(free, on.values(), forecast(free, list(on.values()), found.room)),
+        _last_end(free, on.values(), forecast(queue, holders, found.room)),
+        len(waiting) - len(free),
+    )
+
+
+def _filled(run: Waiting, assumed_s: float | None) -> Waiting:
+    return run if run.takes or assumed_s is None else replace(run, takes=Estimate(assumed_s, assumed_s, assumed_s, 0))
+
+
+def _hours(slots: Mapping[int, int], seconds: Mapping[int, float | None]) -> float | None:
+    """Return slots times seconds in hours, None where one is not known."""
+    found = [None if each is None else each * slots[run_id] for run_id, each in seconds.items()]
+    return None if None in found else sum(each for each in found if each is not None) / 3600
+
+
+def _last_end(waiting: Collection[Waiting], on: Collection[Holder], starts: Mapping[int, float]) -> float | None:
+    """Return when the last of them ends, None where that of one is not known."""
+    ends = [holder.end for holder in on]
+    ends += [starts[run.id] + run.takes.median if run.takes and run.id in starts else None for run in waiting]
+    return None if None in ends else max((end for end in ends if end is not None), default=0.0)

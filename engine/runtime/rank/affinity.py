@@ -1,0 +1,39 @@
+"""Binding a run to its cores: the worker, its fork server, and so every rank that is forked from them. Torch-free."""
+
+import logging
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from engine.runtime.system.processes import me, session_members
+
+log = logging.getLogger(__name__)
+
+
+def bind_session(cores: Collection[int]) -> None:
+    """Bind this process's session to some cores, by number; processes and threads that it starts from now on inherit
+    that.
+
+    Does nothing off Linux. A core that is gone since the claim is left out; where all are, the run keeps every core and
+    its log says so.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    try:
+        for pid in {os.getpid(), *session_members(me())}:
+            _bind(pid, cores)
+    except OSError as error:
+        log.warning(
+            "The run can't be bound to cores %s (%s); it may use all of them.",
+            ", ".join(map(str, cores)),
+            error.strerror,
+        )
+
+
+def _bind(pid: int, cores: Iterable[int]) -> None:
+    """Bind each thread of a process; one that ends meanwhile needs no cores."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), cores)
+        except ProcessLookupError:
+            continue

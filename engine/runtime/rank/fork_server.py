@@ -1,0 +1,156 @@
+"""The process that ranks are forked from, so that they start in milliseconds: it holds torch and dies with
+its worker.
+"""
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import forkserver, get_context, set_forkserver_preload
+from multiprocessing.connection import Connection
+
+from engine.home import ROOT
+from engine.runtime.system.network_isolation import Network, network_id, outer_level
+from engine.runtime.system.processes import MARK, describe_exit, mark, me
+
+PRELOAD = "engine.runtime.worker.preload"
+NAME = "fork server"
+EXIT_UNKNOWN = 255
+"""The exit code that multiprocessing gives a rank whose fork server died: only that server could have known the real
+one.
+"""
+EXIT_S = 2.0
+"""How long to wait for the end of a fork server whose pipes have closed: they close a moment before the process has
+exited.
+"""
+
+
+def start(hurry: bool = False) -> None:
+    """Start this process's fork server, which loads torch in the background; in a `hurry` nothing that only some
+    methods need.
+
+    Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
+    """
+    os.environ.update(
+        {
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
+            "PARALLAB_WORKER_PID": str(os.getpid()),
+            MARK: mark(me()),
+            "PARALLAB_HURRY": "1" if hurry else "",
+        }
+    )
+    set_forkserver_preload([PRELOAD])
+    with _huge_pages():
+        forkserver.ensure_running()
+
+
+def end_of_server(within_s: float = EXIT_S) -> str:
+    """Return how this process's fork server ended, as a sentence; empty where it still runs after `within_s`, or never
+    ran.
+
+    The server is not reaped: multiprocessing does that when it starts the next one.
+    """
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    deadline = time.monotonic() + within_s
+    while pid is not None:
+        try:
+            found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # another process's server
+            return ""
+        if found:
+            code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            return (
+                f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before their work "
+                "was done; the ranks were killed with it."
+            )
+        if time.monotonic() >= deadline:
+            return ""
+        time.sleep(0.01)
+    return ""
+
+
+@contextmanager
+def _huge_pages() -> Iterator[None]:
+    """Have processes started in the block ask for huge pages where malloc takes memory from the system (glibc from 2.35
+    on; others ignore it).
+
+    A vector of a hundred megabytes costs 25,000 page faults each time it is allocated, and a few dozen with huge pages:
+    ResNet-50's gradients and weights then travel over RPC in a quarter of the time. It is read at a program's start, so
+    ranks that are spawned do without.
+    """
+    before = os.environ.get("GLIBC_TUNABLES")
+    if "glibc.malloc.hugetlb" not in (before or ""):
+        os.environ["GLIBC_TUNABLES"] = ":".join(filter(None, [before, "glibc.malloc.hugetlb=1"]))
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("GLIBC_TUNABLES", None)
+        else:
+            os.environ["GLIBC_TUNABLES"] = before
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a process forked from the fork server says of it."""
+
+    pid: int
+    loaded: bool
+    network: int
+    why_not_isolated: str
+
+
+def wait_until_loaded() -> bool:
+    """Wait until the fork server serves, and return whether it had loaded all it should."""
+    state = _state()
+    return state is not None and state.loaded
+
+
+def network() -> Network:
+    """Wait until the fork server serves, and return the network that its ranks are on."""
+    state, outside = _state(), network_id()
+    if state is None:
+        return Network(outer_level(), outside, 0, "the fork server did not answer")
+    if state.network not in (0, outside):
+        return Network("namespace", outside, state.pid)
+    return Network(outer_level(), outside, state.pid, state.why_not_isolated)
+
+
+def _state() -> _State | None:
+    """Ask a process forked from the fork server; None where none came about."""
+    context = get_context("forkserver")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(theirs,))
+    try:
+        process.start()
+        theirs.close()
+        state: _State = ours.recv()
+        process.join()
+        return state
+    except (EOFError, OSError):  # the server has died; the ranks that it does not start say so
+        return None
+    finally:
+        ours.close()
+
+
+def _answer(channel: Connection) -> None:
+    preload = sys.modules.get(PRELOAD)
+    why = getattr(preload, "WHY_NOT_ISOLATED", f"the fork server did not load {PRELOAD}")
+    channel.send(_State(os.getppid(), has_loaded(), network_id(), why))
+
+
+def has_loaded() -> bool:
+    """Say whether this process was forked from a server that had loaded all it should."""
+    return bool(getattr(sys.modules.get(PRELOAD), "LOADED", False))
+
+
+def run_is_waiting() -> bool:
+    """Say, in a worker, whether a run's id is there already: then only what that run needs is worth loading."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])

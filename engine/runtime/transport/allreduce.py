@@ -1,0 +1,185 @@
+"""A mean over all ranks, whatever carries it, and a roll by which the one who does not come is named.
+
+The worker makes a `Collective` and hands it to all ranks. In each of them:
+
+    with collective.join(rank) as circle:
+        waited_s = circle.average(vector, "round 7")    # vector [size] is the mean of what all ranks brought, the same
+        for all
+
+The two carriers are gloo_allreduce.py (gloo) and server_allreduce.py (RPC and shared memory).
+"""
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import psutil
+import torch
+from torch import Tensor, distributed
+
+from engine.errors import PeerLost, RunFailed
+from engine.runtime.rank.rank import Rank
+from engine.runtime.system.network_isolation import check_listening
+from engine.runtime.transport.rendezvous import address
+from engine.runtime.transport.request_reply import Exchange, Transport
+
+Average = Callable[[Tensor], None]
+"""Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes
+too long.
+"""
+COUNT, PID, STAMPS = 0, 1, 2
+"""The roll's columns: meetings come to, process id, then when (ns) the rank came to the last even and the last odd one.
+"""
+
+
+@dataclass(frozen=True)
+class Collective:
+    """All ranks of a run as a group that averages; travels to them as an argument of `Ranks.run`."""
+
+    transport: Transport
+    size: int
+    """Numbers in one vector."""
+    roles: tuple[str, ...]
+    timeout_s: float
+    roll: Tensor
+    """int64 [ranks, 4] in shared memory."""
+    exchange: Exchange | None
+
+    @classmethod
+    def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
+        """Return a group ready to be handed to ranks; raises DataError where shared memory is too small for its
+        vectors.
+        """
+        roll = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        exchange = None
+        if transport != "gloo":
+            clients = tuple(range(len(roles)))
+            exchange = Exchange.create(
+                transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s
+            )
+        return cls(transport, size, roles, timeout_s, roll, exchange)
+
+    @contextmanager
+    def join(self, rank: Rank) -> Iterator["Circle"]:
+        """Be one of the group for the block. Ranks meet at a barrier first, so that a slow start counts
+        against nobody.
+        """
+        rank.barrier("here")
+        carrier = importlib.import_module(
+            f"engine.runtime.transport.{'gloo' if self.transport == 'gloo' else 'server'}_allreduce"
+        )
+        with carrier.averaging(self, rank) as average:
+            yield Circle(self, rank.index, average)
+
+
+class Circle:
+    """One rank's place in the group."""
+
+    def __init__(self, collective: Collective, index: int, average: Average) -> None:
+        self._collective = collective
+        self._index = index
+        self._average = average
+        self._roll = collective.roll.numpy()  # an element's access takes a tenth of the tensor's time
+        self._roll[index, PID] = os.getpid()
+        self._count = 0
+        self._staged = torch.empty(0)
+
+    def average(self, vector: Tensor, what: str) -> float:
+        """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last to
+        come.
+
+        Raises RunFailed that names who did not come to `what` in time, PeerLost where a rank is gone.
+        """
+        with self.meeting(what):
+            if vector.device.type == "cpu":
+                self._average(vector)
+            else:
+                self._staged = vector.cpu()
+                self._average(self._staged)
+                vector.copy_(self._staged)
+        return self.waited_s()
+
+    @contextmanager
+    def meeting(self, what: str) -> Iterator[None]:
+        """Sign the roll; where the block, in which all ranks do something together, fails, say who did not come to
+        `what`.
+        """
+        self._count += 1
+        began = time.monotonic_ns()
+        self._roll[self._index, STAMPS + self._count % 2] = began
+        self._roll[self._index, COUNT] = self._count
+        try:
+            yield
+        except (PeerLost, RuntimeError) as error:
+            raise self._blame(what, (time.monotonic_ns() - began) / 1e9, error) from error
+
+    def waited_s(self) -> float:
+        """Return how long after this rank the last one came to the meeting just held."""
+        return self.latest_s() - float(self._roll[self._index, STAMPS + self._count % 2]) / 1e9
+
+    def latest_s(self) -> float:
+        """Return the moment (monotonic, s) at which the last rank came to the meeting just held.
+
+        Nobody can sign two meetings on before this rank has come to the next one, so the stamps still stand.
+        """
+        return float(self._roll[:, STAMPS + self._count % 2].max()) / 1e9
+
+    def _blame(self, what: str, after_s: float, error: Exception) -> RunFailed:
+        if after_s < 0.9 * self._collective.timeout_s:
+            return PeerLost(f"The average of {what} broke off: {str(error).splitlines()[0]}")
+        limit = f"within {self._collective.timeout_s:g} s"
+        missing = [
+            role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count
+        ]
+        stopped = [
+            role for role, row in zip(self._collective.roles, self._roll, strict=True) if _is_stopped(int(row[PID]))
+        ]
+        if missing:
+            why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
+            return RunFailed(
+                f"{' and '.join(missing)} did not come to the average of {what} {limit}, while others waited.{why}"
+            )
+        if stopped:
+            return RunFailed(f"{' and '.join(stopped)} did not go on in the average of {what} {limit}: it is stopped.")
+        return RunFailed(
+            f"The average of {what} did not come about {limit}, although all had come to it: "
+            f"{str(error).splitlines()[0]}"
+        )
+
+
+def gone_round(vector_bytes: int, ranks: int) -> int:
+    """Return the bytes that each rank sends where a vector of so many is averaged round a ring: every part goes round
+    twice, but for one rank.
+    """
+    return 2 * (ranks - 1) * vector_bytes // ranks
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return pid != os.getpid() and psutil.Process(pid).status() in (
+            psutil.STATUS_STOPPED,
+            psutil.STATUS_TRACING_STOP,
+        )
+    except psutil.Error:
+        return False
+
+
+@contextmanager
+def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) -> Iterator[None]:
+    """Be a member of torch's own group of all ranks for the block, which DistributedDataParallel works with."""
+    check_listening()
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    distributed.init_process_group(
+        backend,
+        init_method=address(rank, "group"),
+        rank=rank.index,
+        world_size=rank.world,
+        timeout=timedelta(seconds=timeout_s),
+    )
+    yield
+    distributed.destroy_process_group()  # after a failure the process ends at once: to leave would wait for the others

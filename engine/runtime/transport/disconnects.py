@@ -1,0 +1,47 @@
+"""Who of a server's clients has closed its line: a server that went first would cut off the last answers on
+their way.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from engine.runtime.rank.rank import Rank
+
+GOODBYE_S = 2.0
+"""So long a server that has ended waits for clients to close their lines; one that is stopped never does."""
+
+
+@dataclass(frozen=True)
+class Goodbyes:
+    """The clients, by rank index; travels to the ranks as an argument of `Ranks.run`."""
+
+    clients: tuple[int, ...]
+    said: Tensor = field(default_factory=lambda: torch.zeros(0))
+    """uint8 [clients] in shared memory."""
+
+    @classmethod
+    def create(cls, clients: tuple[int, ...]) -> "Goodbyes":
+        """Return a list on which nobody has left."""
+        return cls(clients, torch.zeros(len(clients), dtype=torch.uint8).share_memory_())  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def at_exit(self, rank: Rank) -> Iterator[None]:
+        """Say, when the block has ended, that this client has left."""
+        try:
+            yield
+        finally:
+            self.said[self.clients.index(rank.index)] = 1
+
+    def wait(self, rank: Rank) -> None:
+        """Wait a moment until every client has left or is gone."""
+        deadline = time.monotonic() + GOODBYE_S
+        while time.monotonic() < deadline:
+            said, gone = self.said.tolist(), rank.gone()
+            if all(said[place] or client in gone for place, client in enumerate(self.clients)):
+                return
+            time.sleep(0.002)

@@ -1,0 +1,33 @@
+"""The mean by gloo: vectors go round all ranks, none of which is a server."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from torch import Tensor
+from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
+
+from engine.runtime.rank.rank import Rank
+from engine.runtime.system.network_isolation import check_listening
+from engine.runtime.transport.allreduce import Average, Collective, gone_round
+from engine.runtime.transport.rendezvous import store_of
+
+
+@contextmanager
+def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
+    """Yield what averages a vector over all ranks, for the block."""
+    check_listening()
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    patience = timedelta(seconds=collective.timeout_s)
+    store: Any = PrefixStore("ring", store_of(rank, "ring"))
+    store.set_timeout(patience)
+    group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
+
+    def average(vector: Tensor) -> None:
+        group.allreduce([vector]).wait()
+        vector.div_(rank.world)
+        rank.recorder.exchanged(gone_round(vector.nbytes, rank.world))
+
+    yield average

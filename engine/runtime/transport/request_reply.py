@@ -1,0 +1,206 @@
+"""Questions and answers between ranks, each with one vector: what a server and its clients say, whatever carries it.
+
+The worker makes an `Exchange` and hands it to all ranks. In the serving rank:
+
+    with exchange.serve(rank, handler) as service:
+        while ...: service.check()          # raises what a handler raised; sleep, test, look after members
+
+In each client (the serving rank may be one too, inside its `serve` block):
+
+    with exchange.connect(rank) as line:
+        line.outgoing.copy_(...)            # float32 [size]
+        answer = line.ask(Request(rank.index, PUSH, step))      # blocks; the answer's vector is in line.incoming
+
+`handler(request, vector, respond)` is called for each question, from several threads at once, and never has to block
+one: it may keep `respond` and call it later, from any thread, with an answer and the vector to send. The vector is read
+before `respond` returns.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from engine.runtime.rank.rank import Rank
+from engine.runtime.transport.disconnects import Goodbyes
+
+Transport = Literal["rpc", "gloo", "shared_memory"]
+Wire = Literal["float32", "bf16"]
+TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+START_S = 60.0
+"""So long ranks wait for each other when lines are opened."""
+
+
+class Request(NamedTuple):
+    """What a client asks; all whole numbers, their meaning is the method's."""
+
+    client: int
+    kind: int
+    step: int = 0
+    version: int = 0
+    samples: int = 0
+
+
+class Answer(NamedTuple):
+    """What the server says beside the vector; `held_ns` is filled in by the exchange: how long the answer was kept
+    back.
+    """
+
+    version: int = 0
+    staleness: int = 0
+    samples: int = 0
+    note: int = 0
+    held_ns: int = 0
+
+
+Respond = Callable[[Answer, Tensor | None], None]
+Handler = Callable[[Request, Tensor | None, Respond], None]
+
+
+class Line(Protocol):
+    """A client's line to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends see the
+    same ones.
+    """
+
+    outgoing: Tensor
+    incoming: Tensor
+
+    def ask(self, request: Request, *, send: bool = True) -> Answer:
+        """Send the request (with `outgoing` where `send`) and wait for the answer; its vector, if any, is in `incoming`
+        then.
+
+        Raises PeerLost where the server is gone or says nothing for `Exchange.patience_s`.
+        """
+
+
+class Service:
+    """The server's side: keeps the first failure of a handler for the rank's own thread."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._failure: BaseException | None = None
+
+    def handle(self, request: Request, vector: Tensor | None, send: Callable[[Answer, Tensor | None], None]) -> None:
+        """Call the handler; what it responds goes to `send` with the time for which it was held. A failure is kept and
+        raised.
+        """
+        arrived = time.monotonic_ns()
+
+        def respond(answer: Answer, reply: Tensor | None) -> None:
+            send(answer._replace(held_ns=time.monotonic_ns() - arrived), reply)
+
+        try:
+            self._handler(request, vector, respond)
+        except BaseException as failure:
+            self._failure = self._failure or failure
+            raise
+
+    def check(self) -> None:
+        """Raise the first failure of a handler, if there was one."""
+        if self._failure is not None:
+            raise self._failure
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One server and its clients, by rank index; travels to the ranks as an argument of `Ranks.run`."""
+
+    transport: Transport
+    size: int
+    """Numbers in one vector."""
+    server: int
+    server_role: str
+    clients: tuple[int, ...]
+    patience_s: float = 130.0
+    """So long a client waits for an answer."""
+    wire: Wire = "float32"
+    server_device: str = "cpu"
+    """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU.
+    """
+    goodbyes: Goodbyes = field(default_factory=lambda: Goodbyes(()))
+    boards: Tensor | None = None
+    """For shared memory: [clients, 2, size], a pair of vectors for each client."""
+
+    @classmethod
+    def create(
+        cls,
+        transport: Transport,
+        size: int,
+        *,
+        server: int,
+        server_role: str,
+        clients: tuple[int, ...],
+        patience_s: float = 130.0,
+        wire: Wire = "float32",
+        server_device: str = "cpu",
+    ) -> "Exchange":
+        """Return an exchange ready to be handed to ranks; raises DataError where shared memory is too small for its
+        vectors.
+        """
+        boards = None
+        if transport == "shared_memory":
+            from engine.data.shared_tensors import check_room, shared_zeros
+
+            check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
+            boards = shared_zeros(len(clients), 2, size, dtype=TYPES[wire])
+        return cls(
+            transport,
+            size,
+            server,
+            server_role,
+            clients,
+            patience_s,
+            wire,
+            server_device,
+            Goodbyes.create(clients),
+            boards,
+        )
+
+    @property
+    def client_device(self) -> torch.device:
+        """Where the server's answers leave from: its GPU where RPC carries them directly, the CPU otherwise."""
+        return torch.device(self.server_device if self.transport == "rpc" else "cpu")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector on its way."""
+        return self.size * self.wire_type.itemsize
+
+    def counting(self, rank: Rank) -> Callable[[int], None]:
+        """Return what a client's line tells how many vectors went with a question and its answer; those that the server
+        sends to itself go nowhere.
+        """
+        if rank.index == self.server:
+            return lambda vectors: None
+        record, size = rank.recorder, self.vector_bytes
+        return lambda vectors: record.exchanged(vectors * size)
+
+    @property
+    def wire_type(self) -> torch.dtype:
+        """The type of numbers on their way."""
+        return TYPES[self.wire]
+
+    @contextmanager
+    def serve(self, rank: Rank, handler: Handler) -> Iterator[Service]:
+        """Answer questions while the block lasts; at its end, wait a moment until the clients have heard their last
+        answers.
+        """
+        service = Service(handler)
+        with self._carrier().serve(self, rank, service):
+            yield service
+            self.goodbyes.wait(rank)
+
+    @contextmanager
+    def connect(self, rank: Rank) -> Iterator[Line]:
+        """Open this rank's line to the server for the block."""
+        with self.goodbyes.at_exit(rank), self._carrier().connect(self, rank) as line:
+            yield line
+
+    def _carrier(self) -> Any:
+        """Return the module that carries this transport: rpc, gloo or shared_memory."""
+        return importlib.import_module(f"engine.runtime.transport.{self.transport}")

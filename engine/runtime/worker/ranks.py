@@ -1,0 +1,154 @@
+"""The ranks of one run from the worker's side: start them together, end them all whatever happens.
+
+`method.run(config, ranks)` calls `ranks.run(function, ...)`; the first failure is the one raised.
+"""
+
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.multiprocessing as mp
+
+from engine.config import SERVERS
+from engine.errors import RankFailed
+from engine.home import DATA
+from engine.runtime.rank import fork_server
+from engine.runtime.rank.local_ranks import LocalRanks
+from engine.runtime.rank.rank import Rank, RankPlan, rank_main
+from engine.runtime.system.network_isolation import ListenRule, Sealed, call_inside, rule_of
+from engine.runtime.system.processes import end_processes
+from engine.runtime.system.run_files import remove_meeting_files
+from engine.runtime.worker.rank_handle import Member
+from engine.runtime.worker.rank_monitor import StopRequested, Watch
+from engine.runtime.worker.sink import Sink
+from engine.seeding import place_of
+
+__all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
+
+GRACE_S = 2.0
+"""What a rank has to end by itself after SIGTERM."""
+
+
+@dataclass
+class Ranks:
+    """How a run's ranks are to be started, and after `run` what they took."""
+
+    roles: Sequence[str]
+    devices: Sequence[str]
+    threads: int
+    seed: int
+    folder: Path
+    sink: Sink
+    start_method: Literal["forkserver", "spawn"] = "forkserver"
+    visible_gpus: str = ""
+    stop_requested: Callable[[], bool] = lambda: False
+    began: float = field(default_factory=time.monotonic)
+    """The moment (monotonic, s) at which the worker took the run; start-up counts from here."""
+    resume_from: Path | None = None
+    """The checkpoint that this run goes on from."""
+    time_before_s: float = 0.0
+    """The training time that the checkpoint stands for; a resumed run's points count from there."""
+    host_network_refused: str = ""
+    """Why ranks may not listen on the machine's network where they can have none of their own; empty where they may."""
+    execution_time_s: float | None = None
+    members: list[Member] = field(default_factory=list)
+
+    def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
+        """Call `function(rank, *shared)` in one process per role and wait for all.
+
+        `function` stands at a module's top level; `shared` is pickled, tensors in shared memory go by handle (under 50
+        of them). Ranks whose roles are `expendable` may be killed and the others go on (`rank.gone()` tells them), as
+        long as one of them is left; one that outstays all others is ended. What a rank raises is a failure, whoever it
+        is. Raises RankFailed with the first failure, StopRequested when the run was asked to stop; no rank is left
+        alive either way.
+        """
+        if self.stop_requested():
+            raise StopRequested("The run was asked to stop.")
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        context = mp.get_context(self.start_method)
+        departed = torch.zeros(len(self.roles), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
+        watch: Watch | None = None
+        network = fork_server.network()
+        self.sink.network(network)
+        rule = rule_of(network, self.host_network_refused)
+        joined = network.server_pid if network.level == "namespace" and self.start_method == "spawn" else None
+        try:
+            self.members = []
+            for index, role in enumerate(self.roles):
+                self.members.append(
+                    self._start(context, self._plan(index, role, departed, rule), function, shared, joined)
+                )
+            self.sink.ranks([member.row() for member in self.members])
+            watch = Watch(
+                self.members,
+                self.sink,
+                self.folder,
+                self.began,
+                self.stop_requested,
+                departed,
+                expendable,
+                self.time_before_s,
+            )
+            watch.until_done()
+            self.execution_time_s = watch.execution_time_s
+        finally:
+            self._end_all(watch)
+
+    def _plan(self, index: int, role: str, departed: torch.Tensor, rule: ListenRule) -> RankPlan:
+        return RankPlan(
+            index,
+            role,
+            len(self.roles),
+            self.devices[index],
+            1 if role in SERVERS else self.threads,
+            self.seed,
+            place_of(index, self.roles),
+            self.folder,
+            self.visible_gpus,
+            departed,
+            self.time_before_s,
+            self.resume_from,
+            os.environ.get(DATA),
+            rule,
+            os.getpid() if self.start_method == "spawn" else None,
+        )
+
+    def _start(
+        self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
+    ) -> Member:
+        """Start one rank; a spawned one joins the namespaces of process `joined` first."""
+        ours, theirs = context.Pipe()
+        call = (plan, theirs, function, shared)
+        target, arguments = (rank_main, call) if joined is None else (call_inside, (joined, Sealed(rank_main, *call)))
+        process = context.Process(target=target, args=arguments, name=plan.role)
+        try:
+            process.start()
+        except (OSError, EOFError) as error:
+            if sentence := "" if plan.parent_pid else fork_server.end_of_server():
+                raise RankFailed(fork_server.NAME, sentence) from error
+            raise
+        theirs.close()  # so that our end reads end-of-file when the rank has gone
+        return Member(plan, process, ours)
+
+    def _end_all(self, watch: Watch | None) -> None:
+        """End whoever still lives and say so in the store; runs on every way out."""
+        left = end_processes(
+            [member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known],
+            GRACE_S,
+        )
+        if watch:
+            watch.take_last_words()
+        for member in self.members:
+            member.channel.close()
+            member.process.join(timeout=0.5)
+            if member.state not in ("done", "failed"):
+                member.state = "ended"
+        self.sink.ranks([member.row() for member in self.members])
+        if left:
+            self.sink.event("rank outlived kill", f"These pids are still there: {', '.join(map(str, left))}.")
+        else:
+            remove_meeting_files(self.folder)

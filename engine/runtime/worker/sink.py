@@ -1,0 +1,126 @@
+"""Where a worker's records go: one interface, and the sink that writes the store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from engine.recorder import Point
+from engine.runtime.system.network_isolation import Network
+from engine.store.records import MachineSample, RankBatch, RankRow
+
+if TYPE_CHECKING:
+    from engine.store import Store
+
+
+class Sink(Protocol):
+    """What a worker tells the world of its run; each call is whole or not at all."""
+
+    def ranks(self, rows: Sequence[RankRow]) -> None:
+        """Say how each rank stands."""
+
+    def network(self, network: Network) -> None:
+        """Say what the ranks listen on."""
+
+    def running(self, startup_time_s: float) -> None:
+        """Say that all ranks are ready."""
+
+    def write(
+        self,
+        batches: Sequence[RankBatch],
+        run_points: Sequence[Point],
+        progress: tuple[int, int, str],
+        samples: Sequence[MachineSample],
+    ) -> None:
+        """Keep what ranks recorded, the run's own points, its progress and the machine's numbers."""
+
+    def event(self, kind: str, detail: str) -> None:
+        """Keep what happened, and when."""
+
+
+class StoreSink:
+    """Writes one run's records to the store."""
+
+    def __init__(self, store: "Store", run_id: int) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._known: set[int] = set()
+
+    def ranks(self, rows: Sequence[RankRow]) -> None:
+        new = [row for row in rows if row.rank not in self._known]
+        if new:
+            self._store.add_ranks(self._run_id, new)
+            self._known |= {row.rank for row in new}
+            for row in new:
+                self._store.add_log(self._run_id, row.role, f"logs/{row.role}.log")
+        if old := [row for row in rows if row not in new]:
+            self._store.update_ranks(self._run_id, old)
+
+    def network(self, network: Network) -> None:
+        self._store.note_environment(self._run_id, "network", network.level)
+
+    def running(self, startup_time_s: float) -> None:
+        self._store.mark_running(self._run_id, startup_time_s)
+
+    def write(
+        self,
+        batches: Sequence[RankBatch],
+        run_points: Sequence[Point],
+        progress: tuple[int, int, str],
+        samples: Sequence[MachineSample],
+    ) -> None:
+        self._store.write(self._run_id, batches, run_points=run_points, progress=progress, samples=samples)
+
+    def event(self, kind: str, detail: str) -> None:
+        self._store.add_event(self._run_id, kind, "worker", detail)
+
+
+@dataclass
+class MemorySink:
+    """A sink that keeps everything in lists, for tests."""
+
+    rows: dict[int, RankRow] = field(default_factory=dict)
+    batches: list[RankBatch] = field(default_factory=list)
+    run_points: list[Point] = field(default_factory=list)
+    progress: tuple[int, int, str] = (0, 0, "")
+    samples: list[MachineSample] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    startup_time_s: float | None = None
+    level: str = ""
+
+    def ranks(self, rows: Sequence[RankRow]) -> None:
+        self.rows |= {row.rank: row for row in rows}
+
+    def network(self, network: Network) -> None:
+        self.level = network.level
+
+    def running(self, startup_time_s: float) -> None:
+        self.startup_time_s = startup_time_s
+
+    def write(
+        self,
+        batches: Sequence[RankBatch],
+        run_points: Sequence[Point],
+        progress: tuple[int, int, str],
+        samples: Sequence[MachineSample],
+    ) -> None:
+        self.batches += batches
+        self.run_points += run_points
+        self.progress = progress
+        self.samples += samples
+
+    def event(self, kind: str, detail: str) -> None:
+        self.events.append((kind, detail))
+
+    def values(self, metric: str, rank: int | None = None) -> list[float]:
+        """Return one metric's values as they came, of one rank or of all."""
+        return [
+            point.value
+            for batch in self.batches
+            if rank in (None, batch.rank)
+            for point in batch.points
+            if point.name == metric
+        ]
+
+    def phases(self) -> dict[int, dict[str, float]]:
+        """Return the last phase totals of each rank."""
+        return {batch.rank: dict(batch.phases) for batch in self.batches}

@@ -1,0 +1,250 @@
+"""The worker: one process, one run, from the claim to a final status with its cause.
+
+It starts as a spare that loads torch and its fork server, then waits on standard input for the id of a run.
+It is the only writer of that run's measurements.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from engine import seeding
+from engine.config import Config
+from engine.data.checksums import files_used
+from engine.data.sets.registry import preload
+from engine.errors import EngineError, NoCheckpoint, RankFailed
+from engine.home import DATA, Home
+from engine.registry import experiment
+from engine.runtime.rank import fork_server
+from engine.runtime.rank.affinity import bind_session
+from engine.runtime.rank.fork_server import run_is_waiting
+from engine.runtime.system.checkpoint_state import take_checkpoint
+from engine.runtime.system.liveness_lock import announce, lives
+from engine.runtime.system.log_files import close_up
+from engine.runtime.system.logs import log_to_stdout
+from engine.runtime.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.runtime.system.processes import me, uptime_s
+from engine.runtime.worker.commit_log import VARIABLE, CommitLog
+from engine.runtime.worker.environment import environment
+from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.sink import Sink, StoreSink
+from engine.runtime.worker.stop_reason import stop_reason
+from engine.store import Store
+from engine.store.records import Run, Status
+
+log = logging.getLogger(__name__)
+
+READY = b"ready\n"
+
+
+class StopSwitch:
+    """Turns SIGTERM into a question that the watch loop asks, or into an exception while no rank runs yet."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.interruptible = False
+        signal.signal(signal.SIGTERM, self._on)
+
+    def _on(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        if self.interruptible:
+            self.interruptible = False
+            raise StopRequested("The run was asked to stop.")
+
+    def asked(self) -> bool:
+        """Say whether to stop; asked by the watch loop, so from the first call on no exception is thrown into it."""
+        self.interruptible = False
+        return self.requested
+
+
+def main() -> None:
+    """Prepare, wait for a run's id on standard input, carry it out; end quietly where none comes."""
+    options = argparse.ArgumentParser(
+        prog="python -m engine.worker", description="Carry out one run (started by the runner)."
+    )
+    options.add_argument("--home", required=True, type=Path)
+    home = Home(options.parse_args().home)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["PARALLAB_HOME"] = str(home.path)
+    announce(home)
+    if not run_is_waiting():
+        _warm_up()
+    with Store.open(home) as store:
+        surroundings = environment()
+        with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
+            os.write(sys.stdout.fileno(), READY)
+        line = sys.stdin.readline().strip()
+        if line:
+            carry_out(store, home, int(line), surroundings, StopSwitch())
+
+
+def _warm_up() -> None:
+    """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs
+    that need it.
+    """
+    try:
+        preload()
+        import torchvision.models.resnet  # noqa: F401
+    except Exception:
+        log.exception(
+            "what reads data sets, or torchvision, could not be imported; the doctor command says what is missing"
+        )
+    if not fork_server.wait_until_loaded():
+        log.warning(
+            "The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says "
+            "what is missing."
+        )
+
+
+def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
+    """Take the run, execute its method, and leave a status and a cause whatever happens."""
+    began = time.monotonic()
+    run = store.begin(run_id, me(), surroundings, uptime_s())
+    folder = home.run_folder(run_id)
+    _write_own_log(folder / "logs" / "worker.log")
+    store.add_log(run_id, "worker", "logs/worker.log")
+    if run.cores and not run.terms.oversubscribe:
+        bind_session(run.cores)
+    ranks: list[Ranks] = []
+    status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
+    if status == "failed" and (now := store.run(run_id)).stop_requested_by:
+        status, cause = "cancelled", stop_reason(now)  # it was to end, whatever became of its ranks on the way
+    took = ranks[0].execution_time_s if ranks else None
+    _close_up_logs(folder / "logs")
+    if status == "cancelled" and (runner := store.registered_runner()) and lives(store.home, runner):
+        return  # it looks whether all of the run is gone before it says so
+    patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
+
+
+def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: float, made: list[Ranks]) -> None:
+    switch.interruptible = True
+    if switch.requested:
+        raise StopRequested("The run was asked to stop.")
+    from engine.registry import method
+
+    config = experiment(run.experiment).config.check(run.config)
+    os.environ["CUDA_VISIBLE_DEVICES"] = _visible(run)
+    if run.data_folder:
+        os.environ[DATA] = run.data_folder  # the ranks get it by their plans: the fork server has started
+    ranks = Ranks(
+        config.roles,
+        _devices(config, run),
+        config.threads(),
+        config.seed,
+        folder,
+        _sink(store, run.id),
+        config.start_method,
+        _visible(run),
+        switch.asked,
+        began,
+        *_resumed(run, folder, store),
+        store.why_no_listening("host"),
+    )
+    made.append(ranks)
+    noted = _note_data(config, run, store)
+    method(run.experiment)(config, ranks)
+    if not noted:  # it was downloaded on the way
+        _note_data(config, run, store)
+
+
+def _note_data(config: Config, run: Run, store: Store) -> bool:
+    """Write down which files the run learns from; False where they are not there yet."""
+    if config.trains_on is None or not (files := files_used(config.trains_on, store.home)):
+        return False
+    store.note_environment(run.id, "data_files", dict(files))
+    return True
+
+
+def _sink(store: Store, run_id: int) -> Sink:
+    sink = StoreSink(store, run_id)
+    return CommitLog(sink, run_id, Path(path)) if (path := os.environ.get(VARIABLE)) else sink
+
+
+def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
+    """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training
+    time up to it.
+    """
+    if run.parent_id is None or not run.resumes:
+        return None, 0.0
+    if other_rule := seeding.why_not_resumable(store.run(run.parent_id).seeding):
+        raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
+    taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
+    if taken is None:
+        raise NoCheckpoint(
+            f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew."
+        )
+    path, found = taken
+    store.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
+    return path, found.time_s
+
+
+def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[Status, str, str]:
+    """Run `execute` and turn the way it ended into status, cause and the text behind the cause."""
+    try:
+        execute()
+    except StopRequested:
+        return _stopped(store.run(run_id))
+    except RankFailed as failure:
+        return "failed", str(failure), failure.traceback
+    except EngineError as failure:
+        return "failed", f"{failure}{limit_met(words_of(failure))}", ""
+    except BaseException as failure:
+        log.exception("the worker failed")
+        cause = memory_cause(words_of(failure))
+        return (
+            "failed",
+            f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}",
+            traceback.format_exc(),
+        )
+    return "finished", "All ranks ended their work.", ""
+
+
+def _stopped(run: Run) -> tuple[Status, str, str]:
+    if run.stop_requested_by:
+        return "cancelled", stop_reason(run), ""
+    return (
+        "failed",
+        "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.",
+        "",
+    )
+
+
+def _visible(run: Run) -> str:
+    return ",".join(map(str, run.gpus))
+
+
+def _devices(config: Config, run: Run) -> list[str]:
+    """Place ranks round-robin over the run's GPUs, or all on the CPU where it has none."""
+    count = min(len(run.gpus), config.max_gpus)
+    if config.device == "mps":
+        return ["mps"] * len(config.roles)
+    return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]
+
+
+def _close_up_logs(folder: Path) -> None:
+    """Write the long logs of the ranks, which are gone, anew; this process goes on writing its own."""
+    for path in folder.glob("*.log"):
+        if path.name != "worker.log":
+            try:
+                close_up(path)
+            except OSError as error:
+                log.warning("the log %s could not be written anew: %s", path.name, error)
+
+
+def _write_own_log(path: Path) -> None:
+    """Send this process's output to the run's folder from here on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(file, descriptor)
+    os.close(file)
+    log_to_stdout()

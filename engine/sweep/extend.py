@@ -1,0 +1,104 @@
+"""More of a sweep that is there: further values, seeds or draws, as new cells of the same sweep. Torch-free."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.analysis.sweep_cells import tries
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.launch import PAGE_TIMEOUT_S, owner_of
+from engine.seeding import SEEDING
+from engine.store import Reader, Store, Sweep
+from engine.store.records import RunRow
+from engine.store.sweeps import SEED
+from engine.sweep.plan import Plan, new_runs, plan
+from engine.sweep.random_search import Draw
+
+
+def plan_more(
+    sweep: Sweep, runs: Sequence[RunRow], more: Mapping[str, Sequence[Any]], seeds: int = 0, draws: int = 0
+) -> tuple[Plan, Draw | None]:
+    """Return the cells that a sweep lacks once it has `more` values of its fields, so many more seeds and so many more
+    draws; and the larger draw.
+
+    The plan's grid is the whole one. Raises ConfigError for a field that it does not vary, and what `engine.sweep.plan`
+    raises.
+    """
+    _check(sweep, more, seeds, draws)
+    base = {name: value for name, value in runs[0].config.items() if name not in sweep.fields} | {SEED: sweep.seeds[0]}
+    draw = Draw(sweep.draw["count"] + draws, sweep.draw["seed"], sweep.draw["over"]) if sweep.draw else None
+    grid = {field: (*sweep.grid[field], *more.get(field, ())) for field in sweep.fields}
+    whole = plan(sweep.experiment, base, grid, len(sweep.seeds) + seeds, draw=draw, exclusive=sweep.exclusive)
+    there = tries(sweep, runs)
+    return Plan(
+        whole.grid, tuple(cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there)
+    ), draw
+
+
+def extend_sweep(
+    home: Home,
+    sweep_id: int,
+    more: Mapping[str, Sequence[Any]],
+    seeds: int = 0,
+    draws: int = 0,
+    *,
+    owner: str,
+    timeout_s: float = PAGE_TIMEOUT_S,
+) -> list[int]:
+    """Queue the runs that a sweep lacks, all or none, and return their ids.
+
+    Raises NoSuchSweep, what `plan_more` raises, ConfigError where nothing is new, DeviceError, StoreBusy.
+    """
+    owner = owner_of(owner)
+    with Reader.open(home, timeout_s=timeout_s) as reader, reader.snapshot():
+        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    _check_rule(sweep, runs)
+    planned, draw = plan_more(sweep, runs, more, seeds, draws)
+    new = new_runs(planned.cells, sweep.name)
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return store.extend_sweep(
+            sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw.as_json() if draw else None
+        )
+
+
+def _check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Raise ConfigError where new runs would draw random numbers by another rule than the finished ones that they are
+    to stand beside.
+    """
+    if others := sorted({run.seeding for run in runs if run.status == "finished"} - {SEEDING}):
+        words = (
+            f"Runs of sweep {sweep.id} drew random numbers by rule {others[0]} (seeding), and new ones draw by "
+            f"rule {SEEDING}. Launch another sweep."
+        )
+        raise ConfigError([Problem("", words)])
+
+
+def _check(sweep: Sweep, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:
+    problems = [
+        Problem(
+            field,
+            (
+                f"Sweep {sweep.id} does not vary {field}; it varies {' and '.join(sweep.fields)}. Launch another "
+                "sweep for it."
+            ),
+        )
+        for field in more
+        if field not in sweep.fields
+    ]
+    if more and sweep.draw:
+        problems.append(
+            Problem("", f"Sweep {sweep.id} was drawn at random, so it takes more draws and more seeds, but no values.")
+        )
+    if draws and not sweep.draw:
+        problems.append(
+            Problem("draw", f"Sweep {sweep.id} is a grid, so it takes more values and more seeds, but no draws.")
+        )
+    problems += [
+        Problem(name, f"{name} must be at least 0, got {count}.")
+        for name, count in (("seeds", seeds), ("draw", draws))
+        if count < 0
+    ]
+    if not (more or seeds or draws):
+        problems.append(Problem("", "Say what to add: more values of a field that varies, more seeds, or more draws."))
+    if problems:
+        raise ConfigError(problems)
