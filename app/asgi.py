@@ -20,9 +20,9 @@ from app.web.backpressure import pace
 from app.web.malloc import share_heaps
 from app.web.polling import Often
 from app.web.prometheus import requests
-from app.web.request_metrics import Counted
+from app.web.request_metrics import RequestCounter
 from app.web.routes import often_asked, routes
-from app.web.server_config import REFUSED, Serving, answering, refusal
+from app.web.server_config import REFUSED, ServerConfig, answering, refusal
 from app.web.supervision import supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
@@ -31,20 +31,20 @@ from engine.home import ROOT, Home
 from engine.upkeep.private_home import close_home
 
 
-def _settled() -> Serving:
+def _settled() -> ServerConfig:
     """Return where to serve by the environment and by Streamlit's own options, and let each know what the other says;
     raises ConfigError.
     """
     if path := str(st.get_option("server.baseUrlPath")).strip("/"):
         os.environ.setdefault(base_path.VARIABLE, path)
-    asked = Serving.of()
+    asked = ServerConfig.of()
     hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
     config.set_option("server.baseUrlPath", asked.base.strip("/"))
     config.set_option("server.allowedHosts", list(hosts))
     return replace(asked, address=st.get_option("server.address") or "0.0.0.0", hosts=hosts)
 
 
-def _checked() -> Serving:
+def _checked() -> ServerConfig:
     """Return where to serve; end the process with a sentence where that may not be."""
     try:
         configured()
@@ -67,7 +67,7 @@ app = st.App(
     secrets={"auth": dict(auth)} if auth else None,
     routes=[*routes(), *provider_routes()],
     middleware=[
-        Middleware(Counted, requests=requests),
+        Middleware(RequestCounter, requests=requests),
         Middleware(Guard, hosts=lambda: serving.hosts),
         Middleware(Gate),
         Middleware(Often, routes=often_asked(), pace=pace),

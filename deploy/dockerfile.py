@@ -41,7 +41,7 @@ class Instruction:
 
 
 @dataclass
-class Stage:
+class BuildStage:
     """What makes one root: the base it begins with, its name (may be empty), and what is done to it."""
 
     base: str
@@ -53,10 +53,10 @@ class Stage:
         return next((each for each in reversed(self.instructions) if each.word == word), None)
 
 
-def read(path: Path, arguments: Mapping[str, str] = {}) -> list[Stage]:
+def read(path: Path, arguments: Mapping[str, str] = {}) -> list[BuildStage]:
     """Return the stages of a Dockerfile; raises ValueError for an instruction that is not known here."""
     known: dict[str, str] = {}
-    stages: list[Stage] = []
+    stages: list[BuildStage] = []
     for each in instructions(path.read_text()):
         if each.word not in KNOWN:
             raise ValueError(f"{path.name}: {each.word} is not carried out here.")
@@ -65,7 +65,7 @@ def read(path: Path, arguments: Mapping[str, str] = {}) -> list[Stage]:
             known[name] = arguments.get(name, default)
         elif each.word == "FROM":
             base, *name_of = re.split(r"\s+[Aa][Ss]\s+", filled(each.rest, known))
-            stages.append(Stage(base, name_of[0] if name_of else ""))
+            stages.append(BuildStage(base, name_of[0] if name_of else ""))
         else:
             stages[-1].instructions.append(each)
     return stages

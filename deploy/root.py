@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from deploy.dockerfile import Instruction, Stage, filled, pairs, sources
+from deploy.dockerfile import BuildStage, Instruction, filled, pairs, sources
 
 LENT = (
     "/etc/resolv.conf",
@@ -47,7 +47,7 @@ class Root:
         self.folder = "/"
         self.user = "root"
 
-    def carry_out(self, stage: Stage, checkout: Path, others: Mapping[str, "Root"]) -> None:
+    def carry_out(self, stage: BuildStage, checkout: Path, others: Mapping[str, "Root"]) -> None:
         """Do what a stage's instructions say, in their order; raises CalledProcessError where one fails."""
         for each in stage.instructions:
             print(f"{each.word} {each.rest[:160]}", flush=True)

@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from deploy.dockerfile import Stage, read
+from deploy.dockerfile import BuildStage, read
 from deploy.install import ROOT
 from deploy.root import LENT, Root, mounts_in
 
@@ -43,7 +43,7 @@ def base(where: Path, suite: str, mirror: str) -> Path:
     return where
 
 
-def build(stages: Sequence[Stage], folder: Path, arguments: dict[str, str], lent: Sequence[Path]) -> Root:
+def build(stages: Sequence[BuildStage], folder: Path, arguments: dict[str, str], lent: Sequence[Path]) -> Root:
     """Carry out all stages; return the last one's root."""
     made: dict[str, Root] = {}
     root = Root(folder / "base", arguments)
@@ -56,7 +56,7 @@ def build(stages: Sequence[Stage], folder: Path, arguments: dict[str, str], lent
     return root
 
 
-def start(root: Root, stage: Stage, port: int) -> subprocess.Popen[str]:
+def start(root: Root, stage: BuildStage, port: int) -> subprocess.Popen[str]:
     """Start what the image starts."""
     entry, command = stage.last("ENTRYPOINT"), stage.last("CMD")
     assert entry and command, "the image says what it starts"
@@ -76,7 +76,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def try_out(root: Root, stage: Stage, port: int) -> None:
+def try_out(root: Root, stage: BuildStage, port: int) -> None:
     """See that the image refuses to serve without accounts, serves with one, is healthy, runs an experiment, and ends
     when asked to.
     """

@@ -16,7 +16,7 @@ from app.compare.selection import chosen
 from app.compare.tab_widgets import compared, grouping, legend, said_of
 from app.compare.tables import runs_table
 from app.export.view_downloads import view_downloads
-from app.links.compare import TABS, View, address, ids_text
+from app.links.compare import TABS, CompareView, address, ids_text
 from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
@@ -68,7 +68,7 @@ def page() -> None:
         )
 
 
-def comparison(reader: Reader, view: View, runs: tuple[RunRow, ...]) -> View:
+def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> CompareView:
     """Show the runs as the view asks for; return it as its widgets now say."""
     view = grouping(view, runs)
     key = session_state.key_of("tab", view.tab)

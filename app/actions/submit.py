@@ -23,7 +23,7 @@ _WAITS = "launch.waits"
 
 
 @dataclass(frozen=True)
-class Order:
+class PendingLaunch:
     """One launch that was clicked."""
 
     experiment: str
@@ -57,7 +57,7 @@ class DuelOrder:
     title: str = ""
 
 
-Wanted = Order | SweepOrder | DuelOrder | Resumption | Repetition
+Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
 
 
 def order(wanted: Wanted) -> None:
@@ -93,7 +93,7 @@ def _launch(wanted: Wanted) -> None:
             found = wanted.launch(home, owner=owner)
         elif isinstance(wanted, DuelOrder):
             found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
-        elif isinstance(wanted, Order):
+        elif isinstance(wanted, PendingLaunch):
             found = launch(
                 home,
                 wanted.experiment,
@@ -110,7 +110,7 @@ def _launch(wanted: Wanted) -> None:
     else:
         if isinstance(wanted, SweepOrder) and wanted.figure:
             go_to_figure(wanted.figure.partition("/")[0])
-        if isinstance(wanted, Order) and wanted.stays:
+        if isinstance(wanted, PendingLaunch) and wanted.stays:
             st.rerun()
         if isinstance(wanted, DuelOrder):
             go_to_duel(found)

@@ -19,7 +19,7 @@ from app.api.lab_shapes import (
     WaitTold,
 )
 from app.api.shapes import Asked
-from engine.access.rules import COMMANDS, Standing
+from engine.access.rules import COMMANDS, PersonStanding
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
 from engine.quotas import limits
@@ -42,7 +42,7 @@ def me(request: Request) -> Me:
     """Return whom the token or the sign-in stands for at this moment, and what they may do."""
     found = visitor(request)
     who = found.who
-    standing = Standing(who.name, who.role) if who else Standing("", "admin", open=True)
+    standing = PersonStanding(who.name, who.role) if who else PersonStanding("", "admin", open=True)
     return Me(
         name=standing.name,
         role=who.role if who else None,

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from app.charts.curve_data import Curve
+from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure
-from engine.analysis.statistics.bands import Line
+from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
 
@@ -38,7 +38,7 @@ class GroupLine:
     name: str
     members: Sequence[int]
     values: Aligned
-    line: Line
+    line: BandLine
 
 
 class Picture:
@@ -64,7 +64,9 @@ class Picture:
         self._layout |= layout
 
 
-def of_runs(curves: Sequence[Curve], names: Mapping[int, str], looks: Mapping[int, Look], smooth: float) -> Picture:
+def of_runs(
+    curves: Sequence[DrawnCurve], names: Mapping[int, str], looks: Mapping[int, Look], smooth: float
+) -> Picture:
     """Return single runs; the curves of a run's ranks share its look and its entry in the legend."""
     picture = Picture()
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
@@ -180,7 +182,7 @@ def above_zero(low: Floats, values: Floats) -> Floats:
     return np.where(low > 0, low, positive.min()) if positive.size else low
 
 
-def possible(found: Line, name: str) -> Line:
+def possible(found: BandLine, name: str) -> BandLine:
     """Return a line with its band cut at the least and the greatest possible value of its metric: no accuracy is above
     100 %.
     """
@@ -199,7 +201,9 @@ def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return (np.concatenate(xs)[:-1], np.concatenate(ys)[:-1]) if xs else (np.empty(0), np.empty(0))
 
 
-def _add(picture: Picture, curve: Curve, name: str, whole: str, look: Look, smooth: float, *, in_legend: bool) -> None:
+def _add(
+    picture: Picture, curve: DrawnCurve, name: str, whole: str, look: Look, smooth: float, *, in_legend: bool
+) -> None:
     base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name}
     told: dict[str, Any] = {"hovertemplate": f"%{{y:.5g}}<extra>{whole}</extra>"}
     of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]

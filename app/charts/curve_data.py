@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from app.charts.binned_sums import in_cells
-from engine.analysis.statistics.bands import Line, Spread, line
+from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
-from engine.analysis.statistics.resample import Aligned, Floats, Member, aligned, member
+from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 from engine.analysis.update_clock import CLOCKS, EXCHANGED, growing, updates_at
 from engine.store import Column, Reader, Recorded, Stretch
 from engine.store.curves import Axis
@@ -39,13 +39,13 @@ Drawn = dict[int | None, tuple[Floats, Floats]]
 """Where the points of a run that are drawn lie, by rank."""
 _columns: OrderedDict[_Key, Floats] = OrderedDict()
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
-_lines: OrderedDict[_Key, Line] = OrderedDict()
+_lines: OrderedDict[_Key, BandLine] = OrderedDict()
 _drawn: OrderedDict[_Key, Drawn] = OrderedDict()
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Curve:
+class DrawnCurve:
     """What is drawn of one rank (None: the whole run) of a run; NaN in `y` is a gap."""
 
     run_id: int
@@ -68,7 +68,7 @@ def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, l
     return found
 
 
-def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[Curve]:
+def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[DrawnCurve]:
     """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has
     room for.
 
@@ -82,7 +82,7 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, withi
         if run.id in who:
             drawn = _drawn_of(reader, run, who[run.id], metric, axis, most, within)
             found += [
-                Curve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite)
+                DrawnCurve(run.id, each.rank, *drawn[each.rank], each.total, each.nonfinite)
                 for each in who[run.id]
                 if each.rank in drawn
             ]
@@ -118,7 +118,7 @@ def group_line(
     *,
     log: bool = False,
     within: Within = None,
-) -> tuple[Aligned, Line]:
+) -> tuple[Aligned, BandLine]:
     """Return a group's members on common positions, and its line with its band."""
     values = group(reader, runs, metric, axis, log=log, within=within)
     key = (*_key(reader, runs, metric, axis, log), within, statistic, spread)
@@ -160,7 +160,7 @@ def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence
         return all(key in _columns for key in wanted)
 
 
-def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> Member:
+def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> RunPoints:
     parts = [_raw(reader, run, each, axis) for each in who]
     if not parts:
         return member(np.empty(0), np.empty(0))

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from app.charts.curve_charts import GroupLine
-from app.charts.curve_data import Curve
+from app.charts.curve_data import DrawnCurve
 
 
-def curves_frame(curves: Sequence[Curve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
+def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
     """Return the points drawn of single runs, one a row."""
     parts = [
         pd.DataFrame(

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from engine.analysis.pipeline.advice import Slower
-from engine.analysis.pipeline.spans import Batch, batches, stage_work, work_s
+from engine.analysis.pipeline.advice import SplitCost
+from engine.analysis.pipeline.spans import BatchSpans, batches, stage_work, work_s
 from engine.store import Reader
 from engine.store.records import Run, RunRow
 
@@ -19,14 +19,14 @@ FREE = {"splits", "seed", "batches", "evaluate_every", "timeout_s", "learning_ra
 """Settings that may differ between two runs whose work per image is compared."""
 
 
-def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -> Batch:
+def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -> BatchSpans:
     """Return one recorded batch, with as many of its spans as can be drawn."""
     stages, splits = config["stages"], config["splits"]
     found = batches(reader.batch_spans(run_id, number, splits), stages, splits)
-    return found[0] if found else Batch(number, stages, splits, ())
+    return found[0] if found else BatchSpans(number, stages, splits, ())
 
 
-def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> Batch:
+def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> BatchSpans:
     """Return the newest complete batch of those `recorded` (one or more), the newest at all where none of the last few
     is.
     """
@@ -47,7 +47,7 @@ def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
     return stage_work(found) if found and found.complete else []
 
 
-def slower_than_fewer_splits(run: Run, shown: Batch, reader: Reader) -> Slower | None:
+def slower_than_fewer_splits(run: Run, shown: BatchSpans, reader: Reader) -> SplitCost | None:
     """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on
     this machine.
     """
@@ -58,7 +58,7 @@ def slower_than_fewer_splits(run: Run, shown: Batch, reader: Reader) -> Slower |
         if row.id != run.id and row.config.get("splits", 0) < shown.splits and _same(row.config, run.config)
     ]
     found = [
-        Slower(row.id, row.config["splits"], work_s(shown) / spent)
+        SplitCost(row.id, row.config["splits"], work_s(shown) / spent)
         for row in alike
         if (spent := _work(row.id, row.config, run, reader))
     ]

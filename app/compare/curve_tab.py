@@ -13,7 +13,7 @@ from app.compare import zoom as compare_zoom
 from app.compare.groups import explained, lines_of, lonely
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, table_of, tell_lacking
-from app.links.compare import View
+from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
@@ -38,7 +38,7 @@ class _Chart:
     """Whether a part of it by itself shows more."""
 
 
-def curves(reader: Reader, found: Compared, view: View) -> View:
+def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     """Show a chart for each metric, all along one axis."""
     known = curve_names(found.runs)
     if not known:
@@ -66,7 +66,7 @@ def curve_names(runs: Sequence[RunRow]) -> list[str]:
     return sorted(known, key=lambda name: -sum(name in run.last for run in runs))
 
 
-def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[str]:
+def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) -> list[str]:
     """Return what is to be said about runs that have little in common."""
     said = []
     kinds = sorted({run.experiment for run in runs})
@@ -85,7 +85,7 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: View) -> list[s
     return said
 
 
-def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
+def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> None:
     """Show one metric, what is to be said about its lines, and its table."""
     known, along = metric(name), _axis_label(view.x).lower()
     st.markdown(
@@ -124,7 +124,7 @@ def _chart(reader: Reader, found: Compared, view: View, name: str) -> None:
     table_of(name, chart.frame, f"{known.label} against {along}")
 
 
-def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
+def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     read = curve_data.curves(reader, found.runs, name, view.x)
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
@@ -139,7 +139,7 @@ def _single(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     )
 
 
-def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
+def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     log = "x" in view.log
     every = lines_of(reader, found.groups, name, view.x, view.stat, view.band, log=log)  # type: ignore[arg-type]
     pairs = [(line, of_group) for line, of_group in zip(every, found.group_looks, strict=True) if line]
@@ -155,7 +155,7 @@ def _grouped(reader: Reader, found: Compared, view: View, name: str) -> _Chart:
     )
 
 
-def _axes(view: View, metrics: Sequence[str]) -> View:
+def _axes(view: CompareView, metrics: Sequence[str]) -> CompareView:
     known = ["step", "passes", "updates", "time", "bytes", *metrics]
     view = one_of(view, "x", "Against", known, _axis_label, width=200)
     view = log_toggle(

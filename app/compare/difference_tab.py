@@ -7,13 +7,13 @@ import streamlit as st
 from app.compare.session_state import key_of
 from app.compare.tab_widgets import Compared
 from app.compare.tables import differences_frame, differences_table
-from app.links.compare import View
+from app.links.compare import CompareView
 from app.report import page_capture
 from engine.analysis import differences as apart
 from engine.store import Reader
 
 
-def differences(reader: Reader, found: Compared, view: View) -> View:
+def differences(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     """Show in what the runs' configs and environments differ."""
     same = st.toggle("Show what is equal too", key=key_of("same", view.same))
     environments = reader.environments([run.id for run in found.runs])

@@ -27,14 +27,14 @@ BANDS = {
 
 
 @dataclass(frozen=True)
-class RunGroup:
+class ComparedGroup:
     """Runs that agree in all fields that they are grouped by."""
 
     name: str
     runs: tuple[RunRow, ...]
 
 
-def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[RunGroup]:
+def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGroup]:
     """Return the runs by their values of some fields, in the order of these values; those that draw by different rules
     stand apart.
     """
@@ -50,12 +50,12 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[RunGroup]:
             for value in key
         ],
     )
-    return [RunGroup(_name(fields, key), tuple(found[key])) for key in keys]
+    return [ComparedGroup(_name(fields, key), tuple(found[key])) for key in keys]
 
 
 def lines_of(
     reader: Reader,
-    groups: Sequence[RunGroup],
+    groups: Sequence[ComparedGroup],
     metric: str,
     axis: str,
     statistic: Statistic,
@@ -98,7 +98,7 @@ def _instead(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
     return f" (lowest to highest where fewer than {FEWEST[statistic]} runs have a value, or all have the same)"
 
 
-def lonely(groups: Sequence[RunGroup], spread: str) -> str:
+def lonely(groups: Sequence[ComparedGroup], spread: str) -> str:
     """Return why groups have no band, empty where all have one or none is asked for."""
     alone = [group.name for group in groups if len(group.runs) == 1]
     if spread == "none" or not alone:

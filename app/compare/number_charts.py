@@ -21,7 +21,7 @@ MOST_TICKS = 12
 
 
 @dataclass(frozen=True)
-class Bar:
+class ResultBar:
     """One bar: a run, or a group with its members by their ids."""
 
     name: str
@@ -42,7 +42,7 @@ class Dot:
 
 
 def bars(
-    found: Sequence[Bar], number: str, statistic: Statistic, spread: Spread, *, log: bool = False
+    found: Sequence[ResultBar], number: str, statistic: Statistic, spread: Spread, *, log: bool = False
 ) -> tuple[go.Figure, list[int], int]:
     """Return a bar for each, its colours and height in pixels; a group's has its statistic, its band, and a mark for
     each member.

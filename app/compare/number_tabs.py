@@ -7,11 +7,11 @@ import pandas as pd
 import streamlit as st
 
 from app.compare import number_charts
-from app.compare.groups import RunGroup, lonely
+from app.compare.groups import ComparedGroup, lonely
 from app.compare.session_state import one_of, several_of
 from app.compare.tab_widgets import MOST_NAMED, Compared, log_toggle, table_of, tell_lacking
 from app.compare.tables import values_frame
-from app.links.compare import View
+from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
@@ -20,7 +20,7 @@ from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
 
 
-def bars(found: Compared, view: View) -> View:
+def bars(found: Compared, view: CompareView) -> CompareView:
     """Show one number of each run or group as bars."""
     if not (known := numeric_names(found.runs)):
         st.info("These runs have no number to compare yet.")
@@ -30,10 +30,10 @@ def bars(found: Compared, view: View) -> View:
         view = log_toggle(view, "x", "Logarithmic")
     name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
-    groups = found.groups or [RunGroup(found.names[run.id], (run,)) for run in found.runs]
+    groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
     all_looks = found.group_looks if found.groups else list(found.looks.values())
     parts = [
-        number_charts.Bar(f"{group.name} (n={len(own)})" if found.groups else group.name, own, of_group)
+        number_charts.ResultBar(f"{group.name} (n={len(own)})" if found.groups else group.name, own, of_group)
         for group, of_group in zip(groups, all_looks, strict=True)
         if (own := {run.id: numbers[run.id] for run in group.runs if run.id in numbers})
     ]
@@ -53,7 +53,7 @@ def bars(found: Compared, view: View) -> View:
     return view
 
 
-def scatter(found: Compared, view: View) -> View:
+def scatter(found: Compared, view: CompareView) -> CompareView:
     """Show two values of each run against each other."""
     known = number_names(found.runs)
     apart = [
@@ -85,7 +85,7 @@ def scatter(found: Compared, view: View) -> View:
     return view
 
 
-def parallel(found: Compared, view: View) -> View:
+def parallel(found: Compared, view: CompareView) -> CompareView:
     """Show several values of each run at once, coloured by the last of them."""
     if not (numeric := numeric_names(found.runs)):
         st.info("These runs have no number to compare yet.")

@@ -11,7 +11,7 @@ import streamlit as st
 from app.compare.selection import MOST_RUNS
 from app.compare.session_state import key_of, runs_field, show
 from app.core.formatting import moment
-from app.links.compare import View
+from app.links.compare import CompareView
 from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
 from app.ui.widgets import title_of
 from engine.analysis.run_values import field_names, metric_names, names
@@ -23,7 +23,7 @@ NEWEST = 100
 ROW_PX = 33
 
 
-def choice(view: View) -> tuple[View, list[str]]:
+def choice(view: CompareView) -> tuple[CompareView, list[str]]:
     """Show the fields that choose runs; return the view with what they say, and a sentence for each part
     that is wrong.
     """
@@ -35,7 +35,7 @@ def choice(view: View) -> tuple[View, list[str]]:
     return replace(view, filter=text.strip()), wrong
 
 
-def chooser(reader: Reader, view: View, key: str) -> None:
+def chooser(reader: Reader, view: CompareView, key: str) -> None:
     """Show the newest runs to tick; the button puts those ticked beside the runs that are compared."""
     newest = reader.runs(limit=NEWEST)
     frame = pd.DataFrame(
@@ -70,7 +70,7 @@ def chooser(reader: Reader, view: View, key: str) -> None:
         st.rerun()
 
 
-def unknown(view: View, runs: Sequence[RunRow]) -> list[str]:
+def unknown(view: CompareView, runs: Sequence[RunRow]) -> list[str]:
     """Return a sentence for each name of a view that none of its runs has."""
     metrics, every = set(metric_names(runs)), set(names(runs))
     asked = [("metric", name) for name in view.metrics if name not in metrics]

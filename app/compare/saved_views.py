@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.actions.saved_views import entry
-from app.links.compare import PATH, View, query_of, with_query
+from app.links.compare import PATH, CompareView, query_of, with_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.store_access import command
 from engine.store import Reader, Store
@@ -14,7 +14,7 @@ _NAME, _OPEN, _ORDERED, _WAITS = "compare.name", "compare.saving.open", "compare
 WHY = "It stands beside the views that you save, and you alone can rename or delete them. You are asked once."
 
 
-def save_form(view: View) -> None:
+def save_form(view: CompareView) -> None:
     """Offer to keep the view under a name."""
     if ordered := st.session_state.pop(_ORDERED, None):
         st.session_state[_WAITS] = ordered

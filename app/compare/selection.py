@@ -5,7 +5,7 @@ not shown.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.links.compare import View, ids_text
+from app.links.compare import CompareView, ids_text
 from app.ui.widgets import title_of
 from engine.analysis.run_values import field, field_names
 from engine.errors import EngineError
@@ -35,7 +35,7 @@ def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]
     return [run.id for run in reader.runs(matching=found, limit=limit)], reader.count(matching=found)
 
 
-def chosen(reader: Reader, view: View) -> Chosen:
+def chosen(reader: Reader, view: CompareView) -> Chosen:
     """Return the runs of a view; a filter that is wrong finds none and says why."""
     said, found, total = list[str](), list[int](), 0
     if view.filter:

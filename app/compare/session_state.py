@@ -8,30 +8,30 @@ from typing import Any
 
 import streamlit as st
 
-from app.links.compare import View, ids_text, query_of, read_ids, read_view
+from app.links.compare import CompareView, ids_text, query_of, read_ids, read_view
 
 _VIEW, _WRITTEN, _SAID = "compare.view", "compare.written", "compare.said"
 _WIDGETS = "compare.at."
 
 
-def arrive() -> View:
+def arrive() -> CompareView:
     """Return the view that the address asks for; one that this page wrote itself is the one it had."""
     query = st.query_params.to_dict()
     if query != st.session_state.get(_WRITTEN) or _VIEW not in st.session_state:
         show(*read_view(query))
         st.session_state[_WRITTEN] = query
-    found: View = st.session_state[_VIEW]
+    found: CompareView = st.session_state[_VIEW]
     return found
 
 
-def show(view: View, said: Sequence[str] = ()) -> None:
+def show(view: CompareView, said: Sequence[str] = ()) -> None:
     """Let the widgets that come after show a view, and keep what is to be said about its link."""
     for key in [key for key in st.session_state if str(key).startswith(_WIDGETS)]:
         del st.session_state[key]
     st.session_state[_VIEW], st.session_state[_SAID] = view, (None, tuple(said))
 
 
-def keep(view: View) -> None:
+def keep(view: CompareView) -> None:
     """Write the view that the widgets say into the address."""
     query = query_of(view)
     arrived, said = st.session_state[_SAID]
@@ -62,7 +62,7 @@ def key_of(field: str, value: Any) -> str:
     return key
 
 
-def runs_field(view: View) -> tuple[View, list[str]]:
+def runs_field(view: CompareView) -> tuple[CompareView, list[str]]:
     """Show the ids as text; return the view with those written, and the parts that are none."""
     text = st.text_input(
         "Runs",
@@ -78,8 +78,8 @@ def runs_field(view: View) -> tuple[View, list[str]]:
 
 
 def one_of(
-    view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
-) -> View:
+    view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
+) -> CompareView:
     """Show a choice of one name, the first where the view's is not among them; the first one is what an empty field
     means.
     """
@@ -93,8 +93,8 @@ def one_of(
 
 
 def several_of(
-    view: View, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
-) -> View:
+    view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
+) -> CompareView:
     """Show a choice of several names; those of the view that are not among them are left out."""
     key = key_of(field, list(getattr(view, field)))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]

@@ -9,11 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from app.charts.line_styles import Look, look, looks
-from app.compare.groups import BANDS, STATISTICS, RunGroup, groups_of
+from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of
 from app.compare.selection import names
 from app.compare.session_state import key_of, one_of, several_of
 from app.core.base_path import at
-from app.links.compare import TABS, View
+from app.links.compare import TABS, CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
@@ -31,20 +31,20 @@ class Compared:
     runs: tuple[RunRow, ...]
     names: Mapping[int, str]
     looks: Mapping[int, Look]
-    groups: tuple[RunGroup, ...]
+    groups: tuple[ComparedGroup, ...]
 
     @property
     def group_looks(self) -> list[Look]:
         return [look(place) for place in range(len(self.groups))]
 
 
-def compared(runs: tuple[RunRow, ...], view: View) -> Compared:
+def compared(runs: tuple[RunRow, ...], view: CompareView) -> Compared:
     """Return the runs as this view tells them apart."""
     groups = tuple(groups_of(runs, view.group)) if view.group else ()
     return Compared(runs, names(runs), looks(run.id for run in runs), groups)
 
 
-def log_toggle(view: View, letter: str, words: str) -> View:
+def log_toggle(view: CompareView, letter: str, words: str) -> CompareView:
     on = st.toggle(words, key=key_of(f"log.{letter}", letter in view.log))
     letters = [each for each in "xy" if (on if each == letter else each in view.log)]
     return replace(view, log="".join(letters))
@@ -71,7 +71,7 @@ def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> N
             st.dataframe(frame(), hide_index=True, height=320, alt=f"The numbers of the chart {name}")
 
 
-def grouping(view: View, runs: Sequence[RunRow]) -> View:
+def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
     """Show how runs are grouped and, where they are, by which statistic and band."""
     fields = field_names(runs)
     apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
@@ -84,7 +84,7 @@ def grouping(view: View, runs: Sequence[RunRow]) -> View:
     return view
 
 
-def said_of(view: View) -> list[tuple[str, str]]:
+def said_of(view: CompareView) -> list[tuple[str, str]]:
     """Return in words what a view asks for, beside its runs."""
     grouped = bool(view.group)
     return [

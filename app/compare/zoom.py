@@ -9,13 +9,13 @@ import numpy as np
 
 from app.charts import curve_charts, curve_data, plotly_figures
 from app.charts.curve_charts import GroupLine, Picture
-from app.charts.curve_data import CLOCKED, PLAIN, Curve
+from app.charts.curve_data import CLOCKED, PLAIN, DrawnCurve
 from app.compare.groups import lines_of
 from app.compare.selection import chosen
 from app.compare.tab_widgets import Compared, compared
 from app.core.base_path import at
-from app.links.compare import View, query_of, read_view
-from engine.analysis.statistics.bands import Line
+from app.links.compare import CompareView, query_of, read_view
+from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.errors import NoSuchRun
 from engine.home import Home
@@ -25,7 +25,7 @@ PATH = "/api/compare"
 Stretch = tuple[float, float]
 
 
-def address(view: View, metric: str) -> str:
+def address(view: CompareView, metric: str) -> str:
     """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is
     another metric, which may go back.
     """
@@ -49,7 +49,7 @@ def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -
     return plotly_figures.shown(picture.figure, alt="", height=curve_charts.HEIGHT_PX, colours=picture.colours)
 
 
-def _runs(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
+def _runs(reader: Reader, found: Compared, view: CompareView, metric: str, within: Stretch) -> Picture:
     whole = [curve for curve in curve_data.curves(reader, found.runs, metric, view.x) if curve.x.size]
     fine = {
         (curve.run_id, curve.rank): curve for curve in curve_data.curves(reader, found.runs, metric, view.x, within)
@@ -58,7 +58,7 @@ def _runs(reader: Reader, found: Compared, view: View, metric: str, within: Stre
     return curve_charts.of_runs(drawn, found.names, found.looks, curve_charts.weight(metric, view.smooth))
 
 
-def spliced(whole: Curve, fine: Curve | None) -> Curve:
+def spliced(whole: DrawnCurve, fine: DrawnCurve | None) -> DrawnCurve:
     """Return a curve with its points between the ends of another replaced by the other's."""
     if fine is None or not fine.x.size:
         return whole
@@ -70,7 +70,7 @@ def spliced(whole: Curve, fine: Curve | None) -> Curve:
     return replace(whole, x=x, y=y)
 
 
-def _groups(reader: Reader, found: Compared, view: View, metric: str, within: Stretch) -> Picture:
+def _groups(reader: Reader, found: Compared, view: CompareView, metric: str, within: Stretch) -> Picture:
     def lines(part: Stretch | None) -> list[GroupLine | None]:
         statistic, spread = view.stat, view.band
         return lines_of(reader, found.groups, metric, view.x, statistic, spread, log="x" in view.log, within=part)  # type: ignore[arg-type]
@@ -101,5 +101,5 @@ def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
     one, other = whole.line, fine.line
     count = np.concatenate([one.count[before], other.count, one.count[after]])
     method = np.concatenate([one.method[before], other.method, one.method[after]])
-    line = Line(put(one.centre, other.centre), put(one.low, other.low), put(one.high, other.high), count, method)
+    line = BandLine(put(one.centre, other.centre), put(one.low, other.low), put(one.high, other.high), count, method)
     return replace(whole, values=values, line=line)

@@ -19,14 +19,14 @@ SMALL = 1_000
 
 
 @dataclass(frozen=True)
-class Body:
+class CachedBody:
     """A JSON text, and the same compressed where it is long."""
 
     plain: bytes
     packed: bytes | None
 
     @classmethod
-    def of(cls, content: Any) -> "Body":
+    def of(cls, content: Any) -> "CachedBody":
         """Return the body of an answer."""
         plain = bytes(JSONResponse(content).body)
         return cls(plain, gzip.compress(plain, 5) if len(plain) >= SMALL else None)
@@ -48,21 +48,21 @@ class Bodies:
     """
 
     def __init__(self) -> None:
-        self._done: dict[Hashable, Body] = {}
-        self._making: dict[Hashable, asyncio.Future[Body]] = {}
+        self._done: dict[Hashable, CachedBody] = {}
+        self._making: dict[Hashable, asyncio.Future[CachedBody]] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Any]) -> Body:
+    async def get(self, key: Hashable, make: Callable[[], Any]) -> CachedBody:
         """Return the body kept under `key`, else that of the content that `make` returns, which runs off the event
         loop; what it raises is raised.
         """
         if key in self._done:
             return self._done[key]
         if (making := self._making.get(key)) is None:
-            making = self._making[key] = asyncio.ensure_future(run_in_threadpool(lambda: Body.of(make())))
+            making = self._making[key] = asyncio.ensure_future(run_in_threadpool(lambda: CachedBody.of(make())))
             making.add_done_callback(lambda made: self._keep(key, made))
         return await asyncio.shield(making)
 
-    def _keep(self, key: Hashable, made: "asyncio.Future[Body]") -> None:
+    def _keep(self, key: Hashable, made: "asyncio.Future[CachedBody]") -> None:
         self._making.pop(key, None)
         if not made.cancelled() and made.exception() is None:
             self._done[key] = made.result()

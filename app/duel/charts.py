@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import GroupLine, Picture, of_groups
 from app.charts.line_styles import look
-from engine.analysis.statistics.bands import Line, line
-from engine.analysis.statistics.resample import Member, aligned, member
+from engine.analysis.statistics.bands import BandLine, line
+from engine.analysis.statistics.resample import RunPoints, aligned, member
 from engine.analysis.tuning import Spent
-from engine.duel.evidence import Evidence, Tried
-from engine.duel.outcome import Outcome, unit_of
+from engine.duel.evidence import DuelEvidence, Tried
+from engine.duel.outcome import DuelOutcome, unit_of
 from engine.duel.spec import Duel
 from engine.metrics import metric
 
@@ -32,7 +32,7 @@ _TITLES = {
 }
 
 
-def lines(found: Evidence, against: str) -> list[GroupLine]:
+def lines(found: DuelEvidence, against: str) -> list[GroupLine]:
     """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against
     it or against time.
 
@@ -53,7 +53,7 @@ def lines(found: Evidence, against: str) -> list[GroupLine]:
     return drawn
 
 
-def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture:
+def curves(found: DuelEvidence, drawn: Sequence[GroupLine], against: str) -> Picture:
     """Return those lines as a figure that ends at the budget."""
     kept = [(place, each) for place, each in enumerate(drawn) if each.members]
     picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
@@ -78,7 +78,7 @@ def curves(found: Evidence, drawn: Sequence[GroupLine], against: str) -> Picture
     return picture
 
 
-def tuning(found: Outcome) -> tuple[go.Figure, list[int]]:
+def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
     """Return what each strategy reached at each learning rate: means over the tuning seeds, single runs, and a star at
     the rate that it goes on with.
     """
@@ -126,7 +126,7 @@ def tuning(found: Outcome) -> tuple[go.Figure, list[int]]:
     return figure, colours
 
 
-def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
+def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
     """Return the paired differences with their intervals, each seed beside them, their colours, and the height that
     they need.
     """
@@ -178,7 +178,7 @@ def pairs(found: Outcome) -> tuple[go.Figure, list[int], int]:
     return figure, colours, height
 
 
-def _member(each: Tried, duel: Duel, against: str) -> Member:
+def _member(each: Tried, duel: Duel, against: str) -> RunPoints:
     """Return a run's tests within the budget; against the budget itself its last value is held to the end, where it is
     judged.
     """
@@ -194,7 +194,7 @@ def _member(each: Tried, duel: Duel, against: str) -> Member:
     return member(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
 
 
-def _of_all(found: Line, members: int) -> Line:
+def _of_all(found: BandLine, members: int) -> BandLine:
     """Return a line with gaps where not every member is there."""
     there = found.count == members
     return replace(found, **{name: np.where(there, getattr(found, name), np.nan) for name in ("centre", "low", "high")})

@@ -11,12 +11,12 @@ from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
 from engine.duel.catalogue import READY
-from engine.duel.outcome import Outcome, amount_in_words
+from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel, Strategy
 from engine.metrics import metric
 
 
-def note(found: Outcome) -> None:
+def note(found: DuelOutcome) -> None:
     """Say what stands on top of a duel's page, and its verdict with what is to be minded."""
     stored, duel = found.evidence.stored, found.evidence.duel
     shared = ", ".join(f"{name} {value}" for name, value in duel.shared.items() if value is not None)
@@ -35,7 +35,7 @@ def note(found: Outcome) -> None:
     page_capture.words([*found.tuned.obstacles, *found.cautions])
 
 
-def leave(found: Outcome, title: str, shown: Noted) -> None:
+def leave(found: DuelOutcome, title: str, shown: Noted) -> None:
     """Show the button that opens the choices."""
     stored = found.evidence.stored
     runs = [each.run for each in found.evidence.cells if each.run]
@@ -48,7 +48,7 @@ def leave(found: Outcome, title: str, shown: Noted) -> None:
     view_downloads(f"duel-{stored.id}", title, f"/duel?duel={stored.id}", shown, runs, key="duel", again=again)
 
 
-def note_tables(found: Outcome) -> None:
+def note_tables(found: DuelOutcome) -> None:
     """Say which tables are shown, as plain values."""
     page_capture.table("Planned runs and what they reached", lambda: tables.values_to_save(found))
     if found.found:

@@ -12,9 +12,9 @@ from app.ui.html import number, run_link, table
 from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.duel import Difference
-from engine.duel.confounders import Facts
+from engine.duel.confounders import StrategyFacts
 from engine.duel.evidence import Tried
-from engine.duel.outcome import Outcome, amount_in_words
+from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel
 from engine.metrics import metric
 from engine.store.duels import Stage
@@ -30,7 +30,7 @@ _WORDS = {
 }
 
 
-def runs_table(found: Outcome, stage: Stage) -> str:
+def runs_table(found: DuelOutcome, stage: Stage) -> str:
     """Return the runs of a stage: a row a strategy (and learning rate, while tuning), a column a seed."""
     duel = found.evidence.duel
     seeds = duel.tuning if stage == "tuning" else duel.judging
@@ -53,7 +53,7 @@ def runs_table(found: Outcome, stage: Stage) -> str:
     )
 
 
-def tuning_table(found: Outcome) -> str:
+def tuning_table(found: DuelOutcome) -> str:
     """Return the mean that each strategy reached at each learning rate; the rate that it goes on with is marked."""
     rates = found.evidence.duel.rates
     rows = []
@@ -71,7 +71,7 @@ def tuning_table(found: Outcome) -> str:
     return table(["Strategy", *(f"{rate:g}" for rate in rates)], rows, caption="The grid of learning rates")
 
 
-def reached_table(found: Outcome) -> str:
+def reached_table(found: DuelOutcome) -> str:
     """Return what each strategy reached within the budget, and when it came to the target."""
     duel, known = found.evidence.duel, metric(found.evidence.duel.metric)
     to_target = {each.name: each for each in found.reached}
@@ -113,7 +113,7 @@ def reached_table(found: Outcome) -> str:
     return table(headers, rows, caption="What each strategy reached")
 
 
-def pairs_table(found: Outcome) -> str:
+def pairs_table(found: DuelOutcome) -> str:
     """Return the paired differences with their intervals, and their p-values after Holm's correction."""
     rows = [
         [
@@ -132,7 +132,7 @@ def pairs_table(found: Outcome) -> str:
     unit = found.unit.strip()
     mean = f"Mean ({unit})" if unit else "Mean"
     return table(
-        ["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "Outcome"], rows, caption="Paired differences"
+        ["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "DuelOutcome"], rows, caption="Paired differences"
     )
 
 
@@ -146,7 +146,7 @@ def told(each: Difference) -> str:
     return _WORDS[each.outcome].format(each.first if each.outcome == "ahead" else each.second)
 
 
-def facts_table(facts: Sequence[Facts]) -> str:
+def facts_table(facts: Sequence[StrategyFacts]) -> str:
     """Return what the methods do differently."""
     headers = [
         "Strategy",
@@ -176,7 +176,7 @@ def facts_table(facts: Sequence[Facts]) -> str:
     return table(headers, rows, caption="What is unlike")
 
 
-def values_to_save(found: Outcome) -> Table:
+def values_to_save(found: DuelOutcome) -> Table:
     """Return every planned run with what it reached, one a row."""
     names = [one.name for one in found.evidence.duel.strategies]
     columns = ["stage", "strategy", "learning_rate", "seed", "run", "status", "value", "judged_at", "seconds"]
@@ -197,7 +197,7 @@ def values_to_save(found: Outcome) -> Table:
     return Table.of(columns, rows)
 
 
-def pairs_to_save(found: Outcome) -> Table:
+def pairs_to_save(found: DuelOutcome) -> Table:
     """Return the paired differences, one a row."""
     columns = ["first", "second", "seeds", "mean", "low", "high", "interval", "p_holm", "outcome"]
     rows = [

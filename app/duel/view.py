@@ -16,9 +16,9 @@ from app.ui.html import as_text, bar, when
 from app.ui.store_access import reading, told
 from engine.analysis.duel import ERROR
 from engine.duel.confounders import facts
-from engine.duel.evidence import Evidence, gather
+from engine.duel.evidence import DuelEvidence, gather
 from engine.duel.launch import cancel_duel, retry_missing
-from engine.duel.outcome import Outcome, amount_in_words, outcome
+from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import Duel
 from engine.duel.tuning import is_missing
 from engine.errors import EngineError
@@ -55,7 +55,7 @@ def page(duel_id: int) -> None:
     )
 
 
-def waits_for_the_runner(found: Outcome) -> bool:
+def waits_for_the_runner(found: DuelOutcome) -> bool:
     """Say whether the runs that are judged are due, and only the runner has not queued them yet."""
     return found.evidence.stored.stage == "tuning" and found.tuned.rates is not None
 
@@ -65,11 +65,11 @@ def name_of(stored: StoredDuel, duel: Duel) -> str:
     return stored.name or " against ".join(one.name for one in duel.strategies)
 
 
-def _title(found: Outcome) -> str:
+def _title(found: DuelOutcome) -> str:
     return f"Duel {found.evidence.stored.id}: {name_of(found.evidence.stored, found.evidence.duel)}"
 
 
-def _heading(found: Outcome) -> DeltaGenerator:
+def _heading(found: DuelOutcome) -> DeltaGenerator:
     """Show what the duel is and what can be done; return the place for its downloads."""
     evidence, stored, duel = found.evidence, found.evidence.stored, found.evidence.duel
     st.page_link(widgets.PAGES["duel"], label="All duels")
@@ -117,12 +117,12 @@ def _heading(found: Outcome) -> DeltaGenerator:
     return leaving
 
 
-def _share(found: Outcome, place: int) -> float:
+def _share(found: DuelOutcome, place: int) -> float:
     each = found.evidence.cells[place]
     return 1.0 if each.complete or not each.on else min(1.0, each.spent / found.evidence.duel.budget.amount)
 
 
-def _state(found: Outcome) -> tuple[str, widgets.Colour]:
+def _state(found: DuelOutcome) -> tuple[str, widgets.Colour]:
     if found.evidence.stored.stage == "tuning":
         if found.tuned.obstacles:
             return "can't go on", "red"
@@ -135,7 +135,7 @@ def _state(found: Outcome) -> tuple[str, widgets.Colour]:
     return (f"judging, {left} {'run' if left == 1 else 'runs'} left", "blue") if left else ("ended", "green")
 
 
-def _actions(found: Outcome) -> None:
+def _actions(found: DuelOutcome) -> None:
     evidence = found.evidence
     again = [each for each in evidence.cells if is_missing(each) and each.run]
     owners, named = [evidence.stored.owner], f"Duel {evidence.stored.id}"
@@ -150,7 +150,7 @@ def _actions(found: Outcome) -> None:
         dialogs.open_soon(ask_cancel, evidence.stored.id)
 
 
-def _retry(evidence: Evidence) -> None:
+def _retry(evidence: DuelEvidence) -> None:
     try:
         retry_missing(Home.find(), evidence.stored.id, owner=current_user.whoever())
     except EngineError as error:
@@ -177,7 +177,7 @@ def ask_cancel(duel_id: int) -> None:
             st.rerun()
 
 
-def _verdict(found: Outcome) -> None:
+def _verdict(found: DuelOutcome) -> None:
     for sentence in found.tuned.obstacles:
         st.warning(as_text(sentence))
     if found.verdict:
@@ -196,7 +196,7 @@ def _verdict(found: Outcome) -> None:
         st.markdown(f":orange-badge[Mind] {as_text(sentence)}")
 
 
-def _judged(found: Outcome) -> None:
+def _judged(found: DuelOutcome) -> None:
     evidence, kind = found.evidence, found.evidence.duel.budget.kind
     if not any(each.at for each in evidence.of("judging")):
         return
@@ -255,7 +255,7 @@ def _judged(found: Outcome) -> None:
         st.html(tables.pairs_table(found))
 
 
-def _what_was_cut(evidence: Evidence, beyond: int) -> str:
+def _what_was_cut(evidence: DuelEvidence, beyond: int) -> str:
     whole = amount_in_words(evidence.duel.budget.kind, evidence.duel.budget.amount)
     cut = (
         (
@@ -272,7 +272,7 @@ def _what_was_cut(evidence: Evidence, beyond: int) -> str:
     return f"{cut}{band}; a value holds until the next test, and the last one to the budget's end."
 
 
-def _tuning(found: Outcome) -> None:
+def _tuning(found: DuelOutcome) -> None:
     if not found.evidence.of("tuning"):
         return
     st.header("Tuning", anchor=False)
@@ -301,7 +301,7 @@ def _unlike(duel: Duel) -> None:
         st.caption(as_text(told(error)))
 
 
-def _runs(found: Outcome) -> None:
+def _runs(found: DuelOutcome) -> None:
     st.header("Runs", anchor=False)
     if found.evidence.of("judging"):
         st.html(tables.runs_table(found, "judging"))

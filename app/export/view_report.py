@@ -8,7 +8,7 @@ from typing import Any
 
 from app.core.formatting import absolute
 from app.export.rerun_commands import runs_again
-from app.report import Commands, Facts, Grid, Heading, Link, Part, report
+from app.report import CommandLines, FactList, Grid, Heading, Part, ReportLink, report
 from app.report.page_capture import Noted
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
@@ -47,7 +47,7 @@ def view_report(seen: Seen, by: str) -> bytes:
 
 
 def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
-    yield Link("This view in the console:", seen.address)
+    yield ReportLink("This view in the console:", seen.address)
     yield from seen.noted.parts()
     if not seen.runs:
         return
@@ -61,7 +61,7 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     yield from _compared("Environment", {run.id: told.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
         yield Heading("The same again")
-        yield Commands("In a terminal, in a checkout of this program", lines)
+        yield CommandLines("In a terminal, in a checkout of this program", lines)
 
 
 def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
@@ -96,7 +96,7 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
             Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
         )
     if alike := [row for row in rows if not row.differs]:
-        yield Facts(
+        yield FactList(
             f"{what} of all {len(held)} runs" if len(held) > 1 else what,
             [(row.name, _words(row.values[0])) for row in alike],
         )

@@ -12,7 +12,7 @@ from app.ui.html import number, table
 from engine.analysis.statistics.groups import Group, grouped
 from engine.metrics import metric
 from engine.published import PASSES, Figure
-from engine.published.readings import Reading
+from engine.published.readings import FigureReading
 from engine.transfer.tables import Table
 
 HEIGHT_PX = 360
@@ -20,7 +20,7 @@ _PUBLISHED = 7
 """The place in the palette of what was published: grey, which no line of ours has."""
 
 
-def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str) -> tuple[go.Figure, list[int]]:
+def picture(figure: Figure, readings: Sequence[FigureReading], name: str, x_title: str) -> tuple[go.Figure, list[int]]:
     """Return the figure of one number, and for each trace its place in the palette."""
     drawn, colours = go.Figure(), list[int]()
     groups = groups_of(figure, readings)
@@ -59,7 +59,7 @@ def picture(figure: Figure, readings: Sequence[Reading], name: str, x_title: str
     return drawn, colours
 
 
-def _ways(drawn: go.Figure, readings: Sequence[Reading], unit: str) -> None:
+def _ways(drawn: go.Figure, readings: Sequence[FigureReading], unit: str) -> None:
     """Add each run's own way, thin, since a mean hides whether they agree."""
     for run_id in dict.fromkeys(found.run_id for found in readings):
         way = sorted((found.x, found.value) for found in readings if found.run_id == run_id)
@@ -75,7 +75,7 @@ def _ways(drawn: go.Figure, readings: Sequence[Reading], unit: str) -> None:
         )
 
 
-def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:
+def numbers(figure: Figure, readings: Sequence[FigureReading], name: str) -> str:
     """Return what the picture shows as a table: a row a point, published beside ours."""
     told = points(figure, readings, name)
     at = 1 if figure.line else 0
@@ -86,7 +86,7 @@ def numbers(figure: Figure, readings: Sequence[Reading], name: str) -> str:
     return table(told.columns, rows, caption=f"{metric(name).label}: {figure.title}")
 
 
-def points(figure: Figure, readings: Sequence[Reading], name: str) -> Table:
+def points(figure: Figure, readings: Sequence[FigureReading], name: str) -> Table:
     """Return the same as plain values."""
     groups = {(str(group.key[1]), _x(group)): group for group in groups_of(figure, readings)}
     theirs = {x: y for line in published(figure, name) for x, y in line.items()}
@@ -108,7 +108,7 @@ def points(figure: Figure, readings: Sequence[Reading], name: str) -> Table:
     return Table(tuple(headers), rows)
 
 
-def groups_of(figure: Figure, readings: Sequence[Reading]) -> list[Group]:
+def groups_of(figure: Figure, readings: Sequence[FigureReading]) -> list[Group]:
     """Return a group a point, its key x and line; on a run's way only the stops that every run has come to."""
     groups = grouped(
         ((found.x, found.line), found.run_id, found.value)

@@ -25,7 +25,7 @@ _SAID = "launch.said"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExperimentChoice:
     """The experiment whose form is shown, and the preset it started from (None: the defaults)."""
 
     experiment: str
@@ -40,7 +40,7 @@ def chosen() -> tuple[Experiment, str | None]:
         _take(
             read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set"))
         )
-    choice: Choice = st.session_state[_CHOSEN]
+    choice: ExperimentChoice = st.session_state[_CHOSEN]
     found = experiment(choice.experiment)
     if any(config_form.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
         config_form.fill(
@@ -52,7 +52,7 @@ def chosen() -> tuple[Experiment, str | None]:
 def choose(name: str, preset: str | None) -> None:
     """Show another form: the preset's values, and an address that says so."""
     found = experiment(name)
-    st.session_state[_CHOSEN] = Choice(name, preset)
+    st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state.pop(_SAID, None)
     st.session_state.pop(_values_key(name), None)
     config_form.fill(found, _starting_values(found, preset))
@@ -133,7 +133,7 @@ def _take(wish: Wish) -> None:
     """Put what a link asks for into the form; without an experiment the first one offered."""
     name, preset = (wish.experiment, wish.preset) if wish.experiment else FIRST
     found = experiment(name)
-    st.session_state[_CHOSEN] = Choice(name, preset)
+    st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_SAID] = wish.sentences
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     config_form.fill(found, _starting_values(found, preset) | dict(wish.changes))

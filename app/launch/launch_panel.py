@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions import queue_actions, sweep_forecast
-from app.actions.submit import Order, order
+from app.actions.submit import PendingLaunch, order
 from app.launch import quota_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, taken
@@ -58,7 +58,7 @@ def newcomer() -> None:
 
 def _first_run(found: Experiment) -> None:
     if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **permissions.control("launch")):
-        order(Order(found.name, FIRST[1], found.configure(FIRST[1])))
+        order(PendingLaunch(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
 def launchpad(
@@ -134,7 +134,7 @@ def _launch(
             )
         )
     elif config:
-        order(Order(found.name, began_as, config, title, asked))
+        order(PendingLaunch(found.name, began_as, config, title, asked))
 
 
 def _shows_demand(configs: Sequence[Config]) -> bool:

@@ -32,7 +32,7 @@ _NAMES = ("metrics", "group", "axes")
 
 
 @dataclass(frozen=True)
-class View:
+class CompareView:
     """One state of the page; each field stands in the address under its own name, and not at all where it has its
     default.
     """
@@ -60,9 +60,9 @@ class View:
     """Whether the table of differences shows what is equal too."""
 
 
-def read_view(query: Mapping[str, str]) -> tuple[View, list[str]]:
+def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:
     """Return the view of an address, and a sentence for each part that could not be read."""
-    known = {field.name for field in fields(View)}
+    known = {field.name for field in fields(CompareView)}
     said, values = list[str](), dict[str, Any]()
     version = query.get("v", VERSION)
     if version != VERSION:
@@ -82,22 +82,22 @@ def read_view(query: Mapping[str, str]) -> tuple[View, list[str]]:
             said.append(f"The link's {name} {error}; it was left out.")
     ids, wrong = values.get("runs", ((), ()))
     said += [f"The link's runs are numbers and ranges such as 1,2,5-9; '{each[:40]}' was left out." for each in wrong]
-    return View(**values | {"runs": ids}), said
+    return CompareView(**values | {"runs": ids}), said
 
 
-def query_of(view: View) -> dict[str, str]:
+def query_of(view: CompareView) -> dict[str, str]:
     """Return the query of a view's address; empty for the page as it opens."""
-    plain = View()
+    plain = CompareView()
     found = {
         field.name: getattr(view, field.name)
-        for field in fields(View)
+        for field in fields(CompareView)
         if getattr(view, field.name) != getattr(plain, field.name)
     }
     texts = {name: _text(name, value) for name, value in found.items()}
     return texts | {"v": VERSION} if texts else {}
 
 
-def address(view: View) -> str:
+def address(view: CompareView) -> str:
     """Return the path and query of a view."""
     return with_query(query_of(view))
 

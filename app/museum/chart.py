@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from app.charts.sweep_charts import scale
 from app.ui.html import number, table
-from engine.museum.outcome import Outcome, Way
+from engine.museum.outcome import ExhibitOutcome, Way
 from engine.museum.signs.sign import Sign
 
 HEIGHT_PX = 320
@@ -16,7 +16,7 @@ _SYMBOLS: Mapping[Way, str] = {"wrong": "x", "right": "circle"}
 MOST_MARKERS = 60
 
 
-def picture(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> tuple[go.Figure, list[int]]:
+def picture(sign: Sign, outcomes: Mapping[Way, ExhibitOutcome], way: Way) -> tuple[go.Figure, list[int]]:
     """Return the figure of an exhibit, the way that is switched on drawn strong, and for each trace its place in the
     palette.
     """
@@ -55,7 +55,7 @@ def _range(values: Sequence[float]) -> list[float]:
     return [low - edge, high + edge]
 
 
-def numbers(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> str:
+def numbers(sign: Sign, outcomes: Mapping[Way, ExhibitOutcome], way: Way) -> str:
     """Return the numbers of both ways as a table, those of the way that is switched on in bold."""
 
     def cell(each: Way, key: str) -> str:
@@ -69,7 +69,7 @@ def numbers(sign: Sign, outcomes: Mapping[Way, Outcome], way: Way) -> str:
     return table(["Number", "Published code", "Right way"], rows, caption=f"Numbers of {sign.title}")
 
 
-def points(sign: Sign, outcomes: Mapping[Way, Outcome]) -> str:
+def points(sign: Sign, outcomes: Mapping[Way, ExhibitOutcome]) -> str:
     """Return what the picture shows as a table: a row an x."""
     xs = sorted({x for outcome in outcomes.values() for x in outcome.series})
     rows = [[f"{x:,}", *(number(outcomes[way].series.get(x)) for way in NAMES)] for x in xs]

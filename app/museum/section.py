@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from app.actions.submit import Order, order
+from app.actions.submit import PendingLaunch, order
 from app.core.base_path import at
 from app.links.launch import LAUNCH
 from app.museum.chart import HEIGHT_PX, numbers, picture, points
@@ -132,7 +132,7 @@ def launch(exhibit: str) -> None:
     """Queue a run of one exhibit or of all; the page stays."""
     found = experiment(NAME)
     preset = exhibit if exhibit in found.presets else None
-    order(Order(NAME, preset, found.configure(changes={"exhibit": exhibit}), stays=True))
+    order(PendingLaunch(NAME, preset, found.configure(changes={"exhibit": exhibit}), stays=True))
 
 
 def _marked(words: str) -> str:

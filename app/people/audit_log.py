@@ -24,7 +24,7 @@ COLUMNS = ("id", "at", "who", "role", "command", "kind", "targets", "detail", "r
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditQuery:
     """What entries are asked for."""
 
     who: str | None
@@ -58,7 +58,7 @@ def audit_log(people: Sequence[Person]) -> None:
         st.caption("Entries are only ever added; nobody can change or delete one here.")
 
 
-def _asked(people: Sequence[Person]) -> Asked:
+def _asked(people: Sequence[Person]) -> AuditQuery:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         who = st.selectbox(
             "Person", [each.name for each in people], index=None, placeholder="anyone", key="audit.who", width=240
@@ -67,10 +67,10 @@ def _asked(people: Sequence[Person]) -> Asked:
             "Command", ["sign in", "sign out", *COMMANDS], index=None, placeholder="any", key="audit.command", width=240
         )
         refused = st.toggle("Only what was refused", key="audit.refused")
-    return Asked(who, command, refused)
+    return AuditQuery(who, command, refused)
 
 
-def _pages(asked: Asked) -> list[int]:
+def _pages(asked: AuditQuery) -> list[int]:
     """Return the entries before which the pages begin that were turned to; with other filters it is the first page."""
     kept = st.session_state.get(_PAGES)
     if kept is None or kept[0] != asked:
@@ -107,7 +107,7 @@ def _targets(one: Entry) -> str:
     return f"{escape(one.kind)} {', '.join(shown)}{more}"
 
 
-def _table(asked: Asked) -> Table:
+def _table(asked: AuditQuery) -> Table:
     with Reader.open(Home.find()) as reader:
         found = asked.entries(reader, limit=MOST)
     return Table(

@@ -45,7 +45,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactList:
     """Names and values, such as a run's environment."""
 
     title: str
@@ -60,7 +60,7 @@ class Legend:
 
 
 @dataclass(frozen=True)
-class Link:
+class ReportLink:
     """An address with the words before it; one that is not of the web stands there as text."""
 
     text: str
@@ -68,11 +68,11 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Commands:
+class CommandLines:
     """Lines for a terminal that give the same again."""
 
     title: str
     lines: Sequence[str]
 
 
-Part = Heading | Paragraph | Chart | Grid | Facts | Legend | Link | Commands
+Part = Heading | Paragraph | Chart | Grid | FactList | Legend | ReportLink | CommandLines

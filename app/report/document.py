@@ -15,7 +15,7 @@ from plotly.io import to_json
 from app.core.formatting import absolute
 from app.core.plotly_asset import PLOTLY
 from app.core.static_files import static_text
-from app.report.content import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part
+from app.report.content import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink
 from engine import __version__
 from engine.home import ROOT
 from engine.store.clock import now
@@ -63,7 +63,7 @@ def _part(part: Part, number: int) -> str:
             return _chart(part, number)
         case Grid(title, table):
             return _grid(title, table, number)
-        case Facts(title, pairs):
+        case FactList(title, pairs):
             rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
             return f"<section><h3>{escape(title)}</h3><dl>{rows}</dl></section>"
         case Legend(entries):
@@ -71,9 +71,9 @@ def _part(part: Part, number: int) -> str:
                 '<ul class="legend"><script '
                 f'type="application/json">{_data([dict(entry) for entry in entries])}</script></ul>'
             )
-        case Link(text, address):
+        case ReportLink(text, address):
             return f"<p>{escape(text)} {_link(address)}</p>"
-        case Commands(title, lines):
+        case CommandLines(title, lines):
             return f"<section><h3>{escape(title)}</h3><pre tabindex='0'>{escape(chr(10).join(lines))}</pre></section>"
 
 

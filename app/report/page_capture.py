@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.charts.plotly_figures import PlainFigure
-from app.report.content import Chart, Facts, Grid, Heading, Legend, Paragraph, Part
+from app.report.content import Chart, FactList, Grid, Heading, Legend, Paragraph, Part
 from app.report.frames import of_frame
 from engine.transfer.tables import Table
 
@@ -104,7 +104,7 @@ def heading(text: str) -> None:
 def facts(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Say which names and values are shown; empty values are left out."""
     if there := [(name, value) for name, value in pairs if value]:
-        _hold(Facts(title, there))
+        _hold(FactList(title, there))
 
 
 def legend(entries: Iterable[Mapping[str, str | int]]) -> None:

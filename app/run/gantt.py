@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.analysis.pipeline.spans import Batch
+from engine.analysis.pipeline.spans import BatchSpans
 from engine.recorder import Span
 
 ROW_PX, FRAME_PX = 62, 104
@@ -19,7 +19,7 @@ NARROW = 40
 
 
 @dataclass(frozen=True)
-class Kind:
+class SpanStyle:
     """How the spans of one name are drawn; `offset` and `width` in rows, down from the middle of a stage's row."""
 
     label: str
@@ -31,15 +31,15 @@ class Kind:
 
 
 KINDS = {
-    "forward": Kind("forward", 0, -0.31, 0.62, numbered=True),
-    "backward": Kind("backward", 1, -0.31, 0.62, "/", numbered=True),
-    "update": Kind("update", 2, -0.31, 0.62, "x"),
-    "receive": Kind("receive (above)", 3, -0.43, 0.09),
-    "send": Kind("send (below)", 5, 0.34, 0.09),
+    "forward": SpanStyle("forward", 0, -0.31, 0.62, numbered=True),
+    "backward": SpanStyle("backward", 1, -0.31, 0.62, "/", numbered=True),
+    "update": SpanStyle("update", 2, -0.31, 0.62, "x"),
+    "receive": SpanStyle("receive (above)", 3, -0.43, 0.09),
+    "send": SpanStyle("send (below)", 5, 0.34, 0.09),
 }
 
 
-def gantt(batch: Batch, window_s: float | None = None) -> go.Figure:
+def gantt(batch: BatchSpans, window_s: float | None = None) -> go.Figure:
     """Return the chart of a batch in milliseconds from its start, stage1 on top; `window_s` makes the axis longer than
     the batch.
     """
@@ -69,13 +69,13 @@ def gantt(batch: Batch, window_s: float | None = None) -> go.Figure:
     return figure
 
 
-def kinds(batch: Batch) -> list[str]:
+def kinds(batch: BatchSpans) -> list[str]:
     """Return the names of spans that a batch has, in the order of their traces."""
     found = {span.name for span in batch.spans}
     return [name for name in KINDS if name in found]
 
 
-def gantt_colours(batch: Batch) -> list[int]:
+def gantt_colours(batch: BatchSpans) -> list[int]:
     """Return each trace's place in the palette."""
     return [KINDS[name].colour for name in kinds(batch)]
 
@@ -85,7 +85,7 @@ def gantt_height(stages: int) -> int:
     return FRAME_PX + ROW_PX * stages
 
 
-def _bars(batch: Batch, kind: Kind, spans: Sequence[Span]) -> dict[str, Any]:
+def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span]) -> dict[str, Any]:
     """Return the bars of one kind; those of work are hatched or not, numbered where the number fits, and set apart from
     each other.
     """
@@ -119,12 +119,12 @@ def _bars(batch: Batch, kind: Kind, spans: Sequence[Span]) -> dict[str, Any]:
     }
 
 
-def _number(batch: Batch, span: Span) -> int:
+def _number(batch: BatchSpans, span: Span) -> int:
     """Return the number of a span's micro-batch within the batch, from 0."""
     return span.micro_batch - batch.number * batch.splits
 
 
-def _hover(batch: Batch, span: Span, start_ns: int) -> str:
+def _hover(batch: BatchSpans, span: Span, start_ns: int) -> str:
     number = _number(batch, span)
     what = f"{span.name} of micro-batch {number}" if span.name != "update" else span.name
     if span.name in ("send", "receive"):

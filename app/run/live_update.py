@@ -26,7 +26,7 @@ Figures = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunSnapshot:
     """A run at one version: its frame as the token that pulse.js compares, the HTML of each slot, and by its key what
     each figure shows.
     """
@@ -37,7 +37,7 @@ class Standing:
     figures: Figures
 
 
-def standing(home: Home, run_id: int, section: str) -> Standing:
+def standing(home: Home, run_id: int, section: str) -> RunSnapshot:
     """Return how a run stands, for those who have `section` of its page open; raises NoSuchRun."""
     with Reader.open(home) as reader, reader.snapshot():
         run, entry = reader.run(run_id), reader.entry(run_id)
@@ -55,7 +55,7 @@ def standing(home: Home, run_id: int, section: str) -> Standing:
             drawn = machine(run, reader.machine(run_id))
         elif section == "Events":
             slots["events"] = summary_html.events_table(reader.events(run_id))
-        return Standing(run.version, frame(run, reader, section, has_picture(home, run_id)), slots, drawn)
+        return RunSnapshot(run.version, frame(run, reader, section, has_picture(home, run_id)), slots, drawn)
 
 
 def has_picture(home: Home, run_id: int) -> bool:

@@ -20,7 +20,7 @@ LAB_LOGS = {"runner": "runner.log", "spare": "spare.log"}
 
 
 @dataclass(frozen=True)
-class Tail:
+class LogPiece:
     """A piece of a log: `start` and `end` are byte offsets in the file, `size` is its length at the moment."""
 
     text: str
@@ -52,10 +52,10 @@ def lab_log_path(home: Home, source: str) -> Path:
     return home.path / LAB_LOGS[source]
 
 
-def tail(path: Path, offset: int | None) -> Tail:
+def tail(path: Path, offset: int | None) -> LogPiece:
     """Return what follows byte `offset` (None: the last `CHUNK` bytes), cut at a line's end where more is to come."""
     if not path.is_file():
-        return Tail("", 0, 0, 0)
+        return LogPiece("", 0, 0, 0)
     size = path.stat().st_size
     found = log_files.piece(
         path, max(0, size - CHUNK) if offset is None else log_files.offset_now(path, max(0, offset)), CHUNK
@@ -66,4 +66,4 @@ def tail(path: Path, offset: int | None) -> Tail:
         block, start, dropped = block[skipped:], start + skipped, 0
     whole = block[: block.rfind(b"\n") + 1] or (block if len(block) == CHUNK or found.end < size else b"")
     text = log_files.Piece(start, whole, dropped if whole else 0).text
-    return Tail(text.decode("utf-8", "replace"), start, start + len(whole), size)
+    return LogPiece(text.decode("utf-8", "replace"), start, start + len(whole), size)

@@ -14,8 +14,8 @@ from app.charts.pipeline_batches import batch, last_complete, slower_than_fewer_
 from app.run.gantt import gantt, gantt_colours, gantt_height
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.pipeline.advice import Best, Settings, advice, best_speed_up
-from engine.analysis.pipeline.spans import Batch, Measures, measure, unhindered
+from engine.analysis.pipeline.advice import Settings, SpeedupBound, advice, best_speed_up
+from engine.analysis.pipeline.spans import BatchSpans, Measures, measure, unhindered
 from engine.errors import EngineError
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.store import Reader
@@ -55,7 +55,7 @@ def pipeline(run: Run, reader: Reader) -> None:
         _numbers(run, config, shown, reader)
 
 
-def _numbers(run: Run, config: PipelineConfig, shown: Batch, reader: Reader) -> None:
+def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader) -> None:
     """Show what a complete batch comes to."""
     found, ranks = (
         measure(shown, config.schedule),
@@ -90,7 +90,7 @@ def _numbers(run: Run, config: PipelineConfig, shown: Batch, reader: Reader) -> 
         st.caption(as_text(cut))
 
 
-def tiles(found: Measures, best: Best) -> list[str]:
+def tiles(found: Measures, best: SpeedupBound) -> list[str]:
     """Return a batch's most telling numbers as HTML."""
     stages = len(found.shares)
     splits = f"{found.splits:,} split{'' if found.splits == 1 else 's'}"
@@ -149,14 +149,14 @@ def cuts_of(detail: str) -> tuple[int, ...]:
     return tuple(map(int, named[1].split(","))) if named else ()
 
 
-def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[Batch, str]:
+def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[BatchSpans, str]:
     """Return the batch to show and how; both choices stand in the address."""
     recorded, settings = reader.recorded_batches(run.id, config.splits), config.model_dump()
     newest = last_complete(reader, run.id, recorded, settings)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         help_text = f"{len(recorded)} of {config.batches:,} were recorded span by span, the same ones at all stages."
         chosen = st.selectbox(
-            "Batch",
+            "BatchSpans",
             [NEWEST, *(str(number + 1) for number in reversed(recorded))],
             key="batch",
             bind="query-params",
@@ -170,7 +170,7 @@ def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[Batch, st
     return shown, view or MEASURED
 
 
-def _chart(run: Run, drawn: Batch, measured: Batch, says: str = "") -> None:
+def _chart(run: Run, drawn: BatchSpans, measured: BatchSpans, says: str = "") -> None:
     what = (
         f"{drawn.stages} stages, {drawn.splits} micro-batch{'' if drawn.splits == 1 else 'es'}, "
         f"{drawn.window_s * 1e3:,.4g} ms."
@@ -188,7 +188,7 @@ def _chart(run: Run, drawn: Batch, measured: Batch, says: str = "") -> None:
 
 
 @lru_cache(maxsize=16)
-def _picture(drawn: Batch, window_s: float) -> go.Figure:
+def _picture(drawn: BatchSpans, window_s: float) -> go.Figure:
     """Return a batch's chart, made once: plotly takes 80 ms over 2,000 bars, and a page that follows a run asks each
     second.
     """

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.charts import plotly_figures
 from app.core.formatting import absolute, duration
 from app.export.rerun_commands import repeating
-from app.report import Chart, Commands, Facts, Grid, Heading, Paragraph, Part, report
+from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run.live_series import live_metrics
 from app.ui import current_user
 from app.ui.widgets import title_of
@@ -38,7 +38,7 @@ def run_report(run_id: int, by: str | None = None) -> bytes:
 
 def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     yield Paragraph(f"{run.status.capitalize()}. {run.cause}")
-    yield Facts("Run", _facts(run, reader))
+    yield FactList("Run", _facts(run, reader))
     if run.note:
         yield Paragraph(run.note)
     yield Heading("Curves")
@@ -55,7 +55,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
             height=plotly_figures.phases_height(len(seconds)),
         )
     yield Grid("Settings", settings_of(run))
-    yield Facts(
+    yield FactList(
         "Environment",
         [(name.replace("_", " "), _words(value)) for name, value in run.environment.items() if name != "boot_id"],
     )
@@ -67,7 +67,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
         ),
     )
     if lines := repeating(run):
-        yield Commands("The same again", lines)
+        yield CommandLines("The same again", lines)
 
 
 def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:

@@ -12,9 +12,9 @@ from app.links.compare import query_of
 from app.runs import query, table
 from app.runs.columns import measured, told
 from app.runs.import_dialog import import_button
-from app.runs.query import View
+from app.runs.query import RunsView
 from app.runs.report import report_of
-from app.runs.table import Line
+from app.runs.table import TableRow
 from app.ui import widgets
 from engine.store import Reader
 from engine.store.records import ENDED
@@ -29,13 +29,13 @@ TALLEST = 21
 class Found:
     """One page of a view's rows."""
 
-    lines: Sequence[Line]
+    lines: Sequence[TableRow]
     runs: int
     rows: int
     """How many runs match, and how many rows they make."""
 
 
-def find(reader: Reader, view: View) -> Found:
+def find(reader: Reader, view: RunsView) -> Found:
     """Ask for the rows of the page that is chosen, and show the choice where there are several."""
     runs = reader.count(**view.asked)
     rows = reader.count_groups(**view.asked) if view.grouped else runs
@@ -50,7 +50,7 @@ def find(reader: Reader, view: View) -> Found:
     return Found(lines, runs, rows)
 
 
-def baselines(reader: Reader, view: View, lines: Sequence[Line]) -> tuple[Mapping[str, Line], str]:
+def baselines(reader: Reader, view: RunsView, lines: Sequence[TableRow]) -> tuple[Mapping[str, TableRow], str]:
     """Return the row that each experiment's rows are compared with, and a sentence where the one asked for is not
     there.
     """
@@ -76,14 +76,14 @@ def baselines(reader: Reader, view: View, lines: Sequence[Line]) -> tuple[Mappin
     return {name: _marked(made[run.id]) for name, run in pinned.items()}, ""
 
 
-def on_top(tops: Mapping[str, Line], lines: Sequence[Line]) -> list[Line]:
+def on_top(tops: Mapping[str, TableRow], lines: Sequence[TableRow]) -> list[TableRow]:
     """Return the rows with the baselines first, each once."""
     first = list({line.run_ids: line for line in tops.values()}.values())
     taken = {run_id for line in first for run_id in line.run_ids}
     return [*first, *(line for line in lines if not taken.intersection(line.run_ids))]
 
 
-def show(reader: Reader, view: View, found: Found) -> None:
+def show(reader: Reader, view: RunsView, found: Found) -> None:
     """Show the rows, and above them what can be done with those that are ticked."""
     tops, problem = baselines(reader, view, found.lines)
     if problem:
@@ -136,7 +136,7 @@ def show(reader: Reader, view: View, found: Found) -> None:
         import_button()
 
 
-def _marked(line: Line) -> Line:
+def _marked(line: TableRow) -> TableRow:
     """Return a row that says that it is a baseline."""
     words = str(line.cells["marks"])
     return (
@@ -146,7 +146,7 @@ def _marked(line: Line) -> Line:
     )
 
 
-def nothing(reader: Reader, view: View) -> None:
+def nothing(reader: Reader, view: RunsView) -> None:
     """Say why no row is there, and what to do about it."""
     if not reader.count():
         widgets.empty("No run has been launched yet; the results of every run will stand here.", "Launch one", "launch")
@@ -166,17 +166,17 @@ def nothing(reader: Reader, view: View) -> None:
             st.button("Look at all runs", on_click=query.clear)
 
 
-def compared(ticked: Sequence[Line], *, grouped: bool) -> dict[str, str]:
+def compared(ticked: Sequence[TableRow], *, grouped: bool) -> dict[str, str]:
     """Return the query of the Compare page for ticked rows: a row that stands for a group is the same group there, of
     the runs that its numbers are of.
     """
     if not grouped:
-        return query_of(compare.View(runs=tuple(run_id for line in ticked for run_id in line.run_ids)))
+        return query_of(compare.CompareView(runs=tuple(run_id for line in ticked for run_id in line.run_ids)))
     names = dict.fromkeys(name for line in ticked for name in line.config)
     apart = [name for name in names if name != SEED and len({repr(line.config.get(name)) for line in ticked}) > 1]
     several = len({line.experiment for line in ticked}) > 1
     runs = tuple(run_id for line in ticked for run_id in line.counted or line.run_ids)
-    return query_of(compare.View(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
+    return query_of(compare.CompareView(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
 
 
 def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None:
@@ -191,7 +191,7 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None
     mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
 
-def _counted(view: View, found: Found, has_baseline: bool) -> str:
+def _counted(view: RunsView, found: Found, has_baseline: bool) -> str:
     counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
     if view.grouped:
         counted += (

@@ -14,7 +14,7 @@ from app.runs.columns import Column
 from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
 from app.ui.html import as_text
 from engine.errors import EngineError
-from engine.filter import Both, Comparison, Field, Filter, Node, Order
+from engine.filter import Both, Comparison, Field, Filter, Node, SortOrder
 from engine.filter.syntax import LONGEST
 from engine.registry import EXPERIMENTS
 from engine.store import Reader
@@ -27,7 +27,7 @@ CHOICE_PX = 165
 
 
 @dataclass(frozen=True)
-class View:
+class RunsView:
     """One view of the results."""
 
     search: str
@@ -35,7 +35,7 @@ class View:
     """None where the filter can't be read."""
     statuses: Sequence[Status] | None
     archived: bool | None
-    order: Order | None
+    order: SortOrder | None
     columns: tuple[Column, ...]
     grouped: bool
     compared: bool
@@ -51,7 +51,7 @@ class View:
         return {"search": self.search, "matching": self.matching, "statuses": self.statuses, "archived": self.archived}
 
 
-def choose(reader: Reader) -> View:
+def choose(reader: Reader) -> RunsView:
     """Show the choices and return the view that they make; what can't be read stands under them."""
     text = st.text_input(
         "Filter", key="filter", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, bind="query-params"
@@ -82,7 +82,7 @@ def choose(reader: Reader) -> View:
     if matching:
         matching = _joined(matching, of, by)
         archived = archived or matching.mentions("archived")
-    return View(
+    return RunsView(
         search,
         matching,
         status or None,
@@ -140,7 +140,7 @@ def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
     return columns.read_columns(written, reader)
 
 
-def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, list[str]]:
+def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str]]:
     names = dict.fromkeys(
         [
             "created",
@@ -166,7 +166,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[Order | None, lis
 
 
 def _more() -> tuple[bool, bool, int | None, bool, list[str]]:
-    with st.popover("View", key="more"):
+    with st.popover("RunsView", key="more"):
         grouped = st.toggle(
             "One row for all seeds",
             key="group",

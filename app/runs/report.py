@@ -9,13 +9,13 @@ import pandas as pd
 from app.export.view_downloads import here
 from app.export.view_report import Seen, view_report
 from app.report import page_capture
-from app.runs.query import View
+from app.runs.query import RunsView
 from app.ui import current_user, widgets
 from engine.home import Home
 from engine.store import Reader
 
 
-def report_of(view: View, frame: pd.DataFrame, run_ids: Sequence[int]) -> Callable[[], bytes]:
+def report_of(view: RunsView, frame: pd.DataFrame, run_ids: Sequence[int]) -> Callable[[], bytes]:
     """Return what makes the report of the rows shown, of the runs with these ids; it reads them only when
     it is called.
     """
@@ -33,7 +33,7 @@ def report_of(view: View, frame: pd.DataFrame, run_ids: Sequence[int]) -> Callab
     return made
 
 
-def asked(view: View) -> list[tuple[str, str]]:
+def asked(view: RunsView) -> list[tuple[str, str]]:
     """Return in words which runs a view asks for, and in what order."""
     return [
         ("Filter", view.matching.text if view.matching else ""),

@@ -31,7 +31,7 @@ SD, DIFFERENCE = " sd", " difference"
 
 
 @dataclass(frozen=True)
-class Line:
+class TableRow:
     """One row: what it says of its runs, and whose numbers it has."""
 
     experiment: str
@@ -47,17 +47,18 @@ class Line:
         return [numbers[column.written][run_id] for run_id in self.counted if run_id in numbers[column.written]]
 
 
-def run_lines(runs: Iterable[RunRow]) -> list[Line]:
+def run_lines(runs: Iterable[RunRow]) -> list[TableRow]:
     """Return a row for each run."""
     return [
-        Line(run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,), _cells(run)) for run in runs
+        TableRow(run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,), _cells(run))
+        for run in runs
     ]
 
 
-def group_lines(groups: Iterable[RunGroup]) -> list[Line]:
+def group_lines(groups: Iterable[RunGroup]) -> list[TableRow]:
     """Return a row for each group of runs that draw by one rule and differ in the seed alone."""
     return [
-        Line(
+        TableRow(
             group.experiment,
             {"seeding": group.seeding, **group.config},
             group.run_ids,
@@ -68,7 +69,7 @@ def group_lines(groups: Iterable[RunGroup]) -> list[Line]:
     ]
 
 
-def differing(lines: Sequence[Line]) -> list[str]:
+def differing(lines: Sequence[TableRow]) -> list[str]:
     """Return for each row its values of the settings that the rows of its experiment differ in, the seed apart."""
     seen: dict[str, dict[str, set[str]]] = {}
     for line in lines:
@@ -87,13 +88,13 @@ def _few(values: Mapping[str, Any]) -> str:
 
 
 def table(
-    lines: Sequence[Line],
+    lines: Sequence[TableRow],
     columns: Sequence[Column],
     numbers: Numbers,
     *,
     words: Words = MappingProxyType({}),
     spread: bool = False,
-    baselines: Mapping[str, Line] | None = None,
+    baselines: Mapping[str, TableRow] | None = None,
 ) -> pd.DataFrame:
     """Return the rows; with `spread` each number is a mean with its sd, with `baselines` (by experiment) it has its
     difference to them beside it.
@@ -179,12 +180,12 @@ MOST_SPANS = 12
 
 
 def _chosen(
-    line: Line,
+    line: TableRow,
     columns: Sequence[Column],
     numbers: Numbers,
     words: Words,
     spread: bool,
-    baseline: Line | None,
+    baseline: TableRow | None,
     compared: bool,
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
@@ -210,7 +211,7 @@ def _chosen(
     return found
 
 
-def _worth_showing(lines: Sequence[Line]) -> list[str]:
+def _worth_showing(lines: Sequence[TableRow]) -> list[str]:
     """Return the fixed columns, those left out in which no row has anything to say."""
     names = dict.fromkeys(name for line in lines for name in line.cells)
     return [

@@ -14,7 +14,7 @@ from app.scaling.study import line_title, words_of
 from app.scaling.tables import SHARES, time_table
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.scaling.breakdown import SERVE, Bar, Step, bars, break_even, steps
+from engine.analysis.scaling.breakdown import SERVE, CountStep, PhaseBar, bars, break_even, steps
 from engine.analysis.scaling.scaling_data import Study
 from engine.metrics import PHASES
 from engine.store import Reader
@@ -60,7 +60,7 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     page_capture.table("Where the time went", lambda: time_table(found, drawn))
 
 
-def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:
+def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[int]]:
     """Return one bar for each size and rank, stacked by phase, with its places in the palette."""
     names = [name for name in PHASES if any(bar.seconds.get(name) for bar in drawn)]
     names += sorted({name for bar in drawn for name, spent in bar.seconds.items() if spent} - {*PHASES})
@@ -93,7 +93,7 @@ def stacked(found: Study, drawn: Sequence[Bar]) -> tuple[go.Figure, list[int]]:
     return figure, phase_colours(names)
 
 
-def _findings(found: Study, moves: Sequence[Step]) -> list[str]:
+def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
     """Return for each line where a rank more costs as much as it saves."""
     if found.obstacles:
         return [f"No break-even is told. {sentence}" for sentence in found.obstacles]
@@ -123,7 +123,7 @@ def _findings(found: Study, moves: Sequence[Step]) -> list[str]:
     return said
 
 
-def _table(found: Study, drawn: Sequence[Bar]) -> str:
+def _table(found: Study, drawn: Sequence[PhaseBar]) -> str:
     headers = [
         *(["Line"] if found.lines else []),
         found.field,

@@ -8,14 +8,14 @@ import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars, scale
 from engine.analysis.scaling.laws import Fit
-from engine.analysis.scaling.speedup import Size
+from engine.analysis.scaling.speedup import SpeedupPoint
 from engine.analysis.statistics.intervals import Interval
 
 HEIGHT_PX = 420
 MEASURES = ("Speed-up", "Efficiency", "Throughput", "Execution time")
 _GREY = 7
 _DASHES = {"Amdahl": "dot", "Gustafson": "dashdot", "Universal Scalability Law": "dash"}
-_TAKEN: Mapping[str, Callable[[Size], Interval | None]] = {
+_TAKEN: Mapping[str, Callable[[SpeedupPoint], Interval | None]] = {
     "Speed-up": lambda size: size.speed_up,
     "Efficiency": lambda size: size.efficiency,
     "Throughput": lambda size: size.per_second,
@@ -36,7 +36,7 @@ def title_of(measure: str, unit: str) -> str:
 
 def picture(
     measure: str,
-    lines: Mapping[str, Sequence[Size]],
+    lines: Mapping[str, Sequence[SpeedupPoint]],
     laws: Mapping[str, Sequence[Fit]],
     x_title: str,
     unit: str,
@@ -86,7 +86,7 @@ def picture(
     return drawn, colours
 
 
-def _line(drawn: go.Figure, name: str, points: Sequence[tuple[Size, Interval]], symbol: str) -> None:
+def _line(drawn: go.Figure, name: str, points: Sequence[tuple[SpeedupPoint, Interval]], symbol: str) -> None:
     """Add means with their 95 % intervals; sizes whose ranks were in each other's way are hollow."""
     drawn.add_scatter(
         x=[size.count for size, _ in points],

@@ -17,8 +17,8 @@ from engine.analysis.scaling.staleness import (
     HISTOGRAM,
     SIZES,
     Price,
-    Size,
     Stale,
+    StalenessPoint,
     cautions,
     mean_in_words,
     price,
@@ -99,7 +99,7 @@ def _title(fields: Sequence[str], line: Sequence[object]) -> str:
     )
 
 
-def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], key: str) -> None:
+def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], key: str) -> None:
     """Show the means against what was expected, and how staleness is spread in each size."""
     said = {
         (name, size): mean_in_words(size.trainers, size.expected, size.mean.mean)
@@ -134,7 +134,7 @@ def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], key: str)
         st.caption(f"The first {len(columns)} sizes are shown; {more} more stand in the table.")
 
 
-def _columns(lines: Lines, by_line: Mapping[str, Sequence[Size]]) -> dict[str, Counts]:
+def _columns(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]]) -> dict[str, Counts]:
     """Return the gradients of each size by staleness, by the size's title."""
     batched = any(abs(size.expected - (size.trainers - 1)) > 1e-9 for own in by_line.values() for size in own)
     found: dict[str, Counts] = {}
@@ -148,7 +148,7 @@ def _columns(lines: Lines, by_line: Mapping[str, Sequence[Size]]) -> dict[str, C
     return dict(list(found.items())[:MOST_COLUMNS])
 
 
-def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: str, key: str) -> None:
+def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], name: str, key: str) -> None:
     """Show a result along mean staleness, and say what it changes by per update."""
     known = metric(name)
     st.markdown(f"**{as_text(known.label)} against staleness**")
@@ -175,7 +175,7 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[Size]], name: s
         page_capture.words([said])
 
 
-def _sizes_table(by_line: Mapping[str, Sequence[Size]], result: str) -> str:
+def _sizes_table(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -> str:
     headers = [
         *(["Line"] if len(by_line) > 1 else []),
         "trainers",

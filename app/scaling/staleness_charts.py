@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars
-from engine.analysis.scaling.staleness import Price, Size, Stale
+from engine.analysis.scaling.staleness import Price, Stale, StalenessPoint
 from engine.analysis.statistics.counts import Counts, percentile
 
 HEIGHT_PX = 360
@@ -19,7 +19,7 @@ what is above.
 Drawn = tuple[go.Figure, list[int]]
 
 
-def against_expected(sizes: Mapping[str, Sequence[Size]], runs: Mapping[str, Sequence[Stale]]) -> Drawn:
+def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mapping[str, Sequence[Stale]]) -> Drawn:
     """Return mean staleness along the expected one, a line and its runs by name, and the line on which both
     are equal.
     """

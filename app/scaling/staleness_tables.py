@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from app.scaling.tables import LINE, intervals, named, of_lines
-from engine.analysis.scaling.staleness import Size, Stale
+from engine.analysis.scaling.staleness import Stale, StalenessPoint
 from engine.analysis.statistics.counts import Counts, mean, percentile
 from engine.transfer.tables import Table
 
 
-def sizes_frame(by_line: Mapping[str, Sequence[Size]], result: str) -> Table:
+def sizes_frame(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -> Table:
     """Return a row for each line and number of trainers; low and high are the ends of the 95 % interval, `result` the
     metric beside it.
     """

@@ -5,11 +5,11 @@ from math import isfinite
 from typing import Any
 
 from app.scaling.study import line_title
-from engine.analysis.scaling.breakdown import SERVE, Bar
+from engine.analysis.scaling.breakdown import SERVE, PhaseBar
 from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
 from engine.analysis.scaling.scaling_data import Study
-from engine.analysis.scaling.speedup import Size
-from engine.analysis.scaling.targets import Reached
+from engine.analysis.scaling.speedup import SpeedupPoint
+from engine.analysis.scaling.targets import TargetReached
 from engine.analysis.statistics.intervals import Interval
 from engine.transfer.tables import Table
 
@@ -23,7 +23,7 @@ SHARES = {
 """Phases by the names under which they are summed."""
 
 
-def sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> Table:
+def sizes_table(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> Table:
     """Return a row for each line and size; low and high are the ends of the 95 % interval."""
     unit = found.unit or "runs"
     columns = (
@@ -68,7 +68,7 @@ def _of_law(title: str, known: Fit) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def targets_table(found: Study, reached: Sequence[Reached], unit: str) -> Table:
+def targets_table(found: Study, reached: Sequence[TargetReached], unit: str) -> Table:
     """Return a row for each line and size with what it took to a target; `unit` is what is counted: an update, or a
     step.
     """
@@ -86,7 +86,7 @@ def targets_table(found: Study, reached: Sequence[Reached], unit: str) -> Table:
     return of_lines(columns, rows)
 
 
-def time_table(found: Study, drawn: Sequence[Bar]) -> Table:
+def time_table(found: Study, drawn: Sequence[PhaseBar]) -> Table:
     """Return a row for each bar: seconds, shares of them from 0 to 1, and what handler threads served beside it."""
     columns = (LINE, found.field, "rank", "seconds", *SHARES, "served_s")
     rows = [

@@ -19,7 +19,7 @@ from app.ui import components
 from app.ui.html import as_text, table
 from app.ui.interval_text import with_interval
 from engine.analysis.scaling.scaling_data import Study
-from engine.analysis.scaling.targets import Reached, choices, split_in_words, to_target, usual_target, way
+from engine.analysis.scaling.targets import TargetReached, choices, split_in_words, to_target, usual_target, way
 from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
@@ -107,7 +107,7 @@ def _updates_of(reader: Reader, run: RunRow, time_s: float) -> float:
     return _updates[key]
 
 
-def _charts(found: Study, reached: Sequence[Reached], key: str, unit: str) -> None:
+def _charts(found: Study, reached: Sequence[TargetReached], key: str, unit: str) -> None:
     """Show the two factors and their product, each against the count."""
     if not any(each.reached for each in reached):
         st.write("No run reached this target. Choose an easier one.")
@@ -130,7 +130,7 @@ def _charts(found: Study, reached: Sequence[Reached], key: str, unit: str) -> No
             )
 
 
-def _table(found: Study, reached: Sequence[Reached], unit: str) -> str:
+def _table(found: Study, reached: Sequence[TargetReached], unit: str) -> str:
     headers = [
         *(["Line"] if found.lines else []),
         found.field,

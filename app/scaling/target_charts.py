@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from app.charts.sweep_charts import SYMBOLS, error_bars, scale
-from engine.analysis.scaling.targets import Reached
+from engine.analysis.scaling.targets import TargetReached
 from engine.analysis.statistics.intervals import Interval
 
 HEIGHT_PX = 300
-PARTS: Mapping[str, Callable[[Reached], Interval | None]] = {
+PARTS: Mapping[str, Callable[[TargetReached], Interval | None]] = {
     "updates": lambda each: each.updates,
     "seconds": lambda each: each.update_s,
     "time": lambda each: each.time_s,
@@ -19,7 +19,7 @@ PARTS: Mapping[str, Callable[[Reached], Interval | None]] = {
 
 
 def part(
-    name: str, lines: Mapping[str, Sequence[Reached]], x_title: str, unit: str
+    name: str, lines: Mapping[str, Sequence[TargetReached]], x_title: str, unit: str
 ) -> tuple[go.Figure, list[int], str]:
     """Return the figure of one part, its places in the palette, and its title; `unit` is one update's word."""
     figure, colours = go.Figure(), list[int]()

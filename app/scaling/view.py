@@ -15,7 +15,7 @@ from app.ui.html import as_text, table
 from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import Study
-from engine.analysis.scaling.speedup import Size, sizes, why_no_fit
+from engine.analysis.scaling.speedup import SpeedupPoint, sizes, why_no_fit
 from engine.store.records import RunRow
 
 Fitted = dict[str, list[Fit]]
@@ -102,7 +102,7 @@ def _findings(found: Study, laws: Fitted) -> list[str]:
     return said
 
 
-def _cautions(found: Study, lines: Mapping[str, Sequence[Size]]) -> list[str]:
+def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
     crowded = {size.count: size.crowded for each in lines.values() for size in each if size.crowded}
     said = []
     if crowded:
@@ -136,7 +136,7 @@ def _laws_table(laws: Fitted) -> str:
     return table(headers, rows, caption="Fitted laws")
 
 
-def _sizes_table(found: Study, lines: Mapping[str, Sequence[Size]]) -> str:
+def _sizes_table(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> str:
     headers = [
         *(["Line"] if len(lines) > 1 else []),
         found.field,

@@ -13,7 +13,7 @@ from app.core.visitor import Visitor, key_in, visitor_now
 from app.ui import components
 from app.ui.html import as_text
 from app.ui.store_access import told
-from engine.access.rules import Standing
+from engine.access.rules import PersonStanding
 from engine.errors import EngineError
 from engine.home import Home
 
@@ -24,12 +24,12 @@ without one no script runs.
 """
 
 
-def standing() -> Standing:
+def standing() -> PersonStanding:
     """Return what the person at this browser may do at this moment."""
     found = _visitor()
     if found.who is not None:
-        return Standing(found.who.name, found.who.role)
-    return Standing(_given() or "", None if found.asked else "admin", open=not found.asked)
+        return PersonStanding(found.who.name, found.who.role)
+    return PersonStanding(_given() or "", None if found.asked else "admin", open=not found.asked)
 
 
 def name() -> str | None:

@@ -16,7 +16,7 @@ MOST = 4.0
 """News of a run that is on still comes every three or four seconds."""
 
 
-class Pace:
+class Backpressure:
     """The lateness of one event loop, and what follows from it."""
 
     def __init__(self) -> None:
@@ -41,5 +41,5 @@ class Pace:
             self.note(clock() - due)
 
 
-pace = Pace()
+pace = Backpressure()
 """That of the console's own loop: one console is one process."""

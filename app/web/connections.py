@@ -32,7 +32,7 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length
 
 
 @dataclass
-class Room:
+class ConnectionLimit:
     """The connections that one server takes at a time."""
 
     most: int
@@ -45,7 +45,9 @@ class BoundedProtocol(H11Protocol):
     are too many.
     """
 
-    def __init__(self, config: Any, server_state: ServerState, app_state: dict[str, Any], room: Room) -> None:
+    def __init__(
+        self, config: Any, server_state: ServerState, app_state: dict[str, Any], room: ConnectionLimit
+    ) -> None:
         super().__init__(config, server_state, app_state)
         self._room = room
         self._stage: object = None
@@ -123,7 +125,7 @@ class BoundedProtocol(H11Protocol):
 def bounded_connections() -> Iterator[None]:
     """Bound the connections of the server that begins to listen, in this event loop, after the block began."""
     loop: Any = asyncio.get_running_loop()
-    room = Room(min(MOST, raise_open_files() // 2))
+    room = ConnectionLimit(min(MOST, raise_open_files() // 2))
     create_server = loop.create_server
 
     async def create_bounded(made: Callable[[], Any], *args: Any, **options: Any) -> Any:
@@ -138,7 +140,7 @@ def bounded_connections() -> Iterator[None]:
         del loop.create_server
 
 
-def _bounded(made: Any, room: Room) -> Any:
+def _bounded(made: Any, room: ConnectionLimit) -> Any:
     """Return a connection of the server's own kind as a bounded one; that of any other server as it is."""
     return (
         BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made

@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.backpressure import Pace
+from app.web.backpressure import Backpressure
 
 SLOWER = "x-slower"
 """The header that says how many times as long as usual to wait; an answer without it asks for nothing."""
@@ -20,7 +20,7 @@ SLOWER = "x-slower"
 class Often:
     """ASGI middleware that hands a GET of one of the routes to it; all else goes on to `app`."""
 
-    def __init__(self, app: ASGIApp, routes: Sequence[Route], pace: Pace) -> None:
+    def __init__(self, app: ASGIApp, routes: Sequence[Route], pace: Backpressure) -> None:
         self.app = app
         self.routes = {route.path: route for route in routes}
         self.pace = pace

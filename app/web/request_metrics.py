@@ -39,7 +39,7 @@ class Requests:
         )
 
 
-class Counted:
+class RequestCounter:
     """ASGI middleware that counts what goes through it."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:

@@ -5,7 +5,7 @@ alike.
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.access.rules import COMMANDS, ROLES, Role, Rule
+from engine.access.rules import COMMANDS, ROLES, CommandRule, Role
 
 Reach = Literal["everyone's", "their own", "yes", ""]
 """How far a command goes: to whatever it is done to, to one's own alone, done to nothing that is somebody's, or not
@@ -48,7 +48,7 @@ def abilities() -> list[Ability]:
     ]
 
 
-def reach(command: str, rule: Rule, role: Role) -> Reach:
+def reach(command: str, rule: CommandRule, role: Role) -> Reach:
     """Return how far a role may go with a command."""
     rank = ROLES.index(role)
     if rank < ROLES.index(rule.own):

@@ -29,7 +29,7 @@ class Program(str):
 
 
 @dataclass(frozen=True)
-class Rule:
+class CommandRule:
     """What one command asks for."""
 
     own: Role
@@ -40,11 +40,11 @@ class Rule:
     """What it does, behind 'may'."""
 
 
-def _for(own: Role, words: str, others: Role = "admin") -> Rule:
-    return Rule(own, max(own, others, key=ROLES.index), words)
+def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
+    return CommandRule(own, max(own, others, key=ROLES.index), words)
 
 
-COMMANDS: dict[str, Rule] = {
+COMMANDS: dict[str, CommandRule] = {
     "launch": _for("member", "launch runs"),
     "retry": _for("member", "retry or resume a run"),
     "cancel": _for("member", "cancel a run"),
@@ -111,7 +111,7 @@ RECOVERY = frozenset({"add person", "restore", "stop runner", "cancel"})
 
 
 @dataclass(frozen=True)
-class Standing:
+class PersonStanding:
     """What a person is to this lab at this moment."""
 
     name: str

@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Reached:
+class StrategyTarget:
     """How one strategy came to a target within the budget."""
 
     name: str
@@ -120,13 +120,13 @@ def first_at(tests: Iterable[Spent], target: float, amount: float, better: Bette
 
 def reached(
     tests: Mapping[str, Mapping[int, Sequence[Spent]]], target: float, amount: float, better: Better
-) -> list[Reached]:
+) -> list[StrategyTarget]:
     """Return how each strategy came to the target; `tests` has the tests of each one's runs by seed."""
     found = []
     for name, of_seeds in tests.items():
         firsts = {seed: first for seed, own in of_seeds.items() if (first := first_at(own, target, amount, better))}
         found.append(
-            Reached(
+            StrategyTarget(
                 name,
                 len(of_seeds),
                 {seed: first.spent for seed, first in firsts.items()},

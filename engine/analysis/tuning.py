@@ -23,7 +23,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedRate:
     """The learning rate that won, and the mean of each that was in the running."""
 
     rate: float
@@ -51,7 +51,7 @@ def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:
     return max((test for test in tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent, default=None)
 
 
-def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]], better: Better) -> Choice | None:
+def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]], better: Better) -> TunedRate | None:
     """Return the rate with the best mean; None where none is in the running.
 
     `values` has one value a tuning seed for each rate; a rate that lacks one (its run failed), or has one that is no
@@ -67,7 +67,7 @@ def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]
         return None
     best = (max if better == "max" else min)(means.values())
     level = [rate for rate in rates if means.get(rate) == best]
-    return Choice(level[0], means, _edge(level[0], rates), tuple(level[1:]))
+    return TunedRate(level[0], means, _edge(level[0], rates), tuple(level[1:]))
 
 
 def _edge(rate: float, rates: Sequence[float]) -> Edge:

@@ -17,7 +17,7 @@ from engine.duel.budget import KINDS, Kind
 from engine.duel.catalogue import read_shared, read_strategy
 from engine.duel.evidence import gather
 from engine.duel.launch import launch_duel, retry_missing
-from engine.duel.outcome import Outcome, amount_in_words, outcome
+from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError, Problem
 from engine.home import Home
@@ -192,7 +192,7 @@ def _row(one: StoredDuel) -> tuple[object, ...]:
     )
 
 
-def _described(found: Outcome) -> dict[str, Any]:
+def _described(found: DuelOutcome) -> dict[str, Any]:
     return {
         "id": found.evidence.stored.id,
         "stage": found.evidence.stored.stage,
@@ -211,7 +211,7 @@ def _described(found: Outcome) -> dict[str, Any]:
     }
 
 
-def _in_full(found: Outcome) -> str:
+def _in_full(found: DuelOutcome) -> str:
     stored, duel = found.evidence.stored, found.evidence.duel
     ended = {stage: sum(each.done for each in found.evidence.of(stage)) for stage in ("tuning", "judging")}
     lines = [
@@ -239,7 +239,7 @@ def _in_full(found: Outcome) -> str:
     return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
 
 
-def _strategies(found: Outcome) -> list[tuple[object, ...]]:
+def _strategies(found: DuelOutcome) -> list[tuple[object, ...]]:
     to_target = {each.name: each for each in found.reached}
     rows: list[tuple[object, ...]] = []
     for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True):

@@ -5,7 +5,7 @@ import click
 from engine.cli.answers import print_json
 from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
-from engine.upkeep.retention_policy import Collection, Policy, collect, preview
+from engine.upkeep.retention_policy import Collection, RetentionPolicy, collect, preview
 
 NAMED = 20
 
@@ -49,7 +49,7 @@ def gc_command(
     A run that has a star, a pin or a tag, that has not ended, that a run which is on resumes, or whose sweep goes on is
     left alone. Numbers in lists (last, best, mean) stay those of all points. Runs go on meanwhile.
     """
-    policy = Policy(thin_after_days, delete_after_days, points)
+    policy = RetentionPolicy(thin_after_days, delete_after_days, points)
     found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy, by=owner)
     if as_json:
         print_json({"dry_run": dry_run, **vars(found)})

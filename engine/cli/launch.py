@@ -9,7 +9,7 @@ from engine.cli.answers import print_json
 from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
 from engine.cli.runner_start import see_to_runner, tell_ignored_settings
 from engine.cli.show import summary, summary_text
-from engine.cli.watch import Watch
+from engine.cli.watch import RunWatch
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import Terms
@@ -32,7 +32,7 @@ class Kept(TypedDict):
     terms: Terms
 
 
-class Asked(Kept):
+class LaunchRequest(Kept):
     """All of it, the settings too."""
 
     settings: Sequence[str]
@@ -64,7 +64,12 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
 @_what_to_launch
 @click.pass_context
 def run_command(
-    ctx: click.Context, experiment_name: str, preset: str | None, owner: str, as_json: bool, **asked: Unpack[Asked]
+    ctx: click.Context,
+    experiment_name: str,
+    preset: str | None,
+    owner: str,
+    as_json: bool,
+    **asked: Unpack[LaunchRequest],
 ) -> None:
     """Launch a run and stay with it until it ends; start a runner where none is alive.
 
@@ -77,7 +82,7 @@ def run_command(
     if not as_json:
         click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
     tell_ignored_settings(home)
-    ended = Watch(home, run_id, owner).until_ended()
+    ended = RunWatch(home, run_id, owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         found = summary(reader, run_id)
     if as_json:
@@ -91,7 +96,7 @@ def run_command(
 @_what_to_launch
 @_no_runner_option
 def submit_command(
-    experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[Asked]
+    experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[LaunchRequest]
 ) -> None:
     """Put a run into the queue and return at once; start a runner where none is alive."""
     home = Home.find()

@@ -38,7 +38,7 @@ def logs_command(run_id: int, wanted: Sequence[str], follow: bool, lines: int | 
 
 
 @dataclass
-class Tail:
+class LogFollower:
     """The part of one log file that was not read yet; a line is given once it is whole, or `final`."""
 
     path: Path
@@ -68,7 +68,7 @@ def read_logs(
     home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None
 ) -> Iterator[tuple[str, str]]:
     """Yield (source, line) of each log; with `follow` go on until the run has ended and all is read."""
-    tails: dict[str, Tail] = {}
+    tails: dict[str, LogFollower] = {}
     active = True
     while active:
         active = _discover(home, run_id, tails, follow)
@@ -85,13 +85,13 @@ def read_logs(
             time.sleep(POLL_S)
 
 
-def _discover(home: Home, run_id: int, tails: dict[str, Tail], follow: bool) -> bool:
+def _discover(home: Home, run_id: int, tails: dict[str, LogFollower], follow: bool) -> bool:
     """Add the logs that are new; return whether more may be written and is wanted."""
     try:
         with Reader.open(home) as reader:
             run = reader.run(run_id)  # before the files are read: what is written after its end is then read as well
             for source, path in reader.logs(run_id):
-                tails.setdefault(source, Tail(home.run_folder(run_id) / path))
+                tails.setdefault(source, LogFollower(home.run_folder(run_id) / path))
     except StoreBusy:
         if not follow:
             raise

@@ -17,7 +17,7 @@ from engine.store.records import RunRow, Status
 CANCEL_WAIT_S = 60.0
 
 
-class Asked(TypedDict):
+class ListOptions(TypedDict):
     """What the options of `list` ask of runs."""
 
     statuses: Sequence[Status] | None
@@ -73,7 +73,7 @@ def list_command(
             reader.sweep(sweep)  # says so where there is none
         matching = reader.filter(text)
         away = None if archived or matching.mentions("archived") else False
-        asked: Asked = {
+        asked: ListOptions = {
             "statuses": statuses or None,
             "experiment": experiment,
             "owner": owner,

@@ -24,7 +24,7 @@ RUNNER_CHECK_S = 2.0
 BAR_CELLS = 28
 
 
-class Watch:
+class RunWatch:
     """Follows one run until it ends; the first Ctrl-C asks to cancel it, the second leaves it."""
 
     def __init__(self, home: Home, run_id: int, owner: str) -> None:

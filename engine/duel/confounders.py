@@ -35,7 +35,7 @@ _TESTS = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class StrategyFacts:
     """What is to be known of one strategy beside the others."""
 
     name: str
@@ -55,7 +55,7 @@ class Facts:
     tests: str
 
 
-def facts(duel: Duel) -> list[Facts]:
+def facts(duel: Duel) -> list[StrategyFacts]:
     """Return the facts of each strategy; raises ConfigError where a config breaks a rule."""
     return [
         _facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
@@ -94,13 +94,13 @@ def untimely(duel: Duel) -> list[str]:
     ]
 
 
-def _facts(name: str, experiment: str, config: Config) -> Facts:
+def _facts(name: str, experiment: str, config: Config) -> StrategyFacts:
     found, values = pace(experiment, config), config.model_dump()
     kept: Mapping[str, str] = {
         **_MOMENTUM,
         **({"sync_sgd": "one for each trainer"} if values.get("keep_optimizer") else {}),
     }
-    return Facts(
+    return StrategyFacts(
         name,
         len(config.roles),
         _DATA[experiment],

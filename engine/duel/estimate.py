@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.duel.plan import Cell, judging_cells, tuning_cells
+from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
 from engine.queue.estimates import History
 from engine.runtime.system.machine import demand, machine
@@ -40,7 +40,7 @@ def outlay(store: Queue, duel: Duel) -> DuelOutlay:
     return DuelOutlay(len(tune), len(judge), whole, unknown)
 
 
-def _seconds(store: Queue, duel: Duel, firsts: Sequence[Cell]) -> list[float | None]:
+def _seconds(store: Queue, duel: Duel, firsts: Sequence[DuelCell]) -> list[float | None]:
     """Return how long one run of each strategy holds its slots, None where nothing tells."""
     here, history = machine(), History(store, socket.gethostname())
     found: list[float | None] = []

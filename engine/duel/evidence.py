@@ -60,7 +60,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class DuelEvidence:
     """A duel with every planned run."""
 
     stored: StoredDuel
@@ -80,7 +80,7 @@ class Evidence:
         return any(run.status not in ENDED for runs in self.runs.values() for run in runs)
 
 
-def gather(reader: Reader, duel_id: int) -> Evidence:
+def gather(reader: Reader, duel_id: int) -> DuelEvidence:
     """Return what there is of a duel at one moment; raises NoSuchDuel."""
     with reader.snapshot():
         stored, token, runs = reader.duel(duel_id), reader.duel_token(duel_id), reader.duel_runs(duel_id)
@@ -104,7 +104,7 @@ def gather(reader: Reader, duel_id: int) -> Evidence:
                 ]
                 newest = tries[-1] if tries else Tried(place, stage, rate, seed)
                 cells.append(next((each for each in reversed(tries) if each.complete), newest))
-    return Evidence(stored, duel, tuple(cells), token, runs)
+    return DuelEvidence(stored, duel, tuple(cells), token, runs)
 
 
 def _is(run: RunRow, rate: float, seed: int) -> bool:

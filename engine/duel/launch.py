@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from engine.duel.evidence import gather
-from engine.duel.plan import Cell, judging_cells, tuning_cells
+from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel, from_json
 from engine.duel.tuning import tuned
 from engine.errors import WrongStatus
@@ -53,7 +53,7 @@ def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
     return store.judge_duel(duel_id, new_runs(duel, judging_cells(duel, rates)), exclusive=duel.exclusive)
 
 
-def new_runs(duel: Duel, cells: Iterable[Cell]) -> list[NewDuelRun]:
+def new_runs(duel: Duel, cells: Iterable[DuelCell]) -> list[NewDuelRun]:
     """Return cells as the store queues them; raises DeviceError for one that could never run here."""
     here = machine()
     return [
@@ -93,10 +93,10 @@ def _cancelled(store: Store, sweep_id: int, owner: str) -> Iterable[int]:
         return ()
 
 
-def _new_run(duel: Duel, cell: Cell, run: NewRun) -> NewDuelRun:
+def _new_run(duel: Duel, cell: DuelCell, run: NewRun) -> NewDuelRun:
     one = duel.strategies[cell.strategy]
     return NewDuelRun(cell.strategy, one.name, one.experiment, run)
 
 
-def _name(duel: Duel, cell: Cell) -> str:
+def _name(duel: Duel, cell: DuelCell) -> str:
     return f"{duel.strategies[cell.strategy].name}, learning rate {value_in_words(cell.rate)}, seed {cell.seed}"

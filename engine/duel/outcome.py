@@ -6,10 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from engine.analysis.duel import Difference, Reached, differences, joined, reached, unflattered, usual_target, verdict
+from engine.analysis.duel import (
+    Difference,
+    StrategyTarget,
+    differences,
+    joined,
+    reached,
+    unflattered,
+    usual_target,
+    verdict,
+)
 from engine.analysis.seedings import mixture
 from engine.analysis.tuning import Better, Spent
-from engine.duel.evidence import Evidence, Tried
+from engine.duel.evidence import DuelEvidence, Tried
 from engine.duel.tuning import Tuned, is_missing, tuned
 from engine.metrics import metric
 
@@ -20,10 +29,10 @@ SHORT = 0.98
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DuelOutcome:
     """A duel as far as it has come."""
 
-    evidence: Evidence
+    evidence: DuelEvidence
     tuned: Tuned
     values: Mapping[str, Mapping[int, float]]
     """What each strategy reached within the budget, by seed."""
@@ -31,7 +40,7 @@ class Outcome:
     verdict: str
     """Who won; empty while no run that is judged has ended."""
     target: float | None
-    reached: tuple[Reached, ...]
+    reached: tuple[StrategyTarget, ...]
     cautions: tuple[str, ...]
 
     @property
@@ -44,7 +53,7 @@ class Outcome:
         return unit_of(self.evidence.duel.metric)
 
 
-def outcome(found: Evidence) -> Outcome:
+def outcome(found: DuelEvidence) -> DuelOutcome:
     """Return what the runs came to."""
     duel, better = found.duel, metric(found.duel.metric).better or "max"
     judged = {one.name: found.of("judging", place) for place, one in enumerate(duel.strategies)}
@@ -66,7 +75,7 @@ def outcome(found: Evidence) -> Outcome:
     with_failed = {
         name: tests[name] | {each.seed: each.tests for each in own if each.failed} for name, own in judged.items()
     }
-    return Outcome(
+    return DuelOutcome(
         found,
         tuned(found),
         values,
@@ -93,7 +102,7 @@ def amount_in_words(kind: str, amount: float) -> str:
     return f"{told} {singular if amount == 1 else kind}"
 
 
-def _cautions(found: Evidence, judged: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
+def _cautions(found: DuelEvidence, judged: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
     duel = found.duel
     yield from _of_tuning(found)
     for name, own in judged.items():
@@ -149,7 +158,7 @@ def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[
     }, older
 
 
-def _of_rules(found: Evidence, older: Sequence[int]) -> Iterator[str]:
+def _of_rules(found: DuelEvidence, older: Sequence[int]) -> Iterator[str]:
     if older:
         yield (
             f"Judged runs {', '.join(map(str, older))} draw random numbers by an older rule (seeding) than the "
@@ -159,7 +168,7 @@ def _of_rules(found: Evidence, older: Sequence[int]) -> Iterator[str]:
         yield f"Tuning: {mixed}"
 
 
-def _of_tuning(found: Evidence) -> Iterator[str]:
+def _of_tuning(found: DuelEvidence) -> Iterator[str]:
     chosen = [
         (one.name, choice) for one, choice in zip(found.duel.strategies, tuned(found).choices, strict=True) if choice
     ]

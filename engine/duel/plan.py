@@ -25,7 +25,7 @@ _ALIKE: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class DuelCell:
     """One run of a duel."""
 
     strategy: int
@@ -60,19 +60,19 @@ def pace_of(duel: Duel, one: Strategy) -> Pace:
     return pace(one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
 
 
-def tuning_cells(duel: Duel) -> list[Cell]:
+def tuning_cells(duel: Duel) -> list[DuelCell]:
     """Return the runs that tune: every strategy with every learning rate and seed; after the first seed each rate has
     been seen once.
     """
     return list(_cells(duel, "tuning", dict.fromkeys(range(len(duel.strategies)), duel.rates), duel.tuning))
 
 
-def judging_cells(duel: Duel, rates: Sequence[float]) -> list[Cell]:
+def judging_cells(duel: Duel, rates: Sequence[float]) -> list[DuelCell]:
     """Return the runs that are judged; `rates` has each strategy's learning rate."""
     return list(_cells(duel, "judging", {place: (rate,) for place, rate in enumerate(rates)}, duel.judging))
 
 
-def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[Cell]:
+def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[DuelCell]:
     """Yield cells, seeds outermost and strategies innermost; who goes first changes from turn to turn, so that it is
     nobody's gain.
     """
@@ -82,7 +82,7 @@ def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds
             order = [(place + turn) % len(rates) for place in range(len(rates))]
             for place in order:
                 rate = rates[place][number]
-                yield Cell(place, stage, rate, seed, config_of(duel, duel.strategies[place], rate, seed))
+                yield DuelCell(place, stage, rate, seed, config_of(duel, duel.strategies[place], rate, seed))
             turn += 1
 
 

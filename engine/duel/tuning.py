@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.analysis.tuning import Choice, choose
-from engine.duel.evidence import Evidence, Tried
+from engine.analysis.tuning import TunedRate, choose
+from engine.duel.evidence import DuelEvidence, Tried
 from engine.metrics import metric
 
 
@@ -12,7 +12,7 @@ from engine.metrics import metric
 class Tuned:
     """The learning rates, as far as they are known."""
 
-    choices: tuple[Choice | None, ...]
+    choices: tuple[TunedRate | None, ...]
     """In the order of the strategies; None where no rate is in the running, or not all of its runs have ended."""
     on: int
     """Runs that wait or are on."""
@@ -26,7 +26,7 @@ class Tuned:
         return known if len(known) == len(self.choices) and not self.on and not self.obstacles else None
 
 
-def tuned(found: Evidence) -> Tuned:
+def tuned(found: DuelEvidence) -> Tuned:
     """Return what the runs that tune came to.
 
     A run that failed puts its learning rate out of the running. One that was lost, cancelled or deleted says nothing
@@ -44,14 +44,16 @@ def is_missing(each: Tried) -> bool:
     return not each.complete and (each.run is None or each.run.status in ("lost", "cancelled"))
 
 
-def _choice(found: Evidence, own: Sequence[Tried]) -> Choice | None:
+def _choice(found: DuelEvidence, own: Sequence[Tried]) -> TunedRate | None:
     if any(each.on or is_missing(each) for each in own):
         return None
     values = {rate: [each.value for each in own if each.rate == rate] for rate in found.duel.rates}
     return choose(found.duel.rates, values, metric(found.duel.metric).better or "max")
 
 
-def _obstacles(found: Evidence, cells: Sequence[Sequence[Tried]], choices: Sequence[Choice | None]) -> Iterator[str]:
+def _obstacles(
+    found: DuelEvidence, cells: Sequence[Sequence[Tried]], choices: Sequence[TunedRate | None]
+) -> Iterator[str]:
     missing = [each for own in cells for each in own if is_missing(each)]
     if missing:
         yield _silent(missing, sum(map(len, cells)))

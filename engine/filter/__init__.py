@@ -7,7 +7,21 @@ written.
 
 from engine.filter.names import RUN_FIELDS, Names
 from engine.filter.parser import read_field, read_filter, read_order
-from engine.filter.tree import OF, Both, Comparison, Field, Filter, Kind, Moment, Negation, Node, One, Op, Order, Value
+from engine.filter.tree import (
+    OF,
+    Both,
+    Comparison,
+    Field,
+    Filter,
+    Kind,
+    Moment,
+    Negation,
+    Node,
+    One,
+    Op,
+    SortOrder,
+    Value,
+)
 
 __all__ = [
     "OF",
@@ -23,7 +37,7 @@ __all__ = [
     "Node",
     "One",
     "Op",
-    "Order",
+    "SortOrder",
     "Value",
     "read_field",
     "read_filter",

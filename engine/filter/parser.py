@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from engine.errors import FilterError
 from engine.filter.names import Names
 from engine.filter.syntax import error_at, place, syntax_tree
-from engine.filter.tree import OF, Both, Comparison, Field, Filter, Negation, Node, One, Op, Order, Value
+from engine.filter.tree import OF, Both, Comparison, Field, Filter, Negation, Node, One, Op, SortOrder, Value
 from engine.filter.values import Misfit, fitted, note_on
 
 DEEPEST = 40
@@ -58,7 +58,7 @@ def read_field(text: str, names: Names | None = None) -> Field:
     return _Reading(text, names or Names.usual(), datetime.now(UTC)).field(syntax_tree(text))
 
 
-def read_order(text: str, names: Names | None = None) -> Order:
+def read_order(text: str, names: Names | None = None) -> SortOrder:
     """Return the order that a text names: a field, the greatest first with a minus before it, such as
     `-test/accuracy.best`. Raises FilterError.
     """
@@ -66,7 +66,7 @@ def read_order(text: str, names: Names | None = None) -> Order:
     field = read_field(text.replace("-", " ", 1) if descending else text, names)
     if field.kind == "tags":
         raise FilterError("Runs can't be sorted by tags. Sort by another field, such as created.", 0, len(text))
-    return Order(field, descending)
+    return SortOrder(field, descending)
 
 
 class _Reading:

@@ -77,7 +77,7 @@ Node = Comparison | Negation | Both | One
 
 
 @dataclass(frozen=True)
-class Order:
+class SortOrder:
     """By what runs are sorted; those that lack it come last."""
 
     field: Field

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, heard
-from engine.museum.outcome import WAYS, Outcome, Way
+from engine.museum.outcome import WAYS, ExhibitOutcome, Way
 from engine.museum.signs.catalogue import SIGNS
 from engine.museum.signs.sign import Sign
 from engine.store import Reader
@@ -19,7 +19,7 @@ class Visit:
 
     sign: Sign
     run: RunRow
-    outcomes: Mapping[Way, Outcome]
+    outcomes: Mapping[Way, ExhibitOutcome]
     caught: str
     """What the invariant said of the wrong way; empty where its fault did not show."""
     unseen: str
@@ -83,8 +83,8 @@ def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -
     return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
 
 
-def _outcome(sign: Sign, rank: int, summaries: list[Summary], series: list[Series], error: str) -> Outcome:
+def _outcome(sign: Sign, rank: int, summaries: list[Summary], series: list[Series], error: str) -> ExhibitOutcome:
     means = {each.metric: each.mean for each in summaries if each.rank == rank}
     numbers = {number.key: value for number in sign.numbers if (value := means.get(sign.metric_of(number))) is not None}
     drawn = next((each for each in series if each.metric == sign.metric and each.rank == rank), None)
-    return Outcome(numbers, dict(zip(drawn.steps, drawn.values, strict=True)) if drawn else {}, error)
+    return ExhibitOutcome(numbers, dict(zip(drawn.steps, drawn.values, strict=True)) if drawn else {}, error)

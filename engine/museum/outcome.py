@@ -9,7 +9,7 @@ WAYS: tuple[Way, Way] = ("right", "wrong")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExhibitOutcome:
     """What was measured: numbers by the keys of the sign, the picture's values by x (rising), and the error that the
     code ended with, if it did.
     """
@@ -27,13 +27,13 @@ class Exhibit(Protocol):
     """The module of one exhibit."""
 
     @staticmethod
-    def right(seed: int) -> Outcome:
+    def right(seed: int) -> ExhibitOutcome:
         """Do it as it should be done."""
 
     @staticmethod
-    def wrong(seed: int) -> Outcome:
+    def wrong(seed: int) -> ExhibitOutcome:
         """Do it as it was published."""
 
     @staticmethod
-    def invariant(outcome: Outcome) -> None:
+    def invariant(outcome: ExhibitOutcome) -> None:
         """Raise Broken where the rule does not hold."""

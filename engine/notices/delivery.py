@@ -21,7 +21,7 @@ from engine.notices.daemon_thread import apart
 from engine.notices.formats import BODIES, as_email
 from engine.notices.mail_server import mail_server
 from engine.notices.notice import Notice, notice_of
-from engine.notices.outcome import Outcome
+from engine.notices.outcome import DeliveryOutcome
 from engine.notices.public_url import public_url
 from engine.runtime.system.liveness_lock import lives
 from engine.store import ProcessIdentity, Reader, Store
@@ -106,7 +106,7 @@ class Delivering:
                 raise ended
 
 
-async def attempt(home: Home, due: Due) -> Outcome:
+async def attempt(home: Home, due: Due) -> DeliveryOutcome:
     """Send one message once."""
     try:
         with Reader.open(home) as reader:
@@ -117,27 +117,27 @@ async def attempt(home: Home, due: Due) -> Outcome:
             return await apart(lambda: _mail(home, notice, recipient))
         hook = checked_webhook(due.channel_kind, due.address, receivers)
     except ConfigError as error:
-        return Outcome(
+        return DeliveryOutcome(
             str(error), refused=not any(problem.field not in ("address", "channel") for problem in error.problems)
         )
     except StoreError as error:
-        return Outcome(str(error))
+        return DeliveryOutcome(str(error))
     except Exception as bug:
         log.error(
             "a notice can't be written, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
         )
-        return Outcome(f"An error of Parallab's own ({type(bug).__name__}); the runner's log has more.")
+        return DeliveryOutcome(f"An error of Parallab's own ({type(bug).__name__}); the runner's log has more.")
     return await webhook.post(hook, BODIES[due.channel_kind](notice), due.key)
 
 
-def _mail(home: Home, notice: Notice, recipient: str) -> Outcome:
+def _mail(home: Home, notice: Notice, recipient: str) -> DeliveryOutcome:
     server = mail_server(home)
     if server is None:
-        return Outcome("This lab has no mail server. An admin sets one up (docs/notifications.md).")
+        return DeliveryOutcome("This lab has no mail server. An admin sets one up (docs/notifications.md).")
     return mail.send(server, as_email(notice, server.sender, recipient), recipient)
 
 
-def note(store: Store, due: Due, lease: str, outcome: Outcome) -> None:
+def note(store: Store, due: Due, lease: str, outcome: DeliveryOutcome) -> None:
     """Write down what became of an attempt."""
     what = f"{due.kind} {due.run_id or due.sweep_id or due.duel_id or ''}".strip()
     if outcome.delivered:

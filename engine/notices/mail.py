@@ -8,7 +8,7 @@ from collections.abc import Callable
 from email.message import EmailMessage
 
 from engine.notices.mail_server import MailServer
-from engine.notices.outcome import DELIVERED, Outcome
+from engine.notices.outcome import DELIVERED, DeliveryOutcome
 
 STEP_S = 15.0
 """Time for a connection and for each answer."""
@@ -16,7 +16,7 @@ NO_MAILBOX = frozenset({550, 551, 553})
 """Answers by which a server says that there is no such recipient."""
 
 
-def send(server: MailServer, message: EmailMessage, recipient: str) -> Outcome:
+def send(server: MailServer, message: EmailMessage, recipient: str) -> DeliveryOutcome:
     """Hand a message in for one recipient and return what became of it; never raises for what a server can do."""
 
     def hand_in(session: smtplib.SMTP) -> None:
@@ -25,12 +25,12 @@ def send(server: MailServer, message: EmailMessage, recipient: str) -> Outcome:
     return _with_session(server, hand_in)
 
 
-def check(server: MailServer) -> Outcome:
+def check(server: MailServer) -> DeliveryOutcome:
     """Connect, encrypt and sign in as for a message, and hand none in."""
     return _with_session(server, lambda session: session.noop())
 
 
-def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> Outcome:
+def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> DeliveryOutcome:
     where = f"The mail server {server.host}:{server.port}"
     try:
         with _session(server) as session:
@@ -39,22 +39,26 @@ def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> 
     except smtplib.SMTPRecipientsRefused as error:
         codes = [code for code, _ in error.recipients.values()]
         if codes and all(code in NO_MAILBOX for code in codes):
-            return Outcome(f"{where} answered {codes[0]}: it knows no such recipient.", refused=True)
-        return Outcome(f"{where} did not take the recipient ({', '.join(map(str, codes))}).")
+            return DeliveryOutcome(f"{where} answered {codes[0]}: it knows no such recipient.", refused=True)
+        return DeliveryOutcome(f"{where} did not take the recipient ({', '.join(map(str, codes))}).")
     except smtplib.SMTPAuthenticationError as error:
         said = f"answered {error.smtp_code}" if error.smtp_code > 0 else "closed the connection"
-        return Outcome(f"{where} {said}: the lab's user and password for it do not do. An admin has to mend that.")
+        return DeliveryOutcome(
+            f"{where} {said}: the lab's user and password for it do not do. An admin has to mend that."
+        )
     except smtplib.SMTPNotSupportedError:
-        return Outcome(
+        return DeliveryOutcome(
             f"{where} does not offer what is set up for it (STARTTLS, or signing in). An admin has to mend that."
         )
     except smtplib.SMTPResponseException as error:
         refused = isinstance(error, smtplib.SMTPDataError) and error.smtp_code in NO_MAILBOX
-        return Outcome(f"{where} answered {error.smtp_code} and did not take the message.", refused=refused)
+        return DeliveryOutcome(f"{where} answered {error.smtp_code} and did not take the message.", refused=refused)
     except ssl.SSLError:
-        return Outcome(f"{where} could not be reached: its certificate is not valid for it, or it speaks no TLS there.")
+        return DeliveryOutcome(
+            f"{where} could not be reached: its certificate is not valid for it, or it speaks no TLS there."
+        )
     except (OSError, smtplib.SMTPException) as error:
-        return Outcome(f"{where} could not be reached, or closed the connection ({type(error).__name__}).")
+        return DeliveryOutcome(f"{where} could not be reached, or closed the connection ({type(error).__name__}).")
 
 
 def _session(server: MailServer) -> smtplib.SMTP:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DeliveryOutcome:
     """How an attempt ended; without a sentence the receiver has the message."""
 
     error: str = ""
@@ -20,4 +20,4 @@ class Outcome:
         return not self.error
 
 
-DELIVERED = Outcome()
+DELIVERED = DeliveryOutcome()

@@ -18,7 +18,7 @@ import httpx
 from engine.access.receivers import Webhook
 from engine.notices.daemon_thread import apart
 from engine.notices.dns_guard import UnsafeAddress, looked_up
-from engine.notices.outcome import DELIVERED, Outcome
+from engine.notices.outcome import DELIVERED, DeliveryOutcome
 
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).addFilter(
@@ -37,42 +37,46 @@ _WORD = re.compile(r"[a-z]+(?:_[a-z]+){1,5}")
 """What Slack answers where it refuses, such as no_service."""
 
 
-async def post(hook: Webhook, body: Mapping[str, Any], key: str, context: ssl.SSLContext | None = None) -> Outcome:
+async def post(
+    hook: Webhook, body: Mapping[str, Any], key: str, context: ssl.SSLContext | None = None
+) -> DeliveryOutcome:
     """Send a body as JSON and return what became of it; never raises for what a receiver or the way to it can do."""
     try:
         async with asyncio.timeout(WHOLE_S):
             addresses = await apart(lambda: looked_up(hook))
             return await _to_first(hook, addresses, body, key, context or ssl.create_default_context())
     except UnsafeAddress as error:
-        return Outcome(str(error), refused=True)
+        return DeliveryOutcome(str(error), refused=True)
     except TimeoutError:
-        return Outcome(f"{hook.host} did not answer within {WHOLE_S:g} s.")
+        return DeliveryOutcome(f"{hook.host} did not answer within {WHOLE_S:g} s.")
     except (OSError, UnicodeError):
-        return Outcome(f"The name {hook.host} could not be looked up.")
+        return DeliveryOutcome(f"The name {hook.host} could not be looked up.")
 
 
 async def _to_first(
     hook: Webhook, addresses: list[str], body: Mapping[str, Any], key: str, context: ssl.SSLContext
-) -> Outcome:
+) -> DeliveryOutcome:
     """Send to the first of a host's addresses that can be reached."""
-    unreachable = Outcome(f"{hook.host} could not be reached: no connection.")
+    unreachable = DeliveryOutcome(f"{hook.host} could not be reached: no connection.")
     for address in addresses:
         try:
             return await _send(hook, address, body, key, context)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             certificate = isinstance(_root(error), ssl.SSLError)
-            unreachable = Outcome(
+            unreachable = DeliveryOutcome(
                 f"{hook.host} could not be reached: "
                 f"{'its certificate is not valid for it' if certificate else 'no connection'}."
             )
         except httpx.TimeoutException:
-            return Outcome(f"{hook.host} did not answer within {ANSWER_S:g} s.")
+            return DeliveryOutcome(f"{hook.host} did not answer within {ANSWER_S:g} s.")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError):
-            return Outcome(f"{hook.host} closed the connection, or answered what is no HTTP.")
+            return DeliveryOutcome(f"{hook.host} closed the connection, or answered what is no HTTP.")
     return unreachable
 
 
-async def _send(hook: Webhook, address: str, body: Mapping[str, Any], key: str, context: ssl.SSLContext) -> Outcome:
+async def _send(
+    hook: Webhook, address: str, body: Mapping[str, Any], key: str, context: ssl.SSLContext
+) -> DeliveryOutcome:
     """Send to one address; the name goes into the header Host and into the check of the certificate."""
     literal = f"[{address}]" if ":" in address else address
     headers = {"Host": hook.netloc, "User-Agent": USER_AGENT, "Idempotency-Key": key, "Accept-Encoding": "identity"}
@@ -98,14 +102,14 @@ async def _start_of(response: httpx.Response) -> bytes:
     return bytes(read[:MOST_BYTES])
 
 
-def _judged(hook: Webhook, response: httpx.Response, said: bytes) -> Outcome:
+def _judged(hook: Webhook, response: httpx.Response, said: bytes) -> DeliveryOutcome:
     code = response.status_code
     if 200 <= code < 300:
         return DELIVERED
     word = said[:60].decode("ascii", "replace").strip()
     told = f" ({word})" if _WORD.fullmatch(word) and word not in hook.path else ""
     if 300 <= code < 400:
-        return Outcome(
+        return DeliveryOutcome(
             (
                 f"{hook.host} answered {code}: it sends to another address, which is not followed. Make a channel "
                 "with the new one."
@@ -114,8 +118,8 @@ def _judged(hook: Webhook, response: httpx.Response, said: bytes) -> Outcome:
         )
     wait_s = _asked_to_wait(response.headers.get("Retry-After", ""))
     if code in LATER or code >= 500 or code < 200:
-        return Outcome(f"{hook.host} answered {code}{told}.", wait_s=wait_s)
-    return Outcome(
+        return DeliveryOutcome(f"{hook.host} answered {code}{told}.", wait_s=wait_s)
+    return DeliveryOutcome(
         f"{hook.host} answered {code}{told}: it takes no messages at this address any more, or not such ones.",
         refused=True,
     )

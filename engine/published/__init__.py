@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from engine.errors import UnknownName
 from engine.published.dppo import DPPO
-from engine.published.figure import EXECUTION, PASSES, SIZES, WHOLE, Figure, Line, Size, Version
+from engine.published.figure import EXECUTION, PASSES, SIZES, WHOLE, Figure, PublishedSeries, Size, Version
 from engine.published.mnist import HOGWILD, SERVER, SYNC
 from engine.published.pipeline import AS_READ, AS_RUN
 from engine.published.reinforce import REINFORCE
 
 FIGURES: Sequence[Figure] = (REINFORCE, AS_READ, AS_RUN, SERVER, HOGWILD, SYNC, DPPO)
 
-__all__ = ["EXECUTION", "FIGURES", "PASSES", "SIZES", "WHOLE", "Figure", "Line", "Size", "Version", "figure"]
+__all__ = ["EXECUTION", "FIGURES", "PASSES", "SIZES", "WHOLE", "Figure", "PublishedSeries", "Size", "Version", "figure"]
 
 
 def figure(name: str) -> Figure:

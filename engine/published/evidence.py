@@ -11,7 +11,7 @@ from engine.analysis.hardware import unlike
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import tries
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
-from engine.published.readings import Reading, Readings
+from engine.published.readings import FigureReading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
@@ -24,7 +24,7 @@ _LAST = ("test/", "perf/steps_used")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FigureEvidence:
     """What there is to judge a figure by."""
 
     readings: Readings
@@ -51,12 +51,12 @@ def gather(
     runs: Sequence[RunRow],
     around: Mapping[int, Surroundings],
     tested: Sequence[Tested],
-) -> Evidence:
+) -> FigureEvidence:
     """Return what the runs of a sweep say; `around` and `tested` are of its runs."""
     cells = {key: _chosen(tried) for key, tried in tries(sweep, runs).items()}
     finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
     wanted = _planned(figure, size, sweep)
-    return Evidence(
+    return FigureEvidence(
         _on_the_way(figure, size, finished, tested) if figure.axis == PASSES else _readings(figure, finished),
         finished,
         len(wanted),
@@ -94,27 +94,31 @@ def _on_the_way(figure: Figure, size: Size, runs: Sequence[RunRow], tested: Sequ
 
     What others had trained when one process came to test is a little more, and differs from run to run.
     """
-    found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
+    found: dict[str, list[FigureReading]] = {name: [] for name in numbers_of(figure)}
     seeds = {run.id: int(run.config[SEED]) for run in runs}
     places: dict[tuple[int, str], int] = {}
     for point in tested:
         if point.run_id in seeds and point.name in found:
             place = places[point.run_id, point.name] = places.get((point.run_id, point.name), 0) + 1
             found[point.name].append(
-                Reading("", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value)
+                FigureReading(
+                    "", place * figure.versions[size].tested_every, seeds[point.run_id], point.run_id, point.value
+                )
             )
     return found
 
 
 def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
-    found: dict[str, list[Reading]] = {name: [] for name in numbers_of(figure)}
+    found: dict[str, list[FigureReading]] = {name: [] for name in numbers_of(figure)}
     for run in runs:
         if figure.axis not in run.config:
             continue
         for name, readings in found.items():
             if (value := number_of(run, name)) is not None:
                 line = str(run.config.get(figure.line, "")) if figure.line else ""
-                readings.append(Reading(line, float(run.config[figure.axis]), int(run.config[SEED]), run.id, value))
+                readings.append(
+                    FigureReading(line, float(run.config[figure.axis]), int(run.config[SEED]), run.id, value)
+                )
     return found
 
 

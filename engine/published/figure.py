@@ -17,7 +17,7 @@ SIZES: tuple[Size, ...] = ("full", "reduced")
 
 
 @dataclass(frozen=True)
-class Line:
+class PublishedSeries:
     """One published series."""
 
     label: str
@@ -62,7 +62,7 @@ class Figure:
     versions: Mapping[Size, Version]
     line: str = ""
     """The config field that tells lines apart; empty where there is one line."""
-    published: tuple[Line, ...] = ()
+    published: tuple[PublishedSeries, ...] = ()
     """Empty where the source shows a picture without numbers."""
     assumed: str = ""
     """What the source leaves open and was assumed; empty where nothing was."""

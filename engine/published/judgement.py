@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.analysis.hardware import gpus_used
-from engine.published.evidence import Evidence, gather, numbers_of
+from engine.published.evidence import FigureEvidence, gather, numbers_of
 from engine.published.figure import PASSES, SIZES, Figure, Size
 from engine.published.rules import Check
 from engine.published.verdict import Cap, Verdict, verdict
@@ -18,7 +18,7 @@ class Judgement:
     figure: Figure
     size: Size
     sweep: Sweep
-    evidence: Evidence
+    evidence: FigureEvidence
     checks: tuple[Check, ...]
     verdict: Verdict | None
     """None while no run of it has finished."""
@@ -56,7 +56,9 @@ def best_judgement(reader: Reader, figure: Figure) -> Judgement | None:
     return next((found for found in known if found.size == "full"), known[0] if known else None)
 
 
-def _checked(figure: Figure, size: Size, evidence: Evidence, around: Mapping[int, Surroundings]) -> Iterable[Check]:
+def _checked(
+    figure: Figure, size: Size, evidence: FigureEvidence, around: Mapping[int, Surroundings]
+) -> Iterable[Check]:
     for rule in figure.judged(size):
         if rule.kind == "value" and (why := _why_not(figure, size, evidence, around)):
             yield Check(rule.kind, rule.said, "not judged", why)
@@ -71,7 +73,7 @@ def cap_of(figure: Figure, size: Size) -> Cap | None:
     return "set-up assumed" if figure.chosen else None
 
 
-def _why_not(figure: Figure, size: Size, evidence: Evidence, around: Mapping[int, Surroundings]) -> str:
+def _why_not(figure: Figure, size: Size, evidence: FigureEvidence, around: Mapping[int, Surroundings]) -> str:
     """Return why values can't be held against the published ones, empty where they can."""
     if not figure.versions[size].values_count:
         return "the reduced version does other work than the source"

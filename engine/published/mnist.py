@@ -1,7 +1,7 @@
 """Test accuracies on MNIST: a parameter server, Hogwild!, and synchronous SGD."""
 
-from engine.published.figure import PASSES, Figure, Line, Version
-from engine.published.rules import Beyond, Near, Order, Plausible
+from engine.published.figure import PASSES, Figure, PublishedSeries, Version
+from engine.published.rules import Beyond, Near, OrderRule, Plausible
 
 ACCURACY, LOSS = "test/accuracy", "test/loss"
 _POINTS = 0.3
@@ -30,11 +30,13 @@ SERVER = Figure(
     experiment="parameter_server",
     axis=PASSES,
     number=ACCURACY,
-    published=(Line("published", {10.0: _SERVER}),),
+    published=(PublishedSeries("published", {10.0: _SERVER}),),
     rules=(
         _learned(10, 90),
         Near(ACCURACY, 10, _SERVER, _SERVER_POINTS, "passes"),
-        Order(ACCURACY, {1.0: 1.0, 10.0: 2.0}, "Accuracy rises by at least 0.3 points from the first pass to the last"),
+        OrderRule(
+            ACCURACY, {1.0: 1.0, 10.0: 2.0}, "Accuracy rises by at least 0.3 points from the first pass to the last"
+        ),
         Beyond(ACCURACY, _HOGWILD, "below", "It ends at least 0.3 points below the 98.98 % of Hogwild!", x=10),
     ),
     versions={
@@ -47,7 +49,7 @@ SERVER = Figure(
             values_count=False,
             rules=(
                 _learned(3, 80),
-                Order(
+                OrderRule(
                     ACCURACY,
                     {1.0: 1.0, 2.0: 2.0, 3.0: 3.0},
                     "Accuracy rises by at least 0.3 points from each pass to the next",
@@ -81,7 +83,7 @@ HOGWILD = Figure(
     experiment="hogwild",
     axis=PASSES,
     number=ACCURACY,
-    published=(Line("published", {40.0: _HOGWILD}),),
+    published=(PublishedSeries("published", {40.0: _HOGWILD}),),
     rules=(
         _learned(40, 90),
         Near(ACCURACY, 40, _HOGWILD, _POINTS, "passes"),
@@ -125,12 +127,12 @@ SYNC = Figure(
     experiment="sync_sgd",
     axis=PASSES,
     number=ACCURACY,
-    published=(Line("published", _SYNC),),
+    published=(PublishedSeries("published", _SYNC),),
     rules=(
         _learned(12, 90),
         *(Near(ACCURACY, x, value, _POINTS, "passes") for x, value in _SYNC.items()),
         *(Near(LOSS, x, value, 0.01, "passes") for x, value in _SYNC_LOSS.items()),
-        Order(
+        OrderRule(
             ACCURACY,
             _SYNC,
             (
@@ -149,7 +151,7 @@ SYNC = Figure(
             values_count=False,
             rules=(
                 _learned(3, 80),
-                Order(
+                OrderRule(
                     ACCURACY,
                     {1.0: 97.34, 2.0: 97.94, 3.0: 97.96},
                     "Accuracy rises from the first of three tests to both later ones, by at least 0.3 points",

@@ -1,7 +1,7 @@
 """Execution time of an RPC pipeline against its splits: as the numbers were read, and as they were really run."""
 
-from engine.published.figure import EXECUTION, WHOLE, Figure, Line, Version
-from engine.published.rules import Ahead, Near, Order, Plausible, Rule
+from engine.published.figure import EXECUTION, WHOLE, Figure, PublishedSeries, Version
+from engine.published.rules import Ahead, Near, OrderRule, Plausible, Rule
 
 _TIMES_S = (16.45, 12.33, 10.16, 9.08)
 _READ = dict(zip((1.0, 2.0, 4.0, 8.0), _TIMES_S, strict=True))
@@ -23,7 +23,9 @@ _LESS = (
 def _read_shapes(number: str) -> tuple[Rule, ...]:
     return (
         _WORKED,
-        Order(number, _READ, "Times are in the published order, each at least 5 % apart, over 1, 2, 4 and 8 splits"),
+        OrderRule(
+            number, _READ, "Times are in the published order, each at least 5 % apart, over 1, 2, 4 and 8 splits"
+        ),
         Ahead(number, "", "", "below", "8 splits take at least 5 % less time than 1", 8, 1),
     )
 
@@ -31,7 +33,7 @@ def _read_shapes(number: str) -> tuple[Rule, ...]:
 def _run_shapes(number: str) -> tuple[Rule, ...]:
     return (
         _WORKED,
-        Order(
+        OrderRule(
             number, _RUN, "Times are in the published order, each at least 5 % apart, over 120, 60, 30 and 15 splits"
         ),
         Ahead(number, "", "", "below", "15 splits take at least 5 % less time than 120", 15, 120),
@@ -46,7 +48,7 @@ AS_READ = Figure(
     experiment="pipeline",
     axis="splits",
     number=WHOLE,
-    published=(Line("published, as read", _READ),),
+    published=(PublishedSeries("published, as read", _READ),),
     rules=(
         *(Near(WHOLE, x, value, value * _SHARE, "splits") for x, value in _READ.items()),
         *_read_shapes(WHOLE),
@@ -78,7 +80,7 @@ AS_RUN = Figure(
     experiment="pipeline",
     axis="splits",
     number=WHOLE,
-    published=(Line("published, at its true splits", _RUN),),
+    published=(PublishedSeries("published, at its true splits", _RUN),),
     rules=(
         *(Near(WHOLE, x, value, value * _SHARE, "splits") for x, value in _RUN.items()),
         *_run_shapes(WHOLE),

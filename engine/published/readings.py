@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Reading:
+class FigureReading:
     """One number of one run: which line and x it stands at, and its seed."""
 
     line: str
@@ -15,7 +15,7 @@ class Reading:
     value: float
 
 
-Readings = Mapping[str, Sequence[Reading]]
+Readings = Mapping[str, Sequence[FigureReading]]
 """The readings of each number, by its name."""
 
 

@@ -171,7 +171,7 @@ class Beyond:
 
 
 @dataclass(frozen=True)
-class Order:
+class OrderRule:
     """Numbers at some xs are in the order of the published ys, seed by seed: each pair of xs whose published ys lie
     apart by the least effect that counts.
     """

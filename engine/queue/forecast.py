@@ -12,7 +12,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
 from engine.queue.estimates import Estimate, History, left
-from engine.queue.order import Holder, Room, Waiting, forecast
+from engine.queue.order import FreeSlots, Holder, Waiting, forecast
 from engine.queue.reasons import reasons
 from engine.queue.slots import foreign_gpus
 from engine.quotas import NONE, Limits, limits
@@ -59,7 +59,7 @@ class Scene:
     waiting: Sequence[Waiting]
     alive: Sequence[Run]
     holders: Sequence[Holder]
-    room: Room
+    room: FreeSlots
     history: History
 
 
@@ -113,7 +113,7 @@ def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str,
     queued, alive = store.queue(limit=MOST if most is None else most), store.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
     foreign = tuple(foreign_gpus(alive, here, states))
-    room = Room(here.cores, len(here.gpus) - len(foreign), limits_of(home), foreign)
+    room = FreeSlots(here.cores, len(here.gpus) - len(foreign), limits_of(home), foreign)
     return Scene(queued, waiting_of(queued, history, room), alive, holders_of(alive, history, room), room, history)
 
 
@@ -125,7 +125,7 @@ def limits_of(home: Home) -> Limits:
         return NONE
 
 
-def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> list[Waiting]:
+def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -> list[Waiting]:
     """Return runs of the queue with what they are expected to take; one that is to be alone asks for all cores of the
     room.
     """
@@ -146,7 +146,7 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: Room) -> lis
     ]
 
 
-def holders_of(alive: Iterable[Run], history: History, room: Room) -> list[Holder]:
+def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[Holder]:
     """Return live runs with the times at which they should end; one that is alone holds all cores of the room."""
     return [
         Holder(

@@ -62,7 +62,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Room:
+class FreeSlots:
     """What there is to hold."""
 
     cores: int
@@ -74,7 +74,7 @@ class Room:
     """GPUs that other programs use."""
 
 
-def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, at: float = 0.0) -> Waiting | None:
+def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots, at: float = 0.0) -> Waiting | None:
     """Return the run that starts now, None where all have to wait; `at` is now, in the seconds that the holders' ends
     are in.
     """
@@ -86,7 +86,7 @@ def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, at:
     return next((run for run in ready if fits(run, left) and delays_not(run, head, gap_s, left)), None)
 
 
-def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: Room) -> Iterator[Waiting]:
+def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: FreeSlots) -> Iterator[Waiting]:
     """Yield the runs that neither a hold nor their owner's limits keep back, in order."""
     if not room.limits.any:
         return (run for run in queue if not run.held_by)
@@ -105,7 +105,7 @@ class Free(NamedTuple):
     gpus: int
 
 
-def free(holders: Sequence[Holder], room: Room) -> Free:
+def free(holders: Sequence[Holder], room: FreeSlots) -> Free:
     """Return the cores and GPUs that nobody holds."""
     return Free(room.cores - sum(each.cores for each in holders), room.gpus - sum(each.gpus for each in holders))
 
@@ -115,7 +115,7 @@ def fits(run: Waiting, left: Free) -> bool:
     return (run.oversubscribe or run.cores <= left.cores) and run.gpus <= left.gpus
 
 
-def soonest_start(head: Waiting, holders: Sequence[Holder], room: Room, at: float = 0.0) -> float:
+def soonest_start(head: Waiting, holders: Sequence[Holder], room: FreeSlots, at: float = 0.0) -> float:
     """Return the earliest moment at which a run that does not fit could; infinity where the machine never has room.
 
     A holder of which nothing is known could end at any moment.
@@ -136,7 +136,7 @@ def delays_not(run: Waiting, head: Waiting, gap_s: float, left: Free) -> bool:
     return spares_cores and spares_gpus
 
 
-def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: Room) -> dict[int, float]:
+def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots) -> dict[int, float]:
     """Return in how many seconds each run is expected to start, as the runner would start them; runs of which nothing
     tells are left out.
     """

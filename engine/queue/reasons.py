@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
-from engine.queue.order import Holder, Room, Waiting, fits, free, next_up
+from engine.queue.order import FreeSlots, Holder, Waiting, fits, free, next_up
 from engine.queue.shares import keeps_back, shares
 
 MOST_NAMED = 3
@@ -11,7 +11,7 @@ MOST_NAMED = 3
 
 
 def reasons(
-    queue: Sequence[Waiting], holders: Sequence[Holder], room: Room, clock: Callable[[float], str]
+    queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots, clock: Callable[[float], str]
 ) -> dict[int, str]:
     """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment
     in so many seconds.
@@ -43,7 +43,7 @@ def _behind(run: Waiting, other: Waiting | None) -> str:
     return f"waits behind run {other.id}{f' ({other.priority} priority)' if other.priority != run.priority else ''}"
 
 
-def lacking(run: Waiting, holders: Sequence[Holder], room: Room, clock: Callable[[float], str]) -> str:
+def lacking(run: Waiting, holders: Sequence[Holder], room: FreeSlots, clock: Callable[[float], str]) -> str:
     """Return what a run that does not fit waits for, and who holds it."""
     cores, gpus = free(holders, room)
     wanted = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.filter import Filter, Order
+from engine.filter import Filter, SortOrder
 from engine.seeding import SEEDING
 from engine.store.listing import Listing, where_of
 from engine.store.numbers import sorted_by
@@ -61,7 +61,7 @@ class Groups(Listing):
         search: str = "",
         matching: Filter | None = None,
         archived: bool | None = None,
-        order: Order | None = None,
+        order: SortOrder | None = None,
         limit: int = 500,
         offset: int = 0,
     ) -> list[RunGroup]:
@@ -120,7 +120,7 @@ class Groups(Listing):
         return RunGroup(run["experiment"], run["preset"], config, members, finished, run["seeding"])
 
 
-def _by(order: Order) -> str:
+def _by(order: SortOrder) -> str:
     """Return how groups are sorted: by what was measured as the mean over their finished runs, else by the greatest of
     all.
     """

@@ -10,7 +10,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from engine.access.rules import COMMANDS, LOST, Program, Standing
+from engine.access.rules import COMMANDS, LOST, PersonStanding, Program
 from engine.errors import Forbidden, StoreError
 from engine.home import Home
 from engine.store.accounts import is_marked, mark
@@ -58,16 +58,20 @@ _SILENT = frozenset(
 class Standings(Connected):
     """The question who somebody is to this lab."""
 
-    def standing(self, name: str) -> Standing:
+    def standing(self, name: str) -> PersonStanding:
         """Return what a person may do at this moment; in a lab without accounts that is everything, as it is for a part
         of Parallab.
         """
         if isinstance(name, Program):
-            return Standing(name, "admin", open=True)
+            return PersonStanding(name, "admin", open=True)
         if not self.has_people():
-            return Standing(name, None, lost=True) if is_marked(self.home) else Standing(name, "admin", open=True)
+            return (
+                PersonStanding(name, None, lost=True)
+                if is_marked(self.home)
+                else PersonStanding(name, "admin", open=True)
+            )
         row = self.row("SELECT name, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
-        return Standing(name, row["role"] if row and row["name"] == name else None)
+        return PersonStanding(name, row["role"] if row and row["name"] == name else None)
 
     def has_people(self) -> bool:
         """Say whether the lab has accounts, so that rules hold and the console asks for a sign-in."""
@@ -203,7 +207,7 @@ def command(
     return decorate
 
 
-def _as(standing: Standing) -> str:
+def _as(standing: PersonStanding) -> str:
     return "program" if isinstance(standing.name, Program) else "anyone" if standing.open else standing.role or "nobody"
 
 

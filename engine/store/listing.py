@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import FilterError
-from engine.filter import Field, Filter, Names, Order, read_filter, read_order
+from engine.filter import Field, Filter, Names, SortOrder, read_filter, read_order
 from engine.store.connection import Reading, Row
 from engine.store.matching import condition
 from engine.store.numbers import OF, Sql, number_of, order_of, side
@@ -36,7 +36,7 @@ class Listing(Reading):
         search: str = "",
         matching: Filter | None = None,
         archived: bool | None = None,
-        order: Order | None = None,
+        order: SortOrder | None = None,
         before: int | None = None,
         limit: int = 500,
         offset: int = 0,
@@ -130,7 +130,7 @@ class Listing(Reading):
         except FilterError:
             return read_filter(text, self.names())
 
-    def order(self, text: str) -> Order:
+    def order(self, text: str) -> SortOrder:
         """Return the order that a text stands for, such as `-test/accuracy.best`. Raises FilterError."""
         try:
             return read_order(text)

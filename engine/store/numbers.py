@@ -4,7 +4,7 @@ its ranks.
 
 from typing import Any
 
-from engine.filter.tree import Field, Of, Order
+from engine.filter.tree import Field, Of, SortOrder
 from engine.metrics import metric
 
 OF: dict[str, str] = {
@@ -60,7 +60,7 @@ def number_of(field: Field) -> Sql:
     )
 
 
-def order_of(order: Order | None) -> Sql:
+def order_of(order: SortOrder | None) -> Sql:
     """Return what follows ORDER BY: the newest first, where nothing else is asked or two are equal."""
     if order is None:
         return "runs.id DESC", []

@@ -27,7 +27,7 @@ MOST_SENTENCES = 3
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One run to be: the values of the fields that vary, the seed last, and its whole config."""
 
     values: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Plan:
 
     grid: Mapping[str, tuple[Any, ...]]
     """The values of each field that varies, the seed last."""
-    cells: tuple[Cell, ...]
+    cells: tuple[SweepCell, ...]
 
 
 def plan(
@@ -75,7 +75,7 @@ def plan(
         _raise_broken(config, base, firsts)
     whole = values | {SEED: tuple(range(first_seed, first_seed + seeds))}
     ordered = [chosen | {SEED: seed} for seed in whole[SEED] for chosen in firsts]
-    return Plan(whole, tuple(Cell(chosen, config.check({**base, **chosen})) for chosen in ordered))
+    return Plan(whole, tuple(SweepCell(chosen, config.check({**base, **chosen})) for chosen in ordered))
 
 
 def launch_sweep(
@@ -173,7 +173,7 @@ class SweepOrder:
         )
 
 
-def new_runs(cells: Iterable[Cell], title: str) -> list[NewRun]:
+def new_runs(cells: Iterable[SweepCell], title: str) -> list[NewRun]:
     """Return cells as the store queues them; raises DeviceError for one that could never run here."""
     here = machine()
     return [

@@ -8,7 +8,7 @@ import torch
 from engine.data.allocator import keep_freed_memory
 from engine.data.devices import usable
 from engine.errors import RunFailed
-from engine.runtime.transport.request_reply import Answer, Exchange, Line, Request
+from engine.runtime.transport.request_reply import Answer, ClientLink, Exchange, Request
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
@@ -142,7 +142,9 @@ def train(rank: Rank, config: ServerConfig, exchange: Exchange, workload: Worklo
 class Trainer:
     """One trainer's steps and what it records of them."""
 
-    def __init__(self, rank: Rank, config: ServerConfig, line: Line, workload: Workload, device: torch.device) -> None:
+    def __init__(
+        self, rank: Rank, config: ServerConfig, line: ClientLink, workload: Workload, device: torch.device
+    ) -> None:
         self.rank = rank
         self.config = config
         self.line = line

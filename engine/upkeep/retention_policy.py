@@ -17,14 +17,14 @@ MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """When curves are thinned, to how many points, and when runs are deleted; None: never."""
 
     thin_after_days: float | None
     delete_after_days: float | None
     points: int
 
-    def check(self) -> "Policy":
+    def check(self) -> "RetentionPolicy":
         """Return itself; raises ConfigError where it asks for nothing, or for deleting before thinning."""
         if self.thin_after_days is None and self.delete_after_days is None:
             text = (
@@ -54,7 +54,7 @@ class Collection:
     """Bytes in the folders of deleted runs."""
 
 
-def preview(home: Home, policy: Policy) -> Collection:
+def preview(home: Home, policy: RetentionPolicy) -> Collection:
     """Return what a policy would take away now."""
     policy.check()
     with Reader.open(home) as reader, reader.snapshot():
@@ -72,7 +72,7 @@ def preview(home: Home, policy: Policy) -> Collection:
     )
 
 
-def collect(home: Home, policy: Policy, *, by: str, timeout_s: float = 30.0) -> Collection:
+def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 30.0) -> Collection:
     """Take away what a policy names, run by run, in short transactions; what came to be protected meanwhile stays.
 
     May be killed and called again at any time: it goes on where it was. Raises Forbidden.

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.auth.middleware import CLOSED
-from app.web.server_config import Serving, refusal
+from app.web.server_config import ServerConfig, refusal
 from engine.access.rules import LOST
 from engine.cli import main
 from engine.cli.frame import BAD_INPUT, NO_STORE
@@ -97,7 +97,7 @@ def test_a_restart_with_an_emptied_store_opens_nothing_until_the_accounts_are_ba
     well = Client().get("/healthz")
     assert (well.status_code, well.json()["store"]) == (503, LOST)
     with pytest.raises(StoreError, match="Account database missing"):
-        refusal(Serving(address="0.0.0.0"))
+        refusal(ServerConfig(address="0.0.0.0"))
     with Store.open(lost) as store:
         store.add_person("ada", "admin", by="ada")
     assert [Client().get(path).status_code for path in ("/signin", "/api/token", "/healthz")] == [200, 401, 200]

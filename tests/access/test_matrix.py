@@ -14,7 +14,7 @@ from typing import Literal, cast
 import pytest
 from hypothesis import strategies as st
 
-from engine.access.rules import COMMANDS, ROLES, Program, Role, Standing
+from engine.access.rules import COMMANDS, ROLES, PersonStanding, Program, Role
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.launch_options import USUAL, Priority
@@ -331,7 +331,7 @@ def test_the_audit_log_can_only_grow(lab: Lab) -> None:
 def test_a_program_is_never_made_of_what_comes_from_outside(lab: Lab) -> None:
     with pytest.raises(Forbidden):
         lab.store.permit("restore", by="runner")
-    assert Standing(Program("runner"), None).role is None
+    assert PersonStanding(Program("runner"), None).role is None
 
 
 def test_a_name_is_one_persons_whatever_its_letters(lab: Lab) -> None:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from engine.analysis.statistics.bands import Spread, line
 from engine.analysis.statistics.confidence import Statistic, ends
-from engine.analysis.statistics.resample import Aligned, Floats, Member, aligned, member
+from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 
 MEMBERS, STEPS = 7, 60
 Central = Callable[..., Any]
@@ -92,7 +92,7 @@ def test_one_member_has_a_line_and_no_band(spread: Spread) -> None:
 NAN = np.nan
 
 
-def made(points: dict[float, float]) -> Member:
+def made(points: dict[float, float]) -> RunPoints:
     return member(np.array(list(points), dtype=float), np.array(list(points.values()), dtype=float))
 
 
@@ -116,7 +116,7 @@ def test_runs_lie_on_the_union_of_positions_with_gaps_that_nothing_fills() -> No
 def test_cells_are_means_of_raw_points_and_empty_ones_hold_the_last_before() -> None:
     generator = np.random.default_rng(3)
     x, y = np.sort(generator.uniform(0, 100, 30_000)), generator.normal(size=30_000)
-    found = aligned([Member(x, y)], most=50)
+    found = aligned([RunPoints(x, y)], most=50)
     edges = np.linspace(x[0], x[-1], 51)
     assert (found.exact, len(found.x)) == (False, 50)
     assert found.cell == pytest.approx(edges[1] - edges[0])
@@ -128,9 +128,9 @@ def test_cells_are_means_of_raw_points_and_empty_ones_hold_the_last_before() -> 
     x = np.arange(1_000.0)
     calm, spiked = np.sin(x), np.sin(x)
     spiked[100] = 1e300
-    before, after = (aligned([Member(x, y)], most=100).values[0] for y in (calm, spiked))
+    before, after = (aligned([RunPoints(x, y)], most=100).values[0] for y in (calm, spiked))
     assert (before != after).nonzero()[0].tolist() == [10]
-    dense, sparse = Member(np.arange(1_000.0), np.zeros(1_000)), made({100: 1, 490: 7, 510: 3})
+    dense, sparse = RunPoints(np.arange(1_000.0), np.zeros(1_000)), made({100: 1, 490: 7, 510: 3})
     found = aligned([dense, sparse], most=100)
     shown = dict(zip(np.round(found.x, 1), found.values[1], strict=True))
     assert shown[min(shown, key=lambda at: abs(at - 300))] == 1
@@ -144,6 +144,6 @@ def test_cells_are_means_of_raw_points_and_empty_ones_hold_the_last_before() -> 
 
 
 @pytest.mark.parametrize("members", [[], [made({})], [made({}), made({})]])
-def test_runs_without_points_align_to_nothing(members: list[Member]) -> None:
+def test_runs_without_points_align_to_nothing(members: list[RunPoints]) -> None:
     found: Aligned = aligned(members)
     assert found.values.shape == (len(members), 0)

@@ -4,8 +4,8 @@ target.
 
 import pytest
 
-from engine.analysis.scaling.breakdown import Bar, bars, break_even, kind_of, steps
-from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.breakdown import PhaseBar, bars, break_even, kind_of, steps
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.scaling.targets import choices, split_in_words, to_target, usual_target
 from tests.analysis.test_speedup import run
 from tests.analysis.timings import WORK, made, of_time
@@ -13,7 +13,7 @@ from tests.analysis.timings import WORK, made, of_time
 Phases = dict[int, dict[str, dict[str, float]]]
 
 
-def spent(counts: dict[int, tuple[float, float]]) -> tuple[list[Timing], Phases]:
+def spent(counts: dict[int, tuple[float, float]]) -> tuple[list[TimedRun], Phases]:
     """Return a run for each count whose trainers each spend so long on work and on communication."""
     timings = of_time([(count, sum(each)) for count, each in counts.items()])
     phases: Phases = {}
@@ -40,9 +40,9 @@ def test_bars_are_means_of_ranks_and_shares_of_the_driving_threads_time() -> Non
         "ps",
     ]
     assert kind_of("stage12") == "stage" and kind_of("agent") == "agent"
-    bar = Bar((), 2, "ps", {"communicate": 1.0, "wait": 3.0, "serve": 9.0})
+    bar = PhaseBar((), 2, "ps", {"communicate": 1.0, "wait": 3.0, "serve": 9.0})
     assert (bar.whole_s, bar.share("communicate"), bar.share("wait", "lock")) == (4.0, 0.25, 0.75)
-    assert Bar((), 2, "ps", {}).share("wait") == 0.0
+    assert PhaseBar((), 2, "ps", {}).share("wait") == 0.0
 
 
 def test_break_even_lies_where_a_rank_more_costs_what_it_saves() -> None:

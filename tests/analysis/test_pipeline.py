@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.pipeline.advice import Best, Settings, Slower, advice, best_speed_up
-from engine.analysis.pipeline.spans import Batch, Measures, batches, ideal_bubble, measure, unhindered
+from engine.analysis.pipeline.advice import Settings, SpeedupBound, SplitCost, advice, best_speed_up
+from engine.analysis.pipeline.spans import BatchSpans, Measures, batches, ideal_bubble, measure, unhindered
 from engine.pipelining.schedules import Schedule, depth
 from engine.pipelining.simulation import makespan, play, speed_up_bound
 from engine.recorder import Span
@@ -17,7 +17,7 @@ from tests.analysis.traces import START_NS, hand_made, made
 SCHEDULES: tuple[Schedule, ...] = ("gpipe", "1f1b")
 
 
-def of(*spans: Span) -> Batch:
+def of(*spans: Span) -> BatchSpans:
     (found,) = batches(spans, 2, 2)
     return found
 
@@ -143,7 +143,7 @@ def test_a_real_looking_trace_adds_up(schedule: Schedule) -> None:
     assert min(found.of_schedule, found.of_unevenness, found.of_waiting) > 0
 
 
-ROOM = Best(4.0, "", 4.0, "")
+ROOM = SpeedupBound(4.0, "", 4.0, "")
 SETTINGS = Settings("gpipe", "gpipe", 120, 18, cuts=(9,))
 
 
@@ -191,12 +191,12 @@ def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
     assert "batch_size or fewer stages." in advice(
         measures(of_schedule=0.2, shares=(0.3, 0.3, 0.4)), Settings("gpipe", "gpipe", 4, 18), ROOM
     )
-    slower = Slower(12, 4, 2.2)
+    slower = SplitCost(12, 4, 2.2)
     assert advice(measures(of_schedule=0.1), SETTINGS, ROOM, slower) == (
         "Lower splits to 4: an image takes 2.2 times the work that it takes in run 12, whose micro-batches are larger."
     )
-    assert "raise splits" in advice(measures(of_schedule=0.1), SETTINGS, ROOM, Slower(12, 4, 1.05))
-    assert "Near what" in advice(measures(of_schedule=0.03), SETTINGS, ROOM, Slower(12, 4, 1.2))
+    assert "raise splits" in advice(measures(of_schedule=0.1), SETTINGS, ROOM, SplitCost(12, 4, 1.05))
+    assert "Near what" in advice(measures(of_schedule=0.03), SETTINGS, ROOM, SplitCost(12, 4, 1.2))
     unsplit = best_speed_up(["cpu", "cpu"], 2, 1, (0.5, 0.5), 1, 1.0)
     assert "raise splits to 8" in advice(measures(of_schedule=0.5), SETTINGS, unsplit)
 

@@ -10,7 +10,7 @@ import scipy.stats
 
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
-from engine.analysis.scaling.scaling_data import Timing, axis_of, differing, study
+from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
 from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
 from engine.store import Surroundings
 from engine.store.records import RunRow
@@ -87,12 +87,12 @@ def test_intervals_pair_seeds_and_too_few_give_none() -> None:
     assert not single.is_known
     points = enumerate([(1, 0), (2, 0), (2, 1), (2, 2)])
     timings = [
-        Timing(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points
+        TimedRun(place, (), count, seed, 10.0 / count * (1 + 0.01 * seed), WORK, "") for place, (count, seed) in points
     ]
     found = sizes(timings)[1].speed_up
     assert found is not None and not found.is_known
     assert (found.low, found.high) == pytest.approx((2 / 1.02, 2.0))
-    more = [*timings, *(Timing(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
+    more = [*timings, *(TimedRun(place, (), 1, place, 10.0 + place / 100, WORK, "") for place in (7, 8))]
     assert [size.speed_up.method for size in sizes(more) if size.speed_up] == ["range", "fieller"], (
         "the speed-up at 1 is 1, whatever the seed"
     )
@@ -113,7 +113,7 @@ def test_the_interval_of_a_ratio_is_fieller_s() -> None:
     found = ratio_of_means(above, below)
     assert (found.low, found.mean, found.high) == pytest.approx((min(roots), means[0] / means[1], max(roots)))
     timings = [
-        Timing(place, (), count, place % 2, time_s, WORK, "")
+        TimedRun(place, (), count, place % 2, time_s, WORK, "")
         for place, (count, time_s) in enumerate([(1, 10.0), (1, 14.0), (4, 3.0), (4, 9.0)])
     ]
     for size in sizes(timings):

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from app.web import prometheus
-from app.web.request_metrics import Counted, Requests
+from app.web.request_metrics import RequestCounter, Requests
 from engine.commands.sign_in import sign_in
 from engine.errors import SignInRefused
 from engine.home import Home
@@ -161,7 +161,7 @@ def test_requests_are_counted_by_our_routes_and_never_by_what_was_asked() -> Non
     registry = CollectorRegistry()
     app = Starlette(
         routes=[Route("/things/{name}", answer), Route("/healthz", answer)],
-        middleware=[Middleware(Counted, requests=Requests(registry))],
+        middleware=[Middleware(RequestCounter, requests=Requests(registry))],
     )
     client = Client()
     client._app = app

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.config import Config
 from engine.duel.catalogue import READY
-from engine.duel.evidence import Evidence, Tried, gather
+from engine.duel.evidence import DuelEvidence, Tried, gather
 from engine.duel.launch import go_on, launch_duel
 from engine.duel.plan import pace_of
 from engine.duel.spec import Budget, Duel
@@ -60,7 +60,7 @@ def usual(name: str, rate: float, seed: int, share: float) -> float:
     )
 
 
-def gathered(home: Home, duel_id: int) -> Evidence:
+def gathered(home: Home, duel_id: int) -> DuelEvidence:
     """Return the duel as it stands."""
     with Reader.open(home) as reader:
         return gather(reader, duel_id)
@@ -73,7 +73,7 @@ def drive(
     reaches: Reaches = usual,
     ends: Mapping[int, Status] | None = None,
     beyond: float = 1.2,
-) -> Evidence:
+) -> DuelEvidence:
     """Take the queued runs of a stage to their ends, with tests up to `beyond` the budget; `ends` gives other ends by
     run id. Return what there is then.
     """
@@ -85,7 +85,12 @@ def drive(
 
 
 def end(
-    home: Home, found: Evidence, each: Tried, reaches: Reaches = usual, status: Status = "finished", beyond: float = 1.2
+    home: Home,
+    found: DuelEvidence,
+    each: Tried,
+    reaches: Reaches = usual,
+    status: Status = "finished",
+    beyond: float = 1.2,
 ) -> None:
     """Take one queued run to an end; one that does not finish breaks off halfway."""
     assert each.run
@@ -128,7 +133,7 @@ def continued(home: Home, duel_id: int) -> bool:
         return go_on(reader, store, duel_id)
 
 
-def whole(home: Home, *names: str, reaches: Reaches = usual, **changes: Any) -> Evidence:
+def whole(home: Home, *names: str, reaches: Reaches = usual, **changes: Any) -> DuelEvidence:
     """Launch a duel and drive it to its end."""
     duel_id = launched(home, *names, **changes)
     drive(home, duel_id, "tuning", reaches)

@@ -14,7 +14,7 @@ import pytest
 
 from app.charts import curve_charts, plotly_figures
 from app.charts.curve_charts import GroupLine, compact, outline, smoothed
-from app.charts.curve_data import Curve
+from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import look, looks
 from app.compare import number_charts
 from engine.analysis.statistics.bands import line
@@ -23,9 +23,9 @@ from engine.analysis.statistics.resample import aligned, member
 NAN = np.nan
 
 
-def curve(run_id: int, size: int, rank: int | None = None) -> Curve:
+def curve(run_id: int, size: int, rank: int | None = None) -> DrawnCurve:
     x = np.arange(float(size))
-    return Curve(run_id, rank, x, np.sin(x / 9), size, 0)
+    return DrawnCurve(run_id, rank, x, np.sin(x / 9), size, 0)
 
 
 def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look_alike() -> None:
@@ -155,8 +155,8 @@ def test_numbers_travel_in_as_few_bytes_as_hold_them(values: list[float], kind: 
     assert np.allclose(found, values, equal_nan=True)
 
 
-def bar(values: dict[int, float], name: str = "a <b>") -> number_charts.Bar:
-    return number_charts.Bar(name, values, look(0))
+def bar(values: dict[int, float], name: str = "a <b>") -> number_charts.ResultBar:
+    return number_charts.ResultBar(name, values, look(0))
 
 
 def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_number() -> None:

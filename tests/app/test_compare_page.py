@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
 from app.compare.selection import LONGEST_NAME, names
-from app.links.compare import MOST_IDS, TABS, VERSION, View, address, ids_text, query_of, read_ids, read_view
+from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
 from engine.store import Demand, Reader, Store
 from tests.app import compare_labs
@@ -226,7 +226,7 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}
 
 
-FULL = View(
+FULL = CompareView(
     runs=(1, 2, 5, 6, 7),
     filter="owner == 'ada' and x > 3",
     tab="parallel",
@@ -246,14 +246,14 @@ FULL = View(
 
 def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_text(home: object) -> None:
     assert read_view(query_of(FULL)) == (FULL, [])
-    assert read_view(query_of(View())) == (View(), [])
-    assert address(View()) == "/compare"
-    assert address(View(runs=(3, 5))) == "/compare?runs=3,5&v=1"
+    assert read_view(query_of(CompareView())) == (CompareView(), [])
+    assert address(CompareView()) == "/compare"
+    assert address(CompareView(runs=(3, 5))) == "/compare?runs=3,5&v=1"
     assert (
-        address(View(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",)))
+        address(CompareView(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",)))
         == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=1"
     )
-    assert read_view({"runs": "3,5"}) == (View(runs=(3, 5)), [])
+    assert read_view({"runs": "3,5"}) == (CompareView(runs=(3, 5)), [])
     view, said = read_view({"band": "boot"})
     assert (view.band, said) == ("ci", [])
     assert read_ids("5..7") == read_ids("5-7")
@@ -276,7 +276,7 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
 @pytest.mark.parametrize("version", ["0", "2", "next", ""])
 def test_a_link_of_another_version_shows_what_is_understood_and_says_so(version: str) -> None:
     view, said = read_view({"runs": "3", "v": version, "lens": "4"})
-    assert view == View(runs=(3,))
+    assert view == CompareView(runs=(3,))
     assert said[0].startswith(
         f"This link is of version '{version}' of the Compare page, and this console reads version {VERSION}"
     )
@@ -298,7 +298,7 @@ def test_a_link_of_another_version_shows_what_is_understood_and_says_so(version:
 )
 def test_a_value_that_is_none_is_named_and_left_out(name: str, text: str) -> None:
     view, (sentence,) = read_view({name: text})
-    assert view == View()
+    assert view == CompareView()
     assert (
         sentence.startswith(f"The link's {name} must be ")
         and f"'{text}'" in sentence

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from app.core.response_cache import KEPT, Bodies, Body
+from app.core.response_cache import KEPT, Bodies, CachedBody
 from app.ui.components import rest_ms
 from app.web import backpressure as pace_module
-from app.web.backpressure import MOST, USUAL_S, Pace
+from app.web.backpressure import MOST, USUAL_S, Backpressure
 from app.web.polling import SLOWER, Often
 from app.web.routes import often_asked
 from engine.home import Home
@@ -27,10 +27,12 @@ LOOK_S = 0.05
 FURTHER = "what stands behind"
 
 
-def asked(method: str, address: str, pace: Pace | None = None) -> httpx.Response:
+def asked(method: str, address: str, pace: Backpressure | None = None) -> httpx.Response:
     """Ask the routes that are asked often, with an app behind them that answers all else with one text."""
     everything = Route("/{path:path}", lambda _: PlainTextResponse(FURTHER), methods=["GET", "POST"])
-    app = Starlette(routes=[everything], middleware=[Middleware(Often, routes=often_asked(), pace=pace or Pace())])
+    app = Starlette(
+        routes=[everything], middleware=[Middleware(Often, routes=often_asked(), pace=pace or Backpressure())]
+    )
 
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as client:
@@ -74,7 +76,7 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     answer = asked("GET", "/api/series?run=99")
     assert answer.status_code == 404
     assert "No run has the id 99" in answer.json()["error"]
-    pace = Pace()
+    pace = Backpressure()
     for _ in range(200):
         pace.note(3 * USUAL_S)
     assert asked("GET", "/api/token", pace).headers[SLOWER] == "3"
@@ -84,14 +86,14 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     for _ in range(400):
         pace.note(-0.001)
     assert SLOWER not in asked("GET", "/api/token", pace).headers
-    pace = Pace()
+    pace = Backpressure()
     pace.note(0.8)
     assert pace.slower == 1.0
 
 
 def test_a_loop_that_is_held_up_is_seen_to_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace_module, "LOOK_S", LOOK_S)
-    pace = Pace()
+    pace = Backpressure()
 
     async def held_up() -> None:
         looks = asyncio.create_task(pace.keep())
@@ -117,7 +119,7 @@ def test_all_who_ask_the_same_at_once_share_one_answer() -> None:
         time.sleep(0.05)
         return {"version": 7}
 
-    async def everybody() -> list[Body]:
+    async def everybody() -> list[CachedBody]:
         bodies = Bodies()
         found = await asyncio.gather(*(bodies.get(("run", 1), make) for _ in range(20)))
         return [*found, await bodies.get(("run", 1), make)]
@@ -137,7 +139,7 @@ def test_an_answer_that_failed_is_made_anew_and_one_asker_who_leaves_takes_nothi
             raise ValueError("not now")
         return "well"
 
-    async def ask() -> Body:
+    async def ask() -> CachedBody:
         bodies = Bodies()
         with pytest.raises(ValueError, match="not now"):
             await bodies.get("key", make)
@@ -152,7 +154,7 @@ def test_an_answer_that_failed_is_made_anew_and_one_asker_who_leaves_takes_nothi
 
 
 def test_long_answers_are_compressed_and_only_the_newest_are_kept() -> None:
-    long, short = Body.of(list(range(1_000))), Body.of([1])
+    long, short = CachedBody.of(list(range(1_000))), CachedBody.of([1])
     answer = long.answer(asking("gzip, br"))
     assert answer.headers["content-encoding"] == "gzip"
     assert gzip.decompress(bytes(answer.body)) == long.answer(asking("identity")).body == long.plain

@@ -8,12 +8,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.visitor import COOKIE
-from app.people.audit_log import PAGE, Asked, _table
+from app.people.audit_log import PAGE, AuditQuery, _table
 from app.people.user_agent import in_words
 from engine.access import docs, passwords
 from engine.access.permission_table import OF_NOBODY, abilities
 from engine.access.rate_limit import Patience
-from engine.access.rules import COMMANDS, ROLES, Standing
+from engine.access.rules import COMMANDS, ROLES, PersonStanding
 from engine.commands import password
 from engine.commands.password import change_password
 from engine.commands.sign_in import sign_in as by_password
@@ -165,15 +165,15 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
     with Store.open(accounts) as store:
         store.permit("back up", by="ada", detail=FORMULA)
         store.permit("collect", by="ada")
-    rows = list(csv.DictReader(io.StringIO(as_csv(_table(Asked("ada", "back up", False))).decode())))
+    rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode())))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
     text = docs.PAGE.read_text()
     assert docs.written(text) == text, "write it anew: python -m engine.access.docs"
     for each in abilities():
         for role in ROLES:
-            own, others = (Standing("me", role).may(each.command, owners) for owners in (["me"], ["you"]))
+            own, others = (PersonStanding("me", role).may(each.command, owners) for owners in (["me"], ["you"]))
             if each.command in OF_NOBODY:
-                assert bool(each.reach[role]) == Standing("me", role).may(each.command)
+                assert bool(each.reach[role]) == PersonStanding("me", role).may(each.command)
             else:
                 assert (each.reach[role] != "", each.reach[role] == "everyone's") == (own, others)
     assert set(COMMANDS) >= OF_NOBODY

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.run import pipeline_section
 from app.run.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
-from engine.analysis.pipeline.spans import Batch, batches, measure, unhindered
+from engine.analysis.pipeline.spans import BatchSpans, batches, measure, unhindered
 from engine.home import Home
 from engine.recorder import Span
 from engine.store import Reader, Store
@@ -175,7 +175,7 @@ KNOWN = {
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> BatchSpans:
     return batches(hand_made(), 2, 2)[0]
 
 
@@ -184,7 +184,7 @@ def drawn(trace: go.Bar) -> list[tuple[float, float]]:
     return [(round(start, 6), round(length, 6)) for start, length in zip(trace.base, trace.x, strict=True)]
 
 
-def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_than_colour(batch: Batch) -> None:
+def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_than_colour(batch: BatchSpans) -> None:
     traces = {trace.name: trace for trace in gantt(batch).data}
     for name, known in KNOWN.items():
         trace = traces[name]
@@ -215,7 +215,7 @@ def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_th
     assert layout.height == gantt_height(2) == gantt_height(1) + ROW_PX
 
 
-def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: Batch) -> None:
+def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: BatchSpans) -> None:
     for kind in KINDS.values():
         assert kind.offset > -0.5
         assert kind.offset + kind.width < 0.5

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.core.plotly_asset import PLOTLY
 from app.export.rerun_commands import repeating
-from app.report import Chart, Commands, Facts, Grid, Heading, Legend, Link, Paragraph, Part, report
+from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink, report
 from app.run.report import run_report
 from app.ui.html import number
 from engine.home import Home
@@ -63,11 +63,11 @@ PARTS: list[Callable[[str], Part]] = [
     Paragraph,
     lambda text: Chart(text, go.Figure().add_bar(x=[text], y=[1], name=text), caption=text),
     lambda text: Grid(text, Table((text,), [[text]])),
-    lambda text: Facts(text, [(text, text)]),
-    lambda text: Commands(text, [text]),
+    lambda text: FactList(text, [(text, text)]),
+    lambda text: CommandLines(text, [text]),
     lambda text: Legend([{"label": text, "colour": 0, "dash": "solid", "symbol": "circle"}]),
-    lambda text: Link(text, f"https://lab.example/{text}"),
-    lambda text: Link(text, text),
+    lambda text: ReportLink(text, f"https://lab.example/{text}"),
+    lambda text: ReportLink(text, text),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.access.rules import Standing
+from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import key_of
@@ -72,7 +72,7 @@ def test_every_page_offers_what_the_rules_allow(
     home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     sign_in(home, monkeypatch, name)
-    here = Standing(name, PEOPLE[name])
+    here = PersonStanding(name, PEOPLE[name])
 
     def may(commands: dict[str, str], owner: str) -> dict[str, bool]:
         return {label: here.may(command, [owner]) for label, command in commands.items()}
@@ -104,7 +104,7 @@ def test_every_page_offers_what_the_rules_allow(
     launches(here)
 
 
-def launches(here: Standing) -> None:
+def launches(here: PersonStanding) -> None:
     """Hold that the forms stand there for those who may send them, and for others who may instead."""
     launch = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     for form, key in ((launch, "launch"), (opened("duel"), "duel.launch")):

@@ -6,7 +6,7 @@ import signal
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.duel.evidence import Evidence, gather
+from engine.duel.evidence import DuelEvidence, gather
 from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(1_800)]
 WHOLE_MS = 900_000
 
 
-def evidence(console: Console) -> Evidence:
+def evidence(console: Console) -> DuelEvidence:
     with Reader.open(console.home) as reader:
         return gather(reader, 1)
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.core.visitor import COOKIE
-from engine.access.rules import Standing
+from engine.access.rules import PersonStanding
 from engine.errors import Forbidden
 from engine.store import Reader, Store
 from tests.app import labs, people_labs
@@ -78,7 +78,7 @@ def test_each_role_sees_exactly_what_the_rules_say(members: Members, page: Page)
     )  # which no run has, so there is something to clean up
     os.utime(members.home.run_folder(9_999), (time.time() - 3600,) * 2)
     for name in ("vera", "mo", "ada"):
-        here = Standing(name, PEOPLE[name])
+        here = PersonStanding(name, PEOPLE[name])
         page.goto("about:blank")  # a page that finds its sign-in gone goes to another address by itself
         page.context.clear_cookies()
         sign_in(page, members.address, name, PASSWORD, "/runs")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.logs import Tail, read_logs
+from engine.cli.logs import LogFollower, read_logs
 from engine.home import Home
 from engine.store import Store
 from tests.cli.conftest import Parallab, write_log
@@ -68,7 +68,7 @@ def test_following_prints_what_comes_and_ends_with_the_run(
 
 def test_a_line_is_given_once_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
-    tail = Tail(path)
+    tail = LogFollower(path)
     assert list(tail.read()) == []
     path.write_bytes(b"gr" + "ü".encode()[:1])
     assert list(tail.read()) == []

@@ -13,7 +13,7 @@ import pytest
 from app.auth.middleware import FAR, is_near
 from app.core.base_path import at, cookie_path, inside
 from app.core.visitor import safe_way
-from app.web.server_config import REFUSED, Serving, refusal
+from app.web.server_config import REFUSED, ServerConfig, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -117,14 +117,14 @@ def _is_healthy(port: int) -> bool:
 )
 def test_a_value_that_cannot_be_is_told_with_its_rule(environment: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        Serving.of(environment)
+        ServerConfig.of(environment)
     assert said in str(error.value)
 
 
 def test_what_the_environment_asks_for_is_read(home: Home) -> None:
-    plain = Serving.of({})
+    plain = ServerConfig.of({})
     assert (plain.address, plain.port, plain.base, plain.is_near) == ("127.0.0.1", 8501, "", True)
-    asked = Serving.of(
+    asked = ServerConfig.of(
         {
             "PARALLAB_ADDRESS": "::",
             "PARALLAB_PORT": "9000",
@@ -134,12 +134,14 @@ def test_what_the_environment_asks_for_is_read(home: Home) -> None:
     )
     assert (asked.address, asked.port, asked.base) == ("::", 9000, "/lab/one")
     assert asked.hosts == ("localhost", "127.0.0.1", "[::1]", "lab.example", "*.example.org")
-    assert [refusal(Serving.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})] == [
+    assert [
+        refusal(ServerConfig.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})
+    ] == [
         "",
         "",
         "",
     ]
-    assert refusal(Serving.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, (
+    assert refusal(ServerConfig.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, (
         "other names than this machine's are of no use to people of this machine"
     )
     with Store.open(home) as store:

@@ -7,7 +7,7 @@ import pytest
 from engine.duel.budget import pace
 from engine.duel.catalogue import READY, read_shared, read_strategy
 from engine.duel.confounders import facts, untimely
-from engine.duel.evidence import Evidence
+from engine.duel.evidence import DuelEvidence
 from engine.duel.launch import cancel_duel, launch_duel, retry_missing
 from engine.duel.outcome import outcome
 from engine.duel.plan import config_of, judging_cells, pace_of, tuning_cells
@@ -291,7 +291,7 @@ def test_a_judged_run_that_failed_never_speaks_for_its_strategy(home: Home) -> N
     ]
 
 
-def _with_a_failed_seed(home: Home, strategy: int) -> Evidence:
+def _with_a_failed_seed(home: Home, strategy: int) -> DuelEvidence:
     """Return a duel that Hogwild! would win, all done, in which a strategy failed with one of 6 judged seeds."""
     duel_id = labs.launched(home, seeds=6)
     labs.drive(home, duel_id, "tuning")

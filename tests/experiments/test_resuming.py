@@ -15,7 +15,7 @@ from engine.registry import experiment, method
 from engine.runtime.system import checkpoint_state
 from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.worker import checkpoints
-from engine.runtime.worker.rank_monitor import Watch
+from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from tests.experiments import resuming_functions
@@ -106,7 +106,7 @@ def test_a_checkpoint_stands_for_every_point_up_to_its_step(
     """However long after its last look at the rank the worker ends it."""
     end_all = Ranks._end_all
 
-    def end_late(ranks: Ranks, watch: Watch | None) -> None:
+    def end_late(ranks: Ranks, watch: RankMonitor | None) -> None:
         time.sleep(late_s)
         end_all(ranks, watch)
 

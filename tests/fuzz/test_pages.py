@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from app.links.compare import View
+from app.links.compare import CompareView
 from app.runs.query import CHOICES
 from app.ui.widgets import PAGES
 from engine.home import Home
@@ -37,7 +37,7 @@ KEYS = (
         "next",
         "v",
     ),
-    *(*CHOICES, *View.__dataclass_fields__),
+    *(*CHOICES, *CompareView.__dataclass_fields__),
 )
 NEAR = some.sampled_from(
     [

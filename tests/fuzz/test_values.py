@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from app.links.compare import View, query_of, read_ids, read_view
+from app.links.compare import CompareView, query_of, read_ids, read_view
 from app.links.launch import read_link
 from app.runs.columns import read_columns
 from engine.catalogue import Catalogue, catalogue, choices
@@ -106,7 +106,7 @@ def test_no_written_setting_gets_past_a_sentence(home: Home, count: int) -> None
 @counts()
 def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
     labs.fill(home)
-    keys = some.one_of(WORDS, some.sampled_from([*View.__dataclass_fields__, "v"]))
+    keys = some.one_of(WORDS, some.sampled_from([*CompareView.__dataclass_fields__, "v"]))
 
     @inputs(count)
     @given(

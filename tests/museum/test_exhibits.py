@@ -13,7 +13,7 @@ from engine.experiments.fault_museum.config import ExhibitName
 from engine.home import ROOT
 from engine.metrics import metric
 from engine.museum.events import BROKEN, ERROR, HELD, heard
-from engine.museum.outcome import WAYS, Broken, Outcome
+from engine.museum.outcome import WAYS, Broken, ExhibitOutcome
 from engine.museum.signs.catalogue import SIGNS, sign
 from engine.museum.signs.sign import Sign
 from engine.museum.source import code_of
@@ -37,9 +37,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def shown(found: Sign, way: str, seed: int = 0) -> Outcome:
+def shown(found: Sign, way: str, seed: int = 0) -> ExhibitOutcome:
     outcome = getattr(import_module(found.module), way)(seed)
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, ExhibitOutcome)
     assert set(outcome.numbers) == {number.key for number in found.numbers}
     assert len(outcome.series) > 2
     assert list(outcome.series) == sorted(outcome.series)

@@ -14,11 +14,13 @@ import pytest
 
 from engine.access.receivers import Webhook
 from engine.notices import webhook
-from engine.notices.outcome import Outcome
+from engine.notices.outcome import DeliveryOutcome
 from tests.notices.receivers import SECRET, Answer, Receiver, certificates, closes, drips, hangs, pours
 
 
-def sent(receiver: Receiver, host: str = "127.0.0.1", *, internal: bool = True, secure: bool = False) -> Outcome:
+def sent(
+    receiver: Receiver, host: str = "127.0.0.1", *, internal: bool = True, secure: bool = False
+) -> DeliveryOutcome:
     hook = Webhook("https" if secure else "http", host, receiver.port, SECRET, internal)
     return asyncio.run(webhook.post(hook, {"text": "Run 12 failed"}, "a key"))
 

@@ -11,7 +11,7 @@ from engine.metrics import metric
 from engine.published import FIGURES, PASSES, SIZES, Figure, Size
 from engine.published.evidence import numbers_of
 from engine.published.judgement import cap_of
-from engine.published.readings import Reading
+from engine.published.readings import FigureReading
 from engine.published.rules import Check
 from engine.published.verdict import Verdict, verdict
 
@@ -72,7 +72,7 @@ def reversed_effect(rng: np.random.Generator, name: str, line: str, x: float) ->
     )
 
 
-def sweep(found: Figure, size: Size, draw: Draw, rng: np.random.Generator) -> dict[str, list[Reading]]:
+def sweep(found: Figure, size: Size, draw: Draw, rng: np.random.Generator) -> dict[str, list[FigureReading]]:
     """Return the readings of a simulated sweep."""
     version = found.versions[size]
     xs = (
@@ -83,7 +83,9 @@ def sweep(found: Figure, size: Size, draw: Draw, rng: np.random.Generator) -> di
     lines = version.grid[found.line] if found.line else ("",)
     cells = [(line, float(x), seed) for line in lines for x in xs for seed in range(version.seeds)]
     return {
-        name: [Reading(line, x, seed, place, draw(rng, name, line, x)) for place, (line, x, seed) in enumerate(cells)]
+        name: [
+            FigureReading(line, x, seed, place, draw(rng, name, line, x)) for place, (line, x, seed) in enumerate(cells)
+        ]
         for name in numbers_of(found)
     }
 
@@ -92,7 +94,7 @@ def passes_of(rule: object) -> list[float]:
     return [*getattr(rule, "published", ()), *(x for x in [getattr(rule, "x", None)] if x is not None)]
 
 
-def called(found: Figure, size: Size, readings: dict[str, list[Reading]]) -> Verdict:
+def called(found: Figure, size: Size, readings: dict[str, list[FigureReading]]) -> Verdict:
     rules = found.judged(size)
     counts = found.versions[size].values_count
     checks = [

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
-from engine.published.readings import Reading
-from engine.published.rules import Ahead, Beyond, Crosses, Near, Order, Outcome, Plausible, Slower
+from engine.published.readings import FigureReading
+from engine.published.rules import Ahead, Beyond, Crosses, Near, OrderRule, Outcome, Plausible, Slower
 
 TIME = "perf/execution_time_s"
 
 
-def readings(lines: Mapping[str, Mapping[float, Iterable[float]]], number: str = TIME) -> dict[str, list[Reading]]:
+def readings(
+    lines: Mapping[str, Mapping[float, Iterable[float]]], number: str = TIME
+) -> dict[str, list[FigureReading]]:
     """Return readings whose run ids count up; seeds are the places of the values."""
     found = [
         (line, x, seed, value)
@@ -19,7 +21,9 @@ def readings(lines: Mapping[str, Mapping[float, Iterable[float]]], number: str =
         for x, values in points.items()
         for seed, value in enumerate(values)
     ]
-    return {number: [Reading(line, x, seed, run_id, value) for run_id, (line, x, seed, value) in enumerate(found, 1)]}
+    return {
+        number: [FigureReading(line, x, seed, run_id, value) for run_id, (line, x, seed, value) in enumerate(found, 1)]
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,23 +101,23 @@ PUBLISHED = {120.0: 16.45, 60.0: 12.33, 30.0: 10.16, 15.0: 9.08}
     ],
 )
 def test_an_order_takes_every_pair_that_lies_apart_by_what_counts(means: tuple[float, ...], outcome: Outcome) -> None:
-    found = Order(TIME, PUBLISHED, "In order").judge(
+    found = OrderRule(TIME, PUBLISHED, "In order").judge(
         readings({"": {x: (mean, mean * 1.01, mean * 0.99) for x, mean in zip(PUBLISHED, means, strict=True)}})
     )
     assert found.outcome == outcome
 
 
 def test_an_order_says_nothing_of_values_nearly_equal_with_noise_or_too_few_seeds() -> None:
-    rule = Order("test/accuracy", {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}, "It rises")
+    rule = OrderRule("test/accuracy", {4.0: 97.34, 8.0: 97.94, 12.0: 97.96}, "It rises")
     swapped = readings({"": {4: (94, 94.1, 94.2), 8: (97.1, 97, 97.2), 12: (96.9, 96.8, 96.7)}}, "test/accuracy")
     assert rule.judge(swapped).outcome == "holds"
-    rng, rule = np.random.default_rng(0), Order("test/accuracy", {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "It rises")
+    rng, rule = np.random.default_rng(0), OrderRule("test/accuracy", {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}, "It rises")
     said = [
         rule.judge(readings({"": {x: rng.normal(95, 0.3, 3).tolist() for x in (1, 2, 3)}}, "test/accuracy")).outcome
         for _ in range(200)
     ]
     assert said.count("holds") <= 2, "judged by means alone it was 16 to 17 %"
-    found = Order(TIME, PUBLISHED, "In order").judge(
+    found = OrderRule(TIME, PUBLISHED, "In order").judge(
         readings({"": {120: (8, 8.1, 8.2), 60: (6, 6.1), 30: (5, 5.1, 5.2)}})
     )
     assert (found.outcome, found.numbers) == ("undecided", "5 of 6 pairs are open: 0 seeds here, and 3 are needed")

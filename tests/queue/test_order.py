@@ -8,8 +8,8 @@ import pytest
 from engine.queue.estimates import Estimate
 from engine.queue.order import (
     Free,
+    FreeSlots,
     Holder,
-    Room,
     Waiting,
     delays_not,
     fits,
@@ -22,11 +22,11 @@ from engine.queue.order import (
 from engine.queue.reasons import reasons
 from engine.quotas import Limits
 
-ROOM = Room(4, 2)
+ROOM = FreeSlots(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)
 
 
-def chosen(queue: list[Waiting], holders: list[Holder], room: Room = ROOM) -> int | None:
+def chosen(queue: list[Waiting], holders: list[Holder], room: FreeSlots = ROOM) -> int | None:
     found = next_up(queue, holders, room)
     return found.id if found else None
 
@@ -38,9 +38,9 @@ def test_the_first_that_may_start_does() -> None:
     assert chosen([Waiting(1, "ada", 1, held_by="grace")], []) is None
     on = [Holder(1, "ada", 1), Holder(2, "ada", 1)]
     queue = [Waiting(3, "ada", 1), Waiting(4, "grace", 1)]
-    assert chosen(queue, on, Room(4, limits=Limits(2))) == 4
-    assert chosen(queue, on, Room(4, limits=Limits(3))) == 3
-    assert chosen(queue[:1], on, Room(4, limits=Limits(2))) is None
+    assert chosen(queue, on, FreeSlots(4, limits=Limits(2))) == 4
+    assert chosen(queue, on, FreeSlots(4, limits=Limits(3))) == 3
+    assert chosen(queue[:1], on, FreeSlots(4, limits=Limits(2))) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_forecast_follows_ends_and_shares_and_says_nothing_where_nothing_tel
     queue = [
         Waiting(run_id, owner, 1, takes=SHORT) for run_id, owner in ((1, "ada"), (2, "ada"), (3, "grace"), (4, "ada"))
     ]
-    assert forecast(queue, [], Room(4, limits=Limits(1))) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
+    assert forecast(queue, [], FreeSlots(4, limits=Limits(1))) == {1: 0.0, 3: 0.0, 2: 10.0, 4: 20.0}
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -120,14 +120,14 @@ def test_no_run_that_passes_delays_the_head(seed: int) -> None:
     assert forecast(queue, on, ROOM).get(9) == alone.get(9)
 
 
-HALL = Room(8, 2)
+HALL = FreeSlots(8, 2)
 
 
 def clock(in_s: float) -> str:
     return f"14:{in_s:02.0f}"
 
 
-def said(queue: list[Waiting], holders: list[Holder], room: Room = HALL) -> list[str]:
+def said(queue: list[Waiting], holders: list[Holder], room: FreeSlots = HALL) -> list[str]:
     found = reasons(queue, holders, room, clock)
     assert list(found) == [run.id for run in queue]
     return list(found.values())
@@ -152,7 +152,7 @@ def test_who_holds_cores_and_gpus_and_until_when() -> None:
     assert said([Waiting(42, "Ada", 4, 2)], on) == [
         "waits for 2 GPUs and 4 cores: run 41 holds 1 GPU and 7 cores until about 14:20, run 40 holds 1 core",
     ]
-    assert said([Waiting(42, "Ada", 1, 2)], [], Room(8, 1, foreign_gpus=(1,))) == [
+    assert said([Waiting(42, "Ada", 1, 2)], [], FreeSlots(8, 1, foreign_gpus=(1,))) == [
         "waits for 2 GPUs: another program uses GPU 1"
     ]
 
@@ -173,8 +173,8 @@ def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
     on = [Holder(run_id, "Ada", 1) for run_id in (1, 2, 3)]
     queue = [Waiting(10, "Bea", 1, held_by="Grace"), Waiting(11, "Ada", 1), Waiting(12, "Grace", 1)]
     told = ["held by Grace", "Ada has 3 runs on, the most a person may have", "starts next"]
-    assert said(queue, on, Room(8, 0, Limits(3))) == told
-    assert said(queue[1:2], on[:1], Room(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
+    assert said(queue, on, FreeSlots(8, 0, Limits(3))) == told
+    assert said(queue[1:2], on[:1], FreeSlots(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
     limits = Limits(max_cores_per_person=8, max_gpus_per_person=1, people={"Bea": {"max_cores_per_person": 2}})
     on = [Holder(1, "Ada", 6, 1), Holder(2, "Bea", 2)]
     queue = [
@@ -185,7 +185,7 @@ def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
         Waiting(14, "Ada", 2),
         Waiting(15, "Cyd", 2),
     ]
-    assert said(queue, on, Room(16, 2, limits)) == [
+    assert said(queue, on, FreeSlots(16, 2, limits)) == [
         "waits: Ada holds 6 of 8 cores, and this asks for 4",
         "waits: Ada holds 1 of 1 GPU",
         "waits: it asks for 4 cores, and Bea may hold 2; an admin can change that",

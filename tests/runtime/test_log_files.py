@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.run.log_tail import tail
-from engine.cli.logs import Tail, read_logs
+from engine.cli.logs import LogFollower, read_logs
 from engine.home import ROOT, Home
 from engine.runtime.runner.disk_meter import folder_bytes
 from engine.runtime.system.log_files import (
@@ -135,7 +135,7 @@ def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: 
     assert (printed[0], printed[-1]) == ((LINE % 0).decode().strip(), (LINE % (MANY - 1)).decode().strip())
     assert printed.count(said) == 1 and not any("\0" in line for line in printed)
 
-    follower = Tail(path, HEAD_BYTES)
+    follower = LogFollower(path, HEAD_BYTES)
     assert next(iter(follower.read())) == "" and next(iter(follower.read())) != ""
 
     shown, offset = "", 0

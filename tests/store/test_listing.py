@@ -18,7 +18,7 @@ from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.results import ACCURACY, Result
 from engine.store import Demand, RankBatch, Reader, Recorded, Store
-from engine.upkeep.retention_policy import Policy, collect
+from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.conftest import WORKER
 from tests.store.ends import finish
 from tests.store.test_retention import age
@@ -363,5 +363,5 @@ def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(
     store.end(run_id, "finished", "It ended.")
     age(store, run_id, 90)
     before = {step: reader.values_at(both, "train/loss", step) for step in (0, 4_990)}
-    collect(home, Policy(30, None, 100), by="ada")
+    collect(home, RetentionPolicy(30, None, 100), by="ada")
     assert {step: reader.values_at(both, "train/loss", step) for step in before} == before

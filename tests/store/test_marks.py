@@ -12,7 +12,7 @@ from engine.store import Demand, Reader, Store
 from engine.store.clock import now
 from engine.store.news import _COUNTS, _MARK, _SINCE
 from engine.store.sweep_commands import NewRun
-from engine.upkeep.retention_policy import Policy, collect
+from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.ends import end, finish
 from tests.store.test_retention import age
 
@@ -86,7 +86,7 @@ def test_retention_never_touches_a_run_that_is_on_however_old(
         connection.execute(
             "UPDATE runs SET created_at = '2020-01-01T00:00:00.000Z', started_at = '2020-01-01T00:00:00.000Z'"
         )
-    assert collect(home, Policy(0, 0, 100), by="ada").deleted == ()
+    assert collect(home, RetentionPolicy(0, 0, 100), by="ada").deleted == ()
     assert set(reader.run_statuses()) == {run_id}
 
 
@@ -103,7 +103,7 @@ def test_retention_never_touches_a_marked_run(
     store.archive([kept, gone], by="ada")
     for run_id in (kept, gone):
         age(store, run_id, 90)
-    assert [run.run_id for run in collect(home, Policy(None, 30, 100), by="ada").deleted] == [gone]
+    assert [run.run_id for run in collect(home, RetentionPolicy(None, 30, 100), by="ada").deleted] == [gone]
     assert set(reader.run_statuses()) == {kept}
 
 

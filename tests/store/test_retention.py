@@ -10,11 +10,11 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, NewRun, RankBatch, Reader, Store, checks
-from engine.upkeep.retention_policy import Policy, collect, preview
+from engine.upkeep.retention_policy import RetentionPolicy, collect, preview
 
 Running = Callable[..., int]
-OLD = Policy(thin_after_days=30, delete_after_days=None, points=100)
-OLDER = Policy(thin_after_days=None, delete_after_days=30, points=100)
+OLD = RetentionPolicy(thin_after_days=30, delete_after_days=None, points=100)
+OLDER = RetentionPolicy(thin_after_days=None, delete_after_days=30, points=100)
 
 
 def age(store: Store, run_id: int, days: float) -> None:
@@ -136,6 +136,6 @@ def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refuse
     collect(home, OLDER, by="ada")
     assert reader.count_sweeps() == 0
     with pytest.raises(ConfigError, match="give --thin-after-days, --delete-after-days, or both"):
-        preview(home, Policy(None, None, 100))
+        preview(home, RetentionPolicy(None, None, 100))
     with pytest.raises(ConfigError, match="points must be at least 5, got 4"):
-        preview(home, Policy(1, None, 4))
+        preview(home, RetentionPolicy(1, None, 4))

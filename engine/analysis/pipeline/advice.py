@@ -16,7 +16,7 @@ UNEQUAL = 1.1
 
 
 @dataclass(frozen=True)
-class Best:
+class SpeedupBound:
     """The most that a pipeline can be faster than one process with as many threads as one rank has, and why no more."""
 
     speed_up: float
@@ -42,7 +42,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Slower:
+class SplitCost:
     """Another run's cost: `times` as much work per image here as there, with its fewer `splits`."""
 
     run_id: int
@@ -52,7 +52,7 @@ class Slower:
 
 def best_speed_up(
     devices: Sequence[str], cores: int, threads: int, shares: Sequence[float], splits: int, bound: float
-) -> Best:
+) -> SpeedupBound:
     """Return the most that stages on these devices (one each, such as cpu or cuda:0) can gain, by what there is and by
     how the net is cut.
 
@@ -67,12 +67,12 @@ def best_speed_up(
         else f"{_counted(len(chips), 'device')} ({', '.join(sorted(chips))})"
     )
     if places < bound or places == 1:
-        return Best(places, f"{stages} stages on {room}.", places, room)
+        return SpeedupBound(places, f"{stages} stages on {room}.", places, room)
     parts = ", ".join(f"{_percent(share)}" for share in shares)
-    return Best(bound, f"Stages with {parts} of the work, in {_counted(splits, 'split')}.", places, room)
+    return SpeedupBound(bound, f"Stages with {parts} of the work, in {_counted(splits, 'split')}.", places, room)
 
 
-def advice(measures: Measures, settings: Settings, best: Best, slower: Slower | None = None) -> str:
+def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: SplitCost | None = None) -> str:
     """Return what to change first, going by the largest of the losses: the schedule's, unequal stages', waiting's, that
     of small micro-batches.
     """

@@ -18,7 +18,7 @@ MOVING = ("send", "receive")
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchSpans:
     """The spans of one batch (from 0) of `splits` micro-batches in `stages` stages."""
 
     number: int
@@ -97,19 +97,19 @@ class Measures:
         return sum(self.moving_s) / (len(self.shares) * self.window_s)
 
 
-def batches(spans: Iterable[Span], stages: int, splits: int) -> list[Batch]:
+def batches(spans: Iterable[Span], stages: int, splits: int) -> list[BatchSpans]:
     """Return the spans by batch, in order, incomplete ones too; what belongs to no stage is left out."""
     found: dict[int, list[Span]] = {}
     for span in spans:
         if 0 <= span.stage < stages:
             found.setdefault(span.micro_batch // splits, []).append(span)
     return [
-        Batch(number, stages, splits, tuple(sorted(found[number], key=lambda span: span.t0_ns)))
+        BatchSpans(number, stages, splits, tuple(sorted(found[number], key=lambda span: span.t0_ns)))
         for number in sorted(found)
     ]
 
 
-def measure(batch: Batch, schedule: Schedule) -> Measures:
+def measure(batch: BatchSpans, schedule: Schedule) -> Measures:
     """Return the numbers of a complete batch that ran in the order of `schedule`."""
     window, stages, splits = batch.window_s, batch.stages, batch.splits
     busy, moving = _covered(batch, BUSY), _covered(batch, MOVING)
@@ -140,7 +140,7 @@ def ideal_bubble(stages: int, splits: int) -> float:
     return (stages - 1) / (splits + stages - 1)
 
 
-def durations(batch: Batch, name: str) -> list[list[float]]:
+def durations(batch: BatchSpans, name: str) -> list[list[float]]:
     """Return the seconds of each micro-batch at each stage in spans of one name: [stage][micro-batch]."""
     spent = [[0.0] * batch.splits for _ in range(batch.stages)]
     for span in batch.spans:
@@ -149,22 +149,22 @@ def durations(batch: Batch, name: str) -> list[list[float]]:
     return spent
 
 
-def work_s(batch: Batch) -> float:
+def work_s(batch: BatchSpans) -> float:
     """Return the seconds of all forwards and backwards of all stages together."""
     return sum(span.t1_ns - span.t0_ns for span in batch.spans if span.name in WORK) / 1e9
 
 
-def stage_work(batch: Batch) -> list[tuple[float, float]]:
+def stage_work(batch: BatchSpans) -> list[tuple[float, float]]:
     """Return the seconds of each stage's forwards and backwards."""
     return list(zip(map(sum, durations(batch, "forward")), map(sum, durations(batch, "backward")), strict=True))
 
 
-def updates(batch: Batch) -> list[float]:
+def updates(batch: BatchSpans) -> list[float]:
     """Return the seconds of each stage's update."""
     return [sum(spent) for spent in durations(batch, "update")]
 
 
-def unhindered(batch: Batch, schedule: Schedule) -> Batch:
+def unhindered(batch: BatchSpans, schedule: Schedule) -> BatchSpans:
     """Return the batch as its own durations would let it run, were there neither transfers nor delays."""
     first, start = batch.number * batch.splits, batch.start_ns
     played = play(schedule, durations(batch, "forward"), durations(batch, "backward"), updates(batch))
@@ -181,7 +181,7 @@ def unhindered(batch: Batch, schedule: Schedule) -> Batch:
     return replace(batch, spans=tuple(span for span in spans if span.t1_ns > span.t0_ns))
 
 
-def _covered(batch: Batch, names: Sequence[str]) -> list[float]:
+def _covered(batch: BatchSpans, names: Sequence[str]) -> list[float]:
     """Return the seconds of each stage that lie in at least one span of these names; spans that overlap count once."""
     covered, reached = [0] * batch.stages, [batch.start_ns] * batch.stages
     for span in batch.spans:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.config import SERVERS
 
 WORK = ("compute", "update", "data", "evaluate")
@@ -18,7 +18,7 @@ PhasesOf = Mapping[int, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
-class Bar:
+class PhaseBar:
     """The seconds of one rank, or of the mean of several alike, in each phase."""
 
     line: tuple[Any, ...]
@@ -38,7 +38,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Step:
+class CountStep:
     """What going from one count to the next saved and cost, in seconds of each rank for the work of the
     smallest size.
     """
@@ -55,13 +55,13 @@ class Step:
         return (self.saved_s - self.cost_s) / (self.second - self.first)
 
 
-def bars(timings: Sequence[Timing], phases: PhasesOf, *, each_rank: bool) -> list[Bar]:
+def bars(timings: Sequence[TimedRun], phases: PhasesOf, *, each_rank: bool) -> list[PhaseBar]:
     """Return a bar for each line, count and rank (or kind of rank), the mean over seeds, by rising count."""
     groups: dict[tuple[tuple[Any, ...], int, str], list[Mapping[str, float]]] = {}
     for timing in sorted(timings, key=lambda timing: timing.count):
         for role, spent in phases.get(timing.run_id, {}).items():
             groups.setdefault((timing.line, timing.count, role if each_rank else kind_of(role)), []).append(spent)
-    return [Bar(*key, _mean(found)) for key, found in groups.items()]
+    return [PhaseBar(*key, _mean(found)) for key, found in groups.items()]
 
 
 def kind_of(role: str) -> str:
@@ -69,7 +69,7 @@ def kind_of(role: str) -> str:
     return role.rstrip("0123456789")
 
 
-def steps(timings: Sequence[Timing], phases: PhasesOf) -> list[Step]:
+def steps(timings: Sequence[TimedRun], phases: PhasesOf) -> list[CountStep]:
     """Return what each step to a larger count saved and cost, by line; empty where phases or sizes lack.
 
     Seconds are the mean over the ranks that compute, scaled to the same amount of work.
@@ -80,11 +80,11 @@ def steps(timings: Sequence[Timing], phases: PhasesOf) -> list[Step]:
         counts = sorted(costs)
         for first, second in pairwise(counts):
             (work, rest), (next_work, next_rest) = costs[first], costs[second]
-            found.append(Step(line, first, second, work - next_work, next_rest - rest))
+            found.append(CountStep(line, first, second, work - next_work, next_rest - rest))
     return found
 
 
-def break_even(found: Sequence[Step]) -> float | None:
+def break_even(found: Sequence[CountStep]) -> float | None:
     """Return the count at which a rank more costs as much as it saves, between the middles of the steps of one line;
     None where that is never so.
 
@@ -100,7 +100,7 @@ def break_even(found: Sequence[Step]) -> float | None:
     return None
 
 
-def _costs(timings: Sequence[Timing], phases: PhasesOf) -> dict[int, tuple[float, float]]:
+def _costs(timings: Sequence[TimedRun], phases: PhasesOf) -> dict[int, tuple[float, float]]:
     """Return the seconds of work and of all else by count, a computing rank's mean, for the work of the
     smallest size.
     """

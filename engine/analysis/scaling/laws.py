@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import floor, inf, isfinite, sqrt
 from typing import Any
 
-from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import student
 
 POOR = 0.15
@@ -78,7 +78,7 @@ SCALABILITY = Law(
 LAWS = (AMDAHL, GUSTAFSON, SCALABILITY)
 
 
-def fit(law: Law, timings: Sequence[Timing]) -> Fit | str:
+def fit(law: Law, timings: Sequence[TimedRun]) -> Fit | str:
     """Return a law fitted to the runs of one line by least squares of relative differences; or why it can't be, in
     words.
 

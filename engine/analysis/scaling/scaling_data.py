@@ -20,7 +20,7 @@ APART = frozenset({SEED, "checkpoint_every_s", "render_every_s", "timeout_s"})
 
 
 @dataclass(frozen=True)
-class Timing:
+class TimedRun:
     """One finished run: where it stands, and what it took."""
 
     run_id: int
@@ -47,7 +47,7 @@ class Study:
     field: str
     lines: tuple[str, ...]
     """The fields that tell lines apart."""
-    timings: tuple[Timing, ...]
+    timings: tuple[TimedRun, ...]
     unit: str
     """What work is counted in; empty where it was not counted in every run."""
     obstacles: tuple[str, ...]
@@ -57,7 +57,7 @@ class Study:
         """Return the lines in the order in which they first appear."""
         return list(dict.fromkeys(timing.line for timing in self.timings))
 
-    def of(self, line: tuple[Any, ...]) -> list[Timing]:
+    def of(self, line: tuple[Any, ...]) -> list[TimedRun]:
         """Return the timings of one line by rising count."""
         return sorted(
             (timing for timing in self.timings if timing.line == line), key=lambda timing: (timing.count, timing.seed)
@@ -72,7 +72,7 @@ def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str
     units = {about.unit for about in known if about.work} if all(about.work for about in known) else set()
     counted = len(units) == 1 and len(known) == len(timed)
     timings = tuple(
-        Timing(
+        TimedRun(
             run.id,
             tuple(run.config.get(name) for name in lines),
             int(run.config[field]),

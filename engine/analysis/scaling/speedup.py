@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, variance
 
-from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import FEWEST, LEVEL, student
 from engine.analysis.statistics.intervals import Interval, mean_interval
 
@@ -14,7 +14,7 @@ REFERENCE = 1
 
 
 @dataclass(frozen=True)
-class Size:
+class SpeedupPoint:
     """All runs of one line at one count."""
 
     count: int
@@ -32,7 +32,7 @@ class Size:
     """Why its ranks were in each other's way; empty where they were not."""
 
 
-def sizes(timings: Sequence[Timing], workers: int | None = None) -> list[Size]:
+def sizes(timings: Sequence[TimedRun], workers: int | None = None) -> list[SpeedupPoint]:
     """Return the sizes of one line by rising count.
 
     `workers` is how many work at a time where that is not the count itself: the stages of a pipeline whose splits are
@@ -46,7 +46,7 @@ def sizes(timings: Sequence[Timing], workers: int | None = None) -> list[Size]:
     ]
 
 
-def why_no_fit(timings: Sequence[Timing], field: str) -> str:
+def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
     """Return why no law can be fitted to a line, with the cure; empty where one can."""
     counts = _counts(timings)
     if REFERENCE not in counts:
@@ -62,14 +62,14 @@ def why_no_fit(timings: Sequence[Timing], field: str) -> str:
     return ""
 
 
-def _counts(timings: Sequence[Timing]) -> list[int]:
+def _counts(timings: Sequence[TimedRun]) -> list[int]:
     return sorted({timing.count for timing in timings})
 
 
-def _size(count: int, timings: Sequence[Timing], reference: Mapping[int, float], workers: int | None) -> Size:
+def _size(count: int, timings: Sequence[TimedRun], reference: Mapping[int, float], workers: int | None) -> SpeedupPoint:
     speed_up = _speed_up(timings, reference).within(0.0) if reference else None
     at_once = workers or count
-    return Size(
+    return SpeedupPoint(
         count,
         len(timings),
         mean_interval([timing.execution_time_s for timing in timings]).within(0.0),
@@ -82,7 +82,7 @@ def _size(count: int, timings: Sequence[Timing], reference: Mapping[int, float],
     )
 
 
-def _speed_up(timings: Sequence[Timing], reference: Mapping[int, float]) -> Interval:
+def _speed_up(timings: Sequence[TimedRun], reference: Mapping[int, float]) -> Interval:
     if all(timing.seed in reference for timing in timings):
         return mean_interval([timing.per_second / reference[timing.seed] for timing in timings])
     return ratio_of_means([timing.per_second for timing in timings], [*reference.values()])

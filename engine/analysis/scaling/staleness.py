@@ -52,7 +52,7 @@ class Stale:
 
 
 @dataclass(frozen=True)
-class Size:
+class StalenessPoint:
     """All runs of one line with the same expected mean."""
 
     line: tuple[Any, ...]
@@ -113,7 +113,7 @@ def stale_runs(
     ]
 
 
-def sizes(runs: Sequence[Stale], bounds: tuple[float, float] = (-inf, inf)) -> list[Size]:
+def sizes(runs: Sequence[Stale], bounds: tuple[float, float] = (-inf, inf)) -> list[StalenessPoint]:
     """Return the runs by line and expected mean, in the order of lines and sizes; `bounds` are those of a result."""
     groups: dict[tuple[tuple[Any, ...], float, int], list[Stale]] = {}
     for run in runs:
@@ -122,11 +122,11 @@ def sizes(runs: Sequence[Stale], bounds: tuple[float, float] = (-inf, inf)) -> l
     return [_size(groups[key], bounds) for key in sorted(groups, key=lambda key: (lines.index(key[0]), key[1:]))]
 
 
-def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> Size:
+def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> StalenessPoint:
     whole, results = together(run.counts for run in runs), [run.result for run in runs if run.result is not None]
     first, of_runs = runs[0], mean_interval([run.mean for run in runs]).within(0.0)
     result = mean_interval(results).within(*bounds) if results else None
-    return Size(
+    return StalenessPoint(
         first.line, first.trainers, first.expected, len(runs), of_runs, percentile(whole, 99), max(whole), result
     )
 

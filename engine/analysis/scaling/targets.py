@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.analysis.scaling.scaling_data import Timing
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.analysis.tuning import Better, easier
 from engine.metrics import metric
@@ -11,7 +11,7 @@ from engine.store.records import RunRow
 
 
 @dataclass(frozen=True)
-class Reached:
+class TargetReached:
     """How one line at one count got to a target; intervals are over the runs that did."""
 
     line: tuple[object, ...]
@@ -48,7 +48,7 @@ def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
     return easier(min(known) if rising else max(known), way(name))
 
 
-def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, float]]) -> list[Reached]:
+def to_target(timings: Sequence[TimedRun], reached: Mapping[int, tuple[float, float]]) -> list[TargetReached]:
     """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s)
     by run id.
     """
@@ -61,17 +61,19 @@ def to_target(timings: Sequence[Timing], reached: Mapping[int, tuple[float, floa
     ]
 
 
-def _of(line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]) -> Reached:
+def _of(
+    line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]
+) -> TargetReached:
     if not found:
-        return Reached(line, count, len(ids), 0)
+        return TargetReached(line, count, len(ids), 0)
     seconds = [time_s / updates for updates, time_s in found if updates]
     updates, times = (mean_interval(values).within(0.0) for values in zip(*found, strict=True))
-    return Reached(
+    return TargetReached(
         line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times
     )
 
 
-def split_in_words(reached: Sequence[Reached], plural: str, unit: str) -> str:
+def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> str:
     """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are
     no two. `unit` is one update's word.
     """

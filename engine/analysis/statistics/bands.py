@@ -19,7 +19,7 @@ SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 
 @dataclass(frozen=True)
-class Line:
+class BandLine:
     """A group at each position: its statistic, the band round it (NaN where fewer than two members are there), and how
     many are.
     """
@@ -32,7 +32,7 @@ class Line:
     """How the band was found: sd, se, range, or the interval's own method; empty where there is none."""
 
 
-def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -> Line:
+def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -> BandLine:
     """Return the line of values [members, positions]; what is not finite is not there."""
     there = np.isfinite(values)
     count = there.sum(axis=0)
@@ -47,7 +47,7 @@ def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -
         centre[at] = central(part, statistic)
         if mask.sum() > 1 and spread != "none":
             low[at], high[at], method[at] = _band(part, statistic, spread)
-    return Line(centre, low, high, count, method)
+    return BandLine(centre, low, high, count, method)
 
 
 def _band(values: Floats, statistic: Statistic, spread: Spread) -> tuple[Floats, Floats, NDArray[Any] | str]:

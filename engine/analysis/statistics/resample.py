@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Member:
+class RunPoints:
     """All points of one run: equally long; `x` ascends and is finite, `y` may hold NaN or infinities."""
 
     x: Floats
@@ -33,7 +33,7 @@ class Aligned:
     """The width of a cell (its ratio on a logarithmic axis); 0 where exact."""
 
 
-def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
+def member(x: Floats, y: Floats, *, log: bool = False) -> RunPoints:
     """Return points as a member: without those whose x is not finite (or, for a logarithmic axis, not positive), by
     ascending x.
     """
@@ -43,11 +43,15 @@ def member(x: Floats, y: Floats, *, log: bool = False) -> Member:
     if x.size and (np.diff(x) < 0).any():
         order = np.argsort(x, kind="stable")
         x, y = x[order], y[order]
-    return Member(x, y)
+    return RunPoints(x, y)
 
 
 def aligned(
-    members: Sequence[Member], *, log: bool = False, most: int = MOST_CELLS, within: tuple[float, float] | None = None
+    members: Sequence[RunPoints],
+    *,
+    log: bool = False,
+    most: int = MOST_CELLS,
+    within: tuple[float, float] | None = None,
 ) -> Aligned:
     """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells
     between its ends.
@@ -74,12 +78,12 @@ def aligned(
     return Aligned(centres[some], values[:, some], positions is not None, width)
 
 
-def _cut(each: Member, low: float, high: float) -> Member:
+def _cut(each: RunPoints, low: float, high: float) -> RunPoints:
     inside = slice(*np.searchsorted(each.x, [low]), *np.searchsorted(each.x, [high], side="right"))
-    return Member(each.x[inside], each.y[inside])
+    return RunPoints(each.x[inside], each.y[inside])
 
 
-def _union(members: Sequence[Member], most: int) -> Floats | None:
+def _union(members: Sequence[RunPoints], most: int) -> Floats | None:
     """Return the x of all members, None where there are more than `most`."""
     found: list[Floats] = []
     for each in members:
@@ -97,7 +101,7 @@ def edges_between(low: float, high: float, log: bool, most: int) -> tuple[Floats
     return edges, float(edges[1] / edges[0] if log else edges[1] - edges[0])
 
 
-def _at(each: Member, lows: Floats, highs: Floats, *, exact: bool) -> Floats:
+def _at(each: RunPoints, lows: Floats, highs: Floats, *, exact: bool) -> Floats:
     """Return a member's value in each cell; a cell holds its low end and, if it is the last one, its high end."""
     first = np.searchsorted(each.x, lows, side="left")
     last = np.searchsorted(each.x, highs, side="right" if exact else "left")

@@ -6,7 +6,7 @@ from engine.experiments.batched_reinforce.agent import END, REWARD, layout
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind
-from engine.runtime.transport.request_reply import Answer, Exchange, Line, Request
+from engine.runtime.transport.request_reply import Answer, ClientLink, Exchange, Request
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ENVIRONMENT
 
@@ -28,7 +28,9 @@ def observe(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange, kind
 class Observer:
     """One observer's place between its environments and the agent."""
 
-    def __init__(self, rank: Rank, config: BatchedReinforceConfig, line: Line, environments: Environments) -> None:
+    def __init__(
+        self, rank: Rank, config: BatchedReinforceConfig, line: ClientLink, environments: Environments
+    ) -> None:
         self.rank = rank
         self.config = config
         self.line = line

@@ -9,7 +9,7 @@ from typing import cast
 from engine.errors import RunFailed
 from engine.experiments.fault_museum.config import FaultMuseumConfig
 from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, told
-from engine.museum.outcome import Broken, Exhibit, Outcome
+from engine.museum.outcome import Broken, Exhibit, ExhibitOutcome
 from engine.museum.signs.sign import Sign
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import WEIGHTS, seed_of
@@ -37,7 +37,7 @@ def _show(rank: Rank, config: FaultMuseumConfig) -> None:
         rank.recorder.progress(place, len(config.signs), "exhibits")
 
 
-def _record(rank: Rank, sign: Sign, outcome: Outcome, number: int) -> None:
+def _record(rank: Rank, sign: Sign, outcome: ExhibitOutcome, number: int) -> None:
     """Record the numbers of one repetition (counted from 1), and the picture of the first."""
     rank.recorder.log({sign.metric_of(each): outcome.numbers[each.key] for each in sign.numbers}, step=number)
     if number == 1:
@@ -45,7 +45,7 @@ def _record(rank: Rank, sign: Sign, outcome: Outcome, number: int) -> None:
             rank.recorder.log({sign.metric: value}, step=x)
 
 
-def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[Outcome]) -> None:
+def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[ExhibitOutcome]) -> None:
     """Try the invariant on every repetition and say what came of it, and with which error the code ended."""
     broken = [sentence for outcome in outcomes if (sentence := _complaint(exhibit, outcome))]
     if rank.role == "right" and broken:
@@ -65,7 +65,7 @@ def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[Outcome]
         )
 
 
-def _complaint(exhibit: Exhibit, outcome: Outcome) -> str:
+def _complaint(exhibit: Exhibit, outcome: ExhibitOutcome) -> str:
     """Return what the invariant says of an outcome, empty where it holds."""
     try:
         exhibit.invariant(outcome)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.museum.threads import crowd
 
 TRAINERS, ROUNDS = 4, 15
@@ -27,7 +27,7 @@ class Server:
         self.lock = threading.Lock()
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Let all trainers add at once."""
 
     def add(server: Server, gradient: Tensor) -> None:
@@ -36,7 +36,7 @@ def wrong(seed: int) -> Outcome:
     return _rounds(add)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Let each trainer add under the lock."""
 
     def add(server: Server, gradient: Tensor) -> None:
@@ -46,10 +46,10 @@ def right(seed: int) -> Outcome:
     return _rounds(add)
 
 
-def _rounds(add: Callable[[Server, Tensor], None]) -> Outcome:
+def _rounds(add: Callable[[Server, Tensor], None]) -> ExhibitOutcome:
     """Count, for each size of the sum, the rounds in which an add to one of its numbers was lost."""
     series = {size: float(sum(_loses(add, torch.ones(size)) for _ in range(ROUNDS))) for size in SIZES}
-    return Outcome({"short": series[SIZES[-1]], "rounds": float(ROUNDS)}, series)
+    return ExhibitOutcome({"short": series[SIZES[-1]], "rounds": float(ROUNDS)}, series)
 
 
 def _loses(add: Callable[[Server, Tensor], None], gradient: Tensor) -> bool:
@@ -59,7 +59,7 @@ def _loses(add: Callable[[Server, Tensor], None], gradient: Tensor) -> bool:
     return bool((server.sum < TRAINERS).any())
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """No add is lost, whatever the size."""
     short = {size: int(rounds) for size, rounds in outcome.series.items() if rounds}
     if short:

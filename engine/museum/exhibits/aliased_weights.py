@@ -6,12 +6,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, ROUNDS, STEPS = 4, 3, 5
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Point each parameter at the global one's storage."""
 
     def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
@@ -20,7 +20,7 @@ def wrong(seed: int) -> Outcome:
     return _rounds(seed, start)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Copy the numbers."""
 
     def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
@@ -29,7 +29,7 @@ def right(seed: int) -> Outcome:
     return _rounds(seed, start)
 
 
-def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> Outcome:
+def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> ExhibitOutcome:
     """Train by turns, and look after each local step how far the global weights have moved, which only an average may
     move.
     """
@@ -57,10 +57,10 @@ def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> O
             ):
                 theirs.copy_(torch.stack([other.detach() for other in others]).mean(0))
     storages = {net.weight.untyped_storage().data_ptr() for net in (center, *trainers)}
-    return Outcome({"storages": float(len(storages)), "moved": moved}, series)
+    return ExhibitOutcome({"storages": float(len(storages)), "moved": moved}, series)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Each trainer has weights of its own, and so have all of them together."""
     storages = outcome.numbers["storages"]
     if storages != TRAINERS + 1:

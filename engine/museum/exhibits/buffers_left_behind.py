@@ -7,22 +7,22 @@ from torch.nn.functional import cross_entropy
 from engine.data.nets import evaluate
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, ROUNDS, BATCH = 2, 40, 64
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Fetch parameters, push gradients, and nothing else."""
     return _trained(seed, with_buffers=False)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Let the running statistics come along with the gradients; the server keeps their mean."""
     return _trained(seed, with_buffers=True)
 
 
-def _trained(seed: int, with_buffers: bool) -> Outcome:
+def _trained(seed: int, with_buffers: bool) -> ExhibitOutcome:
     data = load("digits")
     torch.manual_seed(seed)
     server, trainers = _net(), [_net() for _ in range(TRAINERS)]
@@ -36,7 +36,9 @@ def _trained(seed: int, with_buffers: bool) -> Outcome:
         optimizer.step()
         if number % 4 == 0:
             series[number] = evaluate(server, data.test_images, data.test_labels).accuracy
-    return Outcome({"accuracy": series[ROUNDS], "apart": float((_mean(server) - _mean(trainers[0])).norm())}, series)
+    return ExhibitOutcome(
+        {"accuracy": series[ROUNDS], "apart": float((_mean(server) - _mean(trainers[0])).norm())}, series
+    )
 
 
 def _learn(trainer: nn.Module, server: nn.Module, data: ImageSet, with_buffers: bool) -> None:
@@ -75,7 +77,7 @@ def _mean(net: nn.Module) -> Tensor:
     return dict(net.named_buffers())["2.running_mean"]
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """The server's running statistics are the trainers'."""
     apart = outcome.numbers["apart"]
     if apart > 0.5:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.museum.threads import crowd
 
 TRAINERS, STEPS = 4, 20
@@ -29,7 +29,7 @@ class Server:
         self.pushed_at.append(time.perf_counter())
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Collect a gradient of everyone, then update once: by its futures no thread waits, but every trainer does."""
     server = Server()
     everyone = threading.Barrier(TRAINERS, action=lambda: setattr(server, "version", server.version + 1))
@@ -42,7 +42,7 @@ def wrong(seed: int) -> Outcome:
     return _trained(server, push)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Apply each gradient when it comes."""
     server = Server()
 
@@ -54,7 +54,7 @@ def right(seed: int) -> Outcome:
     return _trained(server, push)
 
 
-def _trained(server: Server, push: Callable[[int], None]) -> Outcome:
+def _trained(server: Server, push: Callable[[int], None]) -> ExhibitOutcome:
     began = time.perf_counter()
 
     def train(place: int) -> None:
@@ -67,10 +67,10 @@ def _trained(server: Server, push: Callable[[int], None]) -> Outcome:
     half = sorted(server.pushed_at)[TRAINERS * STEPS // 2] - began
     mean = sum(server.staleness) / len(server.staleness)
     series = {number: float(stale) for number, stale in enumerate(server.staleness, 1)}
-    return Outcome({"staleness": mean, "half_s": half}, series)
+    return ExhibitOutcome({"staleness": mean, "half_s": half}, series)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Updates of others come between a fetch and its push."""
     if outcome.numbers["staleness"] == 0:
         raise Broken(

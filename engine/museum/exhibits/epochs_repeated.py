@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, EPOCHS, SAMPLES = 4, 3, 1200
 
@@ -28,9 +28,9 @@ class Count:
         self.epochs_told += 1
         self.series[self.epochs_told] = float(self.seen.float().mean())
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExhibitOutcome:
         """Return what was told and what was done."""
-        return Outcome(
+        return ExhibitOutcome(
             {
                 "passes": float(self.seen.float().mean()),
                 "told": float(self.epochs_told),
@@ -40,7 +40,7 @@ class Count:
         )
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Start all trainers once for each trainer."""
     count = Count()
     for _ in range(EPOCHS):
@@ -50,7 +50,7 @@ def wrong(seed: int) -> Outcome:
     return count.outcome()
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Start all trainers once."""
     count = Count()
     for _ in range(EPOCHS):
@@ -59,7 +59,7 @@ def right(seed: int) -> Outcome:
     return count.outcome()
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """As many passes were made as are told."""
     passes, told = outcome.numbers["passes"], outcome.numbers["told"]
     if passes != told:

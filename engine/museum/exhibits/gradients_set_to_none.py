@@ -7,18 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 ROUNDS = 6
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Empty the sums by `zero_grad()`, as the published server does after each update."""
     net, optimizer = _server(seed)
     return _updates(net, optimizer, lambda: optimizer.zero_grad())
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Keep the tensors and fill them with zeros; ours sums in one vector that lives as long as the server."""
     net, optimizer = _server(seed)
     return _updates(net, optimizer, lambda: optimizer.zero_grad(set_to_none=False))
@@ -32,7 +32,7 @@ def _server(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
     return net, torch.optim.SGD(net.parameters(), lr=0.1)
 
 
-def _updates(net: nn.Module, optimizer: torch.optim.Optimizer, empty: Callable[[], None]) -> Outcome:
+def _updates(net: nn.Module, optimizer: torch.optim.Optimizer, empty: Callable[[], None]) -> ExhibitOutcome:
     made, series, error = 0, {}, ""
     for number in range(1, ROUNDS + 1):
         try:
@@ -44,10 +44,10 @@ def _updates(net: nn.Module, optimizer: torch.optim.Optimizer, empty: Callable[[
         except TypeError as failure:
             error = error or f"TypeError: {failure}"
         series[number] = float(made)
-    return Outcome({"updates": float(made), "rounds": float(ROUNDS)}, series, error)
+    return ExhibitOutcome({"updates": float(made), "rounds": float(ROUNDS)}, series, error)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Every round ends in an update."""
     made, rounds = outcome.numbers["updates"], outcome.numbers["rounds"]
     if made != rounds:

@@ -5,22 +5,22 @@ import math
 import torch
 from torch import nn
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 LAYERS, CHANNELS = 10, 24
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Initialize the shard that has the loop over its modules."""
     return _signals(seed, shards=1)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Make the whole net first, then cut it; or initialize every shard."""
     return _signals(seed, shards=2)
 
 
-def _signals(seed: int, shards: int) -> Outcome:
+def _signals(seed: int, shards: int) -> ExhibitOutcome:
     """Build a net in two shards; the picture is the deviation of each layer's weights, 1 where it is He's."""
     torch.manual_seed(seed)
     layers = [nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1) for _ in range(LAYERS)]
@@ -32,10 +32,10 @@ def _signals(seed: int, shards: int) -> Outcome:
     with torch.no_grad():
         for layer in layers:
             signal = torch.relu(layer(signal))
-    return Outcome({"least": min(series.values()), "signal": float(signal.std())}, series)
+    return ExhibitOutcome({"least": min(series.values()), "signal": float(signal.std())}, series)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Every shard has the first weights of the unsplit net."""
     least = outcome.numbers["least"]
     if least < 0.9:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 LAYERS, SIZE, UPDATES = 4, 64, 10
 
@@ -24,7 +24,7 @@ class Board:
         return self.copies[place].clone()
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Write over the copy that is read."""
 
     def publish(board: Board, version: int, meanwhile: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ def wrong(seed: int) -> Outcome:
     return _played(publish, lambda board: board.take(0))
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Write into the other copy; its version, told last, makes it the one that is read."""
 
     def publish(board: Board, version: int, meanwhile: Callable[[], None]) -> None:
@@ -48,7 +48,9 @@ def right(seed: int) -> Outcome:
     return _played(publish, lambda board: board.take(board.version % 2))
 
 
-def _played(publish: Callable[[Board, int, Callable[[], None]], None], take: Callable[[Board], Tensor]) -> Outcome:
+def _played(
+    publish: Callable[[Board, int, Callable[[], None]], None], take: Callable[[Board], Tensor]
+) -> ExhibitOutcome:
     """Publish some versions; a collector begins a batch after each layer that was written, as it may at any moment."""
     board, series = Board(), dict[int, float]()
 
@@ -59,10 +61,10 @@ def _played(publish: Callable[[Board, int, Callable[[], None]], None], take: Cal
     for version in range(1, UPDATES + 1):
         publish(board, version, begin_batch)
     mixed = sum(apart > 0 for apart in series.values())
-    return Outcome({"mixed": float(mixed), "batches": float(len(series))}, series)
+    return ExhibitOutcome({"mixed": float(mixed), "batches": float(len(series))}, series)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """A batch has one policy."""
     mixed, batches = outcome.numbers["mixed"], outcome.numbers["batches"]
     if mixed:

@@ -12,7 +12,7 @@ from engine.data.nets import mnist_net
 from engine.data.sets.images import PixelSet
 from engine.data.sets.pil_images import PilImages
 from engine.data.sets.registry import load, read
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 BATCH, BATCHES = 64, 12
 Batches = Iterator[tuple[Tensor, Tensor]]
@@ -37,12 +37,12 @@ class Counted(PilImages):
         return super().__getitem__(index)
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Make an image of each array, an array of each image, and a batch of all."""
     return _timed(seed, lambda reads: iter(DataLoader(Counted(read("digits"), reads), batch_size=BATCH, shuffle=True)))
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Hold the normalized set as one tensor, and gather each batch from it."""
     data = load("digits")
 
@@ -54,7 +54,7 @@ def right(seed: int) -> Outcome:
     return _timed(seed, batches)
 
 
-def _timed(seed: int, batches: Callable[[Reads], Batches]) -> Outcome:
+def _timed(seed: int, batches: Callable[[Reads], Batches]) -> ExhibitOutcome:
     """Train for some batches; tell reading and training apart."""
     torch.manual_seed(seed)
     net, reads = mnist_net(seed), Reads()
@@ -73,10 +73,10 @@ def _timed(seed: int, batches: Callable[[Reads], Batches]) -> Outcome:
     read_ms, train_ms = sorted(reading)[BATCHES // 2], sorted(training)[BATCHES // 2]
     share = 100 * read_ms / (read_ms + train_ms)
     numbers = {"reads": reads.count / (BATCHES + 1), "share": share, "read_ms": read_ms, "train_ms": train_ms}
-    return Outcome(numbers, dict(enumerate(reading, 1)))
+    return ExhibitOutcome(numbers, dict(enumerate(reading, 1)))
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """A mini-batch is read at once."""
     reads, share = outcome.numbers["reads"], outcome.numbers["share"]
     if reads != 1:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 SIZE, FETCHES = 4096, 22
 PATIENCE_S, UPDATE_S = 10.0, 0.001
@@ -41,12 +41,12 @@ class Server:
             self.moved.wait_for(lambda: self.version > seen, PATIENCE_S)
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Answer a fetch with the weights themselves."""
     return _fetched(lambda server: server.weights)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Answer a fetch with a copy made under the lock."""
 
     def copy(server: Server) -> Tensor:
@@ -56,7 +56,7 @@ def right(seed: int) -> Outcome:
     return _fetched(copy)
 
 
-def _fetched(handle: Callable[[Server], Tensor]) -> Outcome:
+def _fetched(handle: Callable[[Server], Tensor]) -> ExhibitOutcome:
     server = Server()
     pusher = threading.Thread(target=server.update_until_over, daemon=True)
     pusher.start()
@@ -66,7 +66,9 @@ def _fetched(handle: Callable[[Server], Tensor]) -> Outcome:
         series[number] = float(received.max() - received.min())
     server.over = True
     pusher.join(PATIENCE_S)
-    return Outcome({"torn": float(sum(apart > 0 for apart in series.values())), "fetches": float(FETCHES)}, series)
+    return ExhibitOutcome(
+        {"torn": float(sum(apart > 0 for apart in series.values())), "fetches": float(FETCHES)}, series
+    )
 
 
 def _send(reply: Tensor, server: Server) -> Tensor:
@@ -80,7 +82,7 @@ def _send(reply: Tensor, server: Server) -> Tensor:
     return received
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """No fetched weights mix two versions."""
     torn, fetches = outcome.numbers["torn"], outcome.numbers["fetches"]
     if torn:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.rl.returns import returns_of
 
 OBSERVERS, STEPS, STATE = 4, 100, 4
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Multiply them as they lie."""
 
     def loss(log_probabilities: Tensor, returns: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def wrong(seed: int) -> Outcome:
     return _learned(seed, loss)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Lay both out [N, T] first."""
 
     def loss(log_probabilities: Tensor, returns: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def right(seed: int) -> Outcome:
     return _learned(seed, loss)
 
 
-def _learned(seed: int, loss: Loss) -> Outcome:
+def _learned(seed: int, loss: Loss) -> ExhibitOutcome:
     """Compute the gradient of one round, and how much observer1's actions are weighed by the returns of
     each observer.
     """
@@ -47,7 +47,7 @@ def _learned(seed: int, loss: Loss) -> Outcome:
         torch.cat([parameter.grad.flatten() for parameter in policy.parameters() if parameter.grad is not None]).norm()
     )
     series = {number: _weight_of(number - 1, returns, loss) for number in range(1, OBSERVERS + 1)}
-    return Outcome({"foreign": sum(list(series.values())[1:]), "length": length}, series)
+    return ExhibitOutcome({"foreign": sum(list(series.values())[1:]), "length": length}, series)
 
 
 def _weight_of(observer: int, returns: Tensor, loss: Loss) -> float:
@@ -62,7 +62,7 @@ def _weight_of(observer: int, returns: Tensor, loss: Loss) -> float:
     return 100 * float(-log_probabilities.grad[0].sum() * OBSERVERS / returns[:, observer].sum())
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """No return weighs another observer's actions."""
     foreign = outcome.numbers["foreign"]
     if foreign:

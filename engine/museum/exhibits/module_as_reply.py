@@ -10,26 +10,26 @@ import torch
 
 from engine.data.resnets import ResNetName, resnet
 from engine.data.weights import flat_weights
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 ROUNDS = 6
 MB = 1e6
 LAYERS: Mapping[ResNetName, int] = {"small_resnet": 10, "resnet18": 18, "resnet50": 50}
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Send the module."""
     net = resnet("small_resnet", 30, seed)
     return _sent(lambda: net, {LAYERS[name]: float(_tensors(name)) for name in LAYERS})
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Send one vector of all weights; its place in the net is known at both ends."""
     flat = flat_weights(resnet("small_resnet", 30, seed))
     return _sent(lambda: flat.numpy(), dict.fromkeys(LAYERS.values(), 1.0))
 
 
-def _sent(reply: Callable[[], object], tensors: Mapping[int, float]) -> Outcome:
+def _sent(reply: Callable[[], object], tensors: Mapping[int, float]) -> ExhibitOutcome:
     """Pack and unpack the small net's reply as a message does; the fastest round counts."""
     spent, message = [], b""
     for _ in range(ROUNDS):
@@ -37,7 +37,7 @@ def _sent(reply: Callable[[], object], tensors: Mapping[int, float]) -> Outcome:
         message = pickle.dumps(reply(), pickle.HIGHEST_PROTOCOL)
         pickle.loads(message)
         spent.append(1000 * (time.perf_counter() - began))
-    return Outcome({"tensors": tensors[10], "megabytes": len(message) / MB, "milliseconds": min(spent)}, tensors)
+    return ExhibitOutcome({"tensors": tensors[10], "megabytes": len(message) / MB, "milliseconds": min(spent)}, tensors)
 
 
 def _tensors(name: ResNetName) -> int:
@@ -45,7 +45,7 @@ def _tensors(name: ResNetName) -> int:
         return len(resnet(name, 30, 0).state_dict())
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """What travels each round is one tensor."""
     tensors = outcome.numbers["tensors"]
     if tensors != 1:

@@ -4,22 +4,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 BATCH, SPLITS = 48, (1, 2, 4, 8, 16)
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Normalize each micro-batch by its own statistics."""
     return _split(seed, frozen=False)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Normalize by statistics that do not depend on the cut."""
     return _split(seed, frozen=True)
 
 
-def _split(seed: int, frozen: bool) -> Outcome:
+def _split(seed: int, frozen: bool) -> ExhibitOutcome:
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 10 * 10, 10))
     images, targets = torch.randn(BATCH, 3, 12, 12), torch.randn(BATCH, 10)
@@ -31,7 +31,7 @@ def _split(seed: int, frozen: bool) -> Outcome:
         splits: 100 * float((_gradient(net, images, targets, splits) - whole).norm() / whole.norm())
         for splits in SPLITS
     }
-    return Outcome({"off": max(series.values()), "splits": float(SPLITS[-1])}, series)
+    return ExhibitOutcome({"off": max(series.values()), "splits": float(SPLITS[-1])}, series)
 
 
 def _gradient(net: nn.Module, images: Tensor, targets: Tensor, splits: int) -> Tensor:
@@ -42,7 +42,7 @@ def _gradient(net: nn.Module, images: Tensor, targets: Tensor, splits: int) -> T
     return torch.cat([parameter.grad.flatten().clone() for parameter in net.parameters() if parameter.grad is not None])
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """The gradient is the unsplit net's, however the batch is cut."""
     off = outcome.numbers["off"]
     if off > 0.001:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport import rpc
@@ -18,14 +18,14 @@ from engine.runtime.transport import rpc
 STEPS, PATIENCE_S, STEP_SIZE = 12, 20.0, 0.05
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Step an optimizer of the stage's own, which looks into `.grad`."""
     net = _net(seed)
     optimizer = torch.optim.SGD(net.parameters(), lr=STEP_SIZE)
     return _trained(seed, net, lambda context: optimizer.step())
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Step the optimizer that is given the context; it is made once the group stands."""
     net, made = _net(seed), list[Callable[[int], None]]()
 
@@ -41,7 +41,7 @@ def right(seed: int) -> Outcome:
     return _trained(seed, net, step)
 
 
-def _trained(seed: int, net: nn.Module, step: Callable[[int], object]) -> Outcome:
+def _trained(seed: int, net: nn.Module, step: Callable[[int], object]) -> ExhibitOutcome:
     images, targets = torch.randn(32, 16, generator=torch.Generator().manual_seed(seed)), torch.eye(4).repeat(8, 1)
     before, series = _weights(net), {}
     with TemporaryDirectory(prefix="parallab-") as folder:
@@ -53,7 +53,7 @@ def _trained(seed: int, net: nn.Module, step: Callable[[int], object]) -> Outcom
                     rpc.backward(context, loss)
                     step(context)
                 series[number] = loss.item()
-    return Outcome({"moved": float((_weights(net) - before).norm()), "loss": series[STEPS]}, series)
+    return ExhibitOutcome({"moved": float((_weights(net) - before).norm()), "loss": series[STEPS]}, series)
 
 
 def _net(seed: int) -> nn.Module:
@@ -65,7 +65,7 @@ def _weights(net: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten().clone() for parameter in net.parameters()])
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """A step changes the weights."""
     if outcome.numbers["moved"] == 0:
         raise Broken(f"{STEPS} steps changed no weight: after a step the weights must differ from those before it.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.runtime.system.processes import die_with_parent
 
 SIZES = (1, 16, 256, 1024)
@@ -16,12 +16,12 @@ SIZES = (1, 16, 256, 1024)
 WATCHED_S, START_S = 2.0, 20.0
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Put each batch on a `multiprocessing.Queue`; the learner has stopped and takes none."""
     return _ended(lambda context: context.Queue(), lambda queue, size: queue.put(bytes(1024 * size)))
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Write each batch into a slot of shared memory and count it."""
     return _ended(lambda context: torch.zeros(1 + 1024 * max(SIZES), dtype=torch.uint8).share_memory_(), _write)  # type: ignore[no-untyped-call]
 
@@ -32,7 +32,7 @@ def _write(ring: torch.Tensor, size: int) -> None:
     memory[0] += 1
 
 
-def _ended(make: Callable[[Any], Any], put: Callable[[Any, int], None]) -> Outcome:
+def _ended(make: Callable[[Any], Any], put: Callable[[Any, int], None]) -> ExhibitOutcome:
     """Start a collector for each size; it puts one batch and returns. Say how long its process is there after that."""
     context, series, stuck = multiprocessing.get_context("fork"), {}, 0
     for size in SIZES:
@@ -46,7 +46,7 @@ def _ended(make: Callable[[Any], Any], put: Callable[[Any, int], None]) -> Outco
         stuck += collector.is_alive()
         collector.kill()
         collector.join()
-    return Outcome({"stuck": float(stuck), "processes": float(len(SIZES))}, series)
+    return ExhibitOutcome({"stuck": float(stuck), "processes": float(len(SIZES))}, series)
 
 
 def _collect(parent_pid: int, put: Callable[[Any, int], None], shared: Any, size: int, done: Any) -> None:
@@ -55,7 +55,7 @@ def _collect(parent_pid: int, put: Callable[[Any, int], None], shared: Any, size
     done.set()
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """A collector whose work is done can end."""
     stuck, processes = outcome.numbers["stuck"], outcome.numbers["processes"]
     if stuck:

@@ -4,24 +4,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.rl.kinds import make
 from engine.seeding import ENVIRONMENT, seed_of
 
 OBSERVERS, SEED, EPISODES = 4, 543, 12
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Seed every environment with the run's seed."""
     return _begun(lambda observer: SEED + seed)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Seed each observer's environment from a stream of its own."""
     return _begun(lambda observer: seed_of(SEED + seed, ENVIRONMENT, observer))
 
 
-def _begun(seed_for: Callable[[int], int]) -> Outcome:
+def _begun(seed_for: Callable[[int], int]) -> ExhibitOutcome:
     """Begin some episodes of CartPole in each observer; the picture is how far apart their first states are."""
     firsts = []
     for observer in range(1, OBSERVERS + 1):
@@ -32,13 +32,13 @@ def _begun(seed_for: Callable[[int], int]) -> Outcome:
         environment.close()
     states = np.asarray(firsts)
     series = {number: float(np.ptp(states[:, number - 1], axis=0).max()) for number in range(1, EPISODES + 1)}
-    return Outcome(
+    return ExhibitOutcome(
         {"different": float(len({tuple(state) for state in states[:, 0].tolist()})), "observers": float(OBSERVERS)},
         series,
     )
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Every observer begins with an episode of its own."""
     different, observers = outcome.numbers["different"], outcome.numbers["observers"]
     if different != observers:

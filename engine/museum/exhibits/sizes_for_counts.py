@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 BATCH, SPLITS, SIDE = 120, (1, 2, 4, 8), 24
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Hand the number to `split`, which takes the size of a piece."""
     return _cut(seed, lambda images, splits: torch.split(images, splits))
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Cut into so many pieces."""
     return _cut(seed, lambda images, splits: images.tensor_split(splits))
 
 
-def _cut(seed: int, pieces: Callable[[Tensor, int], Sequence[Tensor]]) -> Outcome:
+def _cut(seed: int, pieces: Callable[[Tensor, int], Sequence[Tensor]]) -> ExhibitOutcome:
     """Cut one batch for each number of splits; with 1 of them, time the passes of a small net over the
     micro-batches.
     """
@@ -33,7 +33,7 @@ def _cut(seed: int, pieces: Callable[[Tensor, int], Sequence[Tensor]]) -> Outcom
     net(images[:1])
     series = {splits: float(len(pieces(images, splits))) for splits in SPLITS}
     per_image = min(_pass_ms(net, pieces(images, 1)) for _ in range(2)) / BATCH
-    return Outcome(
+    return ExhibitOutcome(
         {"micro_batches": series[1], "images_each": BATCH / series[1], "ms_per_image": per_image, "asked": 1.0}, series
     )
 
@@ -45,7 +45,7 @@ def _pass_ms(net: nn.Module, micro_batches: Sequence[Tensor]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """One split is one micro-batch."""
     found, asked = outcome.numbers["micro_batches"], outcome.numbers["asked"]
     if found != asked:

@@ -5,22 +5,22 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 OBSERVERS, STEPS, ROUNDS, STATE = 4, 8, 5, 4
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Give the policy the buffer itself."""
     return _rounds(seed, lambda states: states)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Give it a copy."""
     return _rounds(seed, lambda states: states.clone())
 
 
-def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> Outcome:
+def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> ExhibitOutcome:
     torch.manual_seed(seed)
     policy = nn.Linear(STATE, 2)
     optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
@@ -40,10 +40,10 @@ def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> Outcome:
         except RuntimeError as failure:
             error = error or f"RuntimeError: {str(failure).partition('; ')[0]}"
         series[number] = float(learned)
-    return Outcome({"learned": float(learned), "rounds": float(ROUNDS)}, series, error)
+    return ExhibitOutcome({"learned": float(learned), "rounds": float(ROUNDS)}, series, error)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Every round can be learned from."""
     learned, rounds = outcome.numbers["learned"], outcome.numbers["rounds"]
     if learned != rounds:

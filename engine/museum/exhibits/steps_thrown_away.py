@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.museum.threads import crowd
 
 COLLECTORS, BATCH, STEPS = 4, 64, 256
@@ -35,7 +35,7 @@ class Learner:
         self.collected += 1
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Count the steps of all; the batch is the buffer of the one who makes the last step."""
 
     def step(learner: Learner, place: int) -> None:
@@ -47,7 +47,7 @@ def wrong(seed: int) -> Outcome:
     return _played(step)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Let each collector fill a batch of its own, which waits in a queue until it is learned from."""
 
     def step(learner: Learner, place: int) -> None:
@@ -59,7 +59,7 @@ def right(seed: int) -> Outcome:
     return _played(step)
 
 
-def _played(step: Callable[[Learner, int], None]) -> Outcome:
+def _played(step: Callable[[Learner, int], None]) -> ExhibitOutcome:
     learner, turn = Learner(), threading.Barrier(COLLECTORS)
 
     def play(place: int) -> None:
@@ -71,12 +71,12 @@ def _played(step: Callable[[Learner, int], None]) -> Outcome:
             turn.wait()
 
     crowd(COLLECTORS, play)
-    return Outcome(
+    return ExhibitOutcome(
         {"used": 100 * learner.used / learner.collected, "collected": float(learner.collected)}, learner.series
     )
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """All steps that are played are learned from."""
     used = outcome.numbers["used"]
     if used != 100:

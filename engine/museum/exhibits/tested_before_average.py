@@ -10,12 +10,12 @@ from torch.nn.utils import parameters_to_vector
 from engine.data.nets import evaluate
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, ROUNDS, STEPS, BATCH = 4, 8, 2, 64
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Test, then average."""
 
     def end(test: Callable[[], None], average: Callable[[], None]) -> None:
@@ -25,7 +25,7 @@ def wrong(seed: int) -> Outcome:
     return _rounds(seed, end)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Average, then test what the run will keep."""
 
     def end(test: Callable[[], None], average: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ def right(seed: int) -> Outcome:
     return _rounds(seed, end)
 
 
-def _rounds(seed: int, end_of_round: Callable[[Callable[[], None], Callable[[], None]], None]) -> Outcome:
+def _rounds(seed: int, end_of_round: Callable[[Callable[[], None], Callable[[], None]], None]) -> ExhibitOutcome:
     data = load("digits")
     torch.manual_seed(seed)
     center, trainers = _net(), [_net() for _ in range(TRAINERS)]
@@ -58,7 +58,7 @@ def _rounds(seed: int, end_of_round: Callable[[Callable[[], None], Callable[[], 
         end_of_round(test, average)
     kept = evaluate(center, data.test_images, data.test_labels).accuracy
     apart = float((parameters_to_vector(center.parameters()).detach() - tested).norm())
-    return Outcome({"reported": series[ROUNDS], "kept": kept, "apart": apart}, series)
+    return ExhibitOutcome({"reported": series[ROUNDS], "kept": kept, "apart": apart}, series)
 
 
 def _train(net: nn.Module, data: ImageSet, place: int) -> None:
@@ -76,7 +76,7 @@ def _net() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1))
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """The score that is told is the score of the weights that are kept."""
     reported, kept, apart = (outcome.numbers[key] for key in ("reported", "kept", "apart"))
     if apart:

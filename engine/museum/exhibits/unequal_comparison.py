@@ -9,24 +9,24 @@ from torch.nn.functional import nll_loss
 from engine.data.nets import evaluate
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, EPOCHS, BATCH = 4, 6, 64
 SMALL_STEP, LARGE_STEP = 0.01, 0.02
 """Step sizes at a ratio of 1 to 2, as lr/(1 - momentum) has it in the two publications."""
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Let each trainer of Hogwild! go through all data in an epoch, and those of the server through it together."""
     return _compared(seed, passes_of_hogwild=TRAINERS)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Give both the same passes over the data, and one step size."""
     return _compared(seed, passes_of_hogwild=1, step=SMALL_STEP)
 
 
-def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Outcome:
+def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> ExhibitOutcome:
     """Train both, epoch by epoch; the picture is how far Hogwild! is ahead. (Its trainers take turns here: what is
     compared is the amount of work.)
     """
@@ -44,7 +44,7 @@ def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Ou
         )
         series[epoch] = ahead
     passes = float(passes_of_hogwild * EPOCHS)
-    return Outcome(
+    return ExhibitOutcome(
         {
             "ahead": series[EPOCHS],
             "passes": passes,
@@ -72,7 +72,7 @@ def _net() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1))
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Both were given as many passes over the data."""
     ours, theirs = outcome.numbers["passes"], outcome.numbers["passes_of_server"]
     if ours != theirs:

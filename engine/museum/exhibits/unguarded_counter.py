@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 COLLECTORS, ROUNDS, STEPS = 4, 10, 3000
 
@@ -32,17 +32,17 @@ while sys.stdin.readline():
 """
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Count without a lock."""
     return _counted("unguarded")
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Count under a lock that all processes know."""
     return _counted("guarded")
 
 
-def _counted(how: str) -> Outcome:
+def _counted(how: str) -> ExhibitOutcome:
     """Let four processes count their steps on one number in shared memory, round by round."""
     with TemporaryDirectory(prefix="parallab-") as folder:
         path = Path(folder) / "counter"
@@ -65,7 +65,7 @@ def _counted(how: str) -> Outcome:
             for collector in collectors:
                 collector.kill()
                 collector.communicate()
-    return Outcome({"lost": float(lost), "steps": float(ROUNDS * COLLECTORS * STEPS)}, series)
+    return ExhibitOutcome({"lost": float(lost), "steps": float(ROUNDS * COLLECTORS * STEPS)}, series)
 
 
 def _turn(collectors: list[subprocess.Popen[str]], word: str) -> None:
@@ -79,7 +79,7 @@ def _turn(collectors: list[subprocess.Popen[str]], word: str) -> None:
         collector.stdout.readline()
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Every step is counted."""
     lost, steps = outcome.numbers["lost"], outcome.numbers["steps"]
     if lost:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 COLLECTORS, BATCHES, STEP_S = 2, 6, 0.02
 LOOK_S, SLOT_MS, AFTER, MOST = 0.02, 50, 10, 40
@@ -19,7 +19,7 @@ class Board:
         self.over = threading.Event()
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Wait until a batch is there."""
 
     def wait(board: Board) -> bool:
@@ -29,7 +29,7 @@ def wrong(seed: int) -> Outcome:
     return _watched(wait)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Wait until a batch is there or the run is over, whichever comes first."""
 
     def wait(board: Board) -> bool:
@@ -41,7 +41,7 @@ def right(seed: int) -> Outcome:
     return _watched(wait)
 
 
-def _watched(wait: Callable[[Board], bool]) -> Outcome:
+def _watched(wait: Callable[[Board], bool]) -> ExhibitOutcome:
     """Collect a few batches, then say that the run is over; the picture is how many threads are still there."""
     board = Board()
 
@@ -70,13 +70,13 @@ def _watched(wait: Callable[[Board], bool]) -> Outcome:
             after += 1
     released.set()
     board.full.set()
-    return Outcome(
+    return ExhibitOutcome(
         {"left": float(alive[-1]), "threads": float(len(threads))},
         {SLOT_MS * slot: float(count) for slot, count in enumerate(alive)},
     )
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Stopping ends everyone."""
     left = outcome.numbers["left"]
     if left:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch.futures import Future
 
-from engine.museum.outcome import Broken, Outcome
+from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, BATCHES, SHORT, STEP_S = 4, 8, 3, 0.02
 """Each trainer has 8 mini-batches, trainer1 only 3."""
@@ -46,17 +46,17 @@ class Server:
             answer.set_result(self.updates)
 
 
-def wrong(seed: int) -> Outcome:
+def wrong(seed: int) -> ExhibitOutcome:
     """Let a trainer that has no more batches go without a word."""
     return _watched(lambda server: None)
 
 
-def right(seed: int) -> Outcome:
+def right(seed: int) -> ExhibitOutcome:
     """Let it take its leave; one that dies is parted with by the server, within `timeout_s` and by name."""
     return _watched(lambda server: server.leave())
 
 
-def _watched(go: Callable[[Server], None]) -> Outcome:
+def _watched(go: Callable[[Server], None]) -> ExhibitOutcome:
     server, waiting = Server(), set(range(TRAINERS))
 
     def train(place: int) -> None:
@@ -75,7 +75,7 @@ def _watched(go: Callable[[Server], None]) -> Outcome:
         seen.append(server.updates)
     left = len(waiting)
     _let_go(server, threads)
-    return Outcome(
+    return ExhibitOutcome(
         {"updates": float(seen[-1]), "waiting": float(left)},
         {SLOT_MS * slot: float(updates) for slot, updates in enumerate(seen)},
     )
@@ -90,7 +90,7 @@ def _let_go(server: Server, threads: list[threading.Thread]) -> None:
         time.sleep(0.005)
 
 
-def invariant(outcome: Outcome) -> None:
+def invariant(outcome: ExhibitOutcome) -> None:
     """Nobody waits for one who has gone."""
     waiting = outcome.numbers["waiting"]
     if waiting:

@@ -10,7 +10,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.estimates import History
 from engine.queue.forecast import holders_of, waiting_of
-from engine.queue.order import Room, next_up
+from engine.queue.order import FreeSlots, next_up
 from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.quotas import NONE, Limits, limits
@@ -81,7 +81,7 @@ class Placement:
         if len(queued) < 2 or queued[0].id != head.id:
             return None
         foreign = foreign_gpus(holders, self.machine, self._gpu_states())
-        room = Room(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits)
+        room = FreeSlots(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits)
         chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
         if chosen is None or chosen.id == head.id:
             return None

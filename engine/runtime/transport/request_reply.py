@@ -62,7 +62,7 @@ Respond = Callable[[Answer, Tensor | None], None]
 Handler = Callable[[Request, Tensor | None, Respond], None]
 
 
-class Line(Protocol):
+class ClientLink(Protocol):
     """A client's line to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends see the
     same ones.
     """
@@ -196,7 +196,7 @@ class Exchange:
             self.goodbyes.wait(rank)
 
     @contextmanager
-    def connect(self, rank: Rank) -> Iterator[Line]:
+    def connect(self, rank: Rank) -> Iterator[ClientLink]:
         """Open this rank's line to the server for the block."""
         with self.goodbyes.at_exit(rank), self._carrier().connect(self, rank) as line:
             yield line

@@ -12,7 +12,7 @@ from engine.store.records import RankBatch, RankRow, RankState
 
 
 @dataclass
-class Member:
+class RankHandle:
     """One rank as the worker knows it."""
 
     plan: RankPlan

@@ -19,7 +19,7 @@ from engine.runtime.rank.rank import Done, Failed, Go, Hello, Meeting, Said
 from engine.runtime.system.log_files import trim
 from engine.runtime.system.out_of_memory import memory_cause
 from engine.runtime.system.processes import describe_exit
-from engine.runtime.worker.rank_handle import Member
+from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.telemetry import Telemetry
@@ -46,12 +46,12 @@ class StopRequested(EngineError):
     """A person or the system asked the run to stop."""
 
 
-class Watch:
+class RankMonitor:
     """The worker's loop over its ranks: listen, let them through barriers, notice the dead, write."""
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[RankHandle],
         sink: Sink,
         folder: Path,
         began: float,
@@ -130,7 +130,7 @@ class Watch:
         while time.thread_time() < end and wait([member.channel for member in self.members if member.open], 0.0):
             self._listen(0.0)
 
-    def _receive(self, member: Member) -> None:
+    def _receive(self, member: RankHandle) -> None:
         try:
             message = member.channel.recv()
         except (EOFError, OSError, UnpicklingError):
@@ -156,7 +156,7 @@ class Watch:
                 member.failure = RankFailed(member.role, message.sentence, message.traceback)
                 member.failed_at, member.state, member.echo = message.at, "failed", message.echo
 
-    def _left(self, member: Member) -> None:
+    def _left(self, member: RankHandle) -> None:
         """The rank closed its channel: right when it is done, a failure otherwise."""
         member.open = False
         self.outstayed_since = None  # the others may be on their way out too
@@ -182,7 +182,7 @@ class Watch:
         member.failure = RankFailed(member.role, f"{sentence}{memory_cause(last_words)}", last_words)
         member.failed_at, member.state = time.monotonic(), "failed"
 
-    def _lose_all(self, first: Member, sentence: str) -> None:
+    def _lose_all(self, first: RankHandle, sentence: str) -> None:
         """The fork server died, and the kernel killed its ranks: none of them is to blame, and how each ended is not
         known.
         """
@@ -190,7 +190,7 @@ class Watch:
         for member in self.members:
             member.exit_is_known = member.process.exitcode not in (None, fork_server.EXIT_UNKNOWN)
 
-    def _can_do_without(self, member: Member) -> bool:
+    def _can_do_without(self, member: RankHandle) -> bool:
         """Say whether the others go on: the rank is expendable, training has begun, and another of its kind is left."""
         others = [other for other in self.members if other.role in self.expendable and other is not member]
         return (

@@ -22,8 +22,8 @@ from engine.runtime.rank.rank import Rank, RankPlan, rank_main
 from engine.runtime.system.network_isolation import ListenRule, Sealed, call_inside, rule_of
 from engine.runtime.system.processes import end_processes
 from engine.runtime.system.run_files import remove_meeting_files
-from engine.runtime.worker.rank_handle import Member
-from engine.runtime.worker.rank_monitor import StopRequested, Watch
+from engine.runtime.worker.rank_handle import RankHandle
+from engine.runtime.worker.rank_monitor import RankMonitor, StopRequested
 from engine.runtime.worker.sink import Sink
 from engine.seeding import place_of
 
@@ -55,7 +55,7 @@ class Ranks:
     host_network_refused: str = ""
     """Why ranks may not listen on the machine's network where they can have none of their own; empty where they may."""
     execution_time_s: float | None = None
-    members: list[Member] = field(default_factory=list)
+    members: list[RankHandle] = field(default_factory=list)
 
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
         """Call `function(rank, *shared)` in one process per role and wait for all.
@@ -71,7 +71,7 @@ class Ranks:
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         context = mp.get_context(self.start_method)
         departed = torch.zeros(len(self.roles), dtype=torch.uint8).share_memory_()  # type: ignore[no-untyped-call]
-        watch: Watch | None = None
+        watch: RankMonitor | None = None
         network = fork_server.network()
         self.sink.network(network)
         rule = rule_of(network, self.host_network_refused)
@@ -83,7 +83,7 @@ class Ranks:
                     self._start(context, self._plan(index, role, departed, rule), function, shared, joined)
                 )
             self.sink.ranks([member.row() for member in self.members])
-            watch = Watch(
+            watch = RankMonitor(
                 self.members,
                 self.sink,
                 self.folder,
@@ -119,7 +119,7 @@ class Ranks:
 
     def _start(
         self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
-    ) -> Member:
+    ) -> RankHandle:
         """Start one rank; a spawned one joins the namespaces of process `joined` first."""
         ours, theirs = context.Pipe()
         call = (plan, theirs, function, shared)
@@ -132,9 +132,9 @@ class Ranks:
                 raise RankFailed(fork_server.NAME, sentence) from error
             raise
         theirs.close()  # so that our end reads end-of-file when the rank has gone
-        return Member(plan, process, ours)
+        return RankHandle(plan, process, ours)
 
-    def _end_all(self, watch: Watch | None) -> None:
+    def _end_all(self, watch: RankMonitor | None) -> None:
         """End whoever still lives and say so in the store; runs on every way out."""
         left = end_processes(
             [member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known],
