@@ -5,7 +5,7 @@ Torch-free: pages import this module.
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -15,8 +15,6 @@ from engine.catalogue import choices
 from engine.errors import SHOWN, ConfigError, Problem, UnknownName
 
 ADVANCED: dict[str, Any] = {"advanced": True}
-SERVERS = ("ps", "agent", "master", "main")
-"""Roles that serve the others: they compute on one thread, and are not counted among the ranks that share the cores."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -24,6 +22,10 @@ class Config(BaseModel):
     """The settings that every experiment takes; each experiment's own `Config` adds to them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    server_roles: ClassVar[tuple[str, ...]] = ()
+    """Those of its roles that serve the others: they compute on one thread, and are not counted among the ranks that
+    share the cores.
+    """
 
     seed: int = Field(
         0,
@@ -71,7 +73,7 @@ class Config(BaseModel):
 
     def threads(self, cores: int | None = None) -> int:
         """Return the threads of one rank on a machine of `cores` (default: this one's)."""
-        computing = sum(role not in SERVERS for role in self.roles)
+        computing = sum(role not in self.server_roles for role in self.roles)
         return self.threads_per_rank or max(1, (cores or os.cpu_count() or 1) // computing)
 
     @classmethod

@@ -4,9 +4,7 @@ Every run records the rule that it drew by (`seeding`): 1 before streams, when r
 2 by `seed_of`.
 """
 
-from collections.abc import Sequence
-
-from engine.config import SERVERS
+from collections.abc import Collection, Sequence
 
 SEEDING = 2
 """The rule of this version. A new rule gets a new number: runs of different rules are never averaged, paired or
@@ -43,9 +41,9 @@ def why_not_resumable(seeding: int) -> str:
     )
 
 
-def place_of(index: int, roles: Sequence[str]) -> int:
+def place_of(index: int, roles: Sequence[str], servers: Collection[str]) -> int:
     """Return a rank's place in its streams: ranks that compute count from 0, so that the first draws what `reference`
-    draws; servers apart from them.
+    draws; those whose roles are `servers` apart from them.
     """
-    before = sum(role in SERVERS for role in roles[:index])
-    return FIRST_SERVER + before if roles[index] in SERVERS else index - before
+    before = sum(role in servers for role in roles[:index])
+    return FIRST_SERVER + before if roles[index] in servers else index - before

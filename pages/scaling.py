@@ -14,7 +14,7 @@ from app.scaling.view import scaling
 from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from engine.analysis.scaling.scaling_data import COUNTS, differing
+from engine.analysis.scaling.scaling_data import count_fields, differing
 from engine.errors import EngineError
 
 VIEWS = ("Scaling", "Where the time went", "Staleness")
@@ -55,7 +55,7 @@ with reading() as reader:
     if len(finished) < len(known):
         st.caption(f"{len(known) - len(finished)} of these runs did not finish, or have not yet; they are left out.")
     varied = differing(finished)
-    counts = [name for name in COUNTS if name in varied]
+    counts = [name for name in count_fields() if name in varied]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         along = (
             st.selectbox("Along", counts, key="along", bind="query-params", width=220)

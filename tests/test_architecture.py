@@ -21,8 +21,8 @@ TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
     "engine.errors engine.home engine.umask engine.museum.signs engine.metrics engine.catalogue",
-    "engine.config engine.seeding engine.recorder engine.pipelining engine.ideal_lines engine.results engine.registry",
-    "engine.launch_options engine.quotas engine.filter engine.access engine.store",
+    "engine.config engine.seeding engine.recorder engine.pipelining engine.experiment",
+    "engine.registry engine.launch_options engine.filter engine.access engine.store",
     "engine.runtime.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
     "engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices engine.upkeep",
@@ -51,15 +51,31 @@ METHOD_SEES = (
     *(f"engine.runtime.transport.{name}" for name in ("rpc", "request_reply", "allreduce")),
 )
 TORCH_FREE = (
-    *("engine.__main__", "engine.cli", "engine.doctor", "engine.launch", "engine.registry", "engine.metrics"),
-    *("engine.recorder", "engine.store", "engine.quotas", "engine.catalogue", "engine.queue", "engine.filter"),
+    *(
+        "engine.__main__",
+        "engine.cli",
+        "engine.doctor",
+        "engine.launch",
+        "engine.experiment",
+        "engine.registry",
+        "engine.metrics",
+    ),
+    *("engine.recorder", "engine.store", "engine.catalogue", "engine.queue", "engine.filter"),
     *("engine.runtime.runner", "engine.runtime.system", "engine.runtime.rank.affinity", "engine.access"),
     *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
     *("engine.museum.signs", "engine.museum.source", "engine.museum.latest_runs", "engine.museum.events"),
-    *("engine.data.catalogue", "engine.training.settings", "engine.rl.kinds", "engine.rl.pictures"),
-    *("engine.analysis", "engine.pipelining", "engine.ideal_lines", "engine.transfer"),
+    *(
+        "engine.data.catalogue",
+        "engine.training.settings",
+        "engine.training.duel",
+        "engine.rl.kinds",
+        "engine.rl.pictures",
+    ),
+    *("engine.analysis", "engine.pipelining", "engine.transfer"),
 )
+FACTS = (".config", ".duel", ".scaling")
+"""What of an experiment's folder its `Experiment` refers to, for pages and analysis."""
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
 NOUNS = {"training", "scaling", "pipelining", "seeding", "tuning", "finding"}
 """Established nouns that end as gerunds do; a module is otherwise named by a noun."""
@@ -122,7 +138,7 @@ def within(names: Iterable[str], *packages: str) -> list[str]:
 
 def is_method(module: str) -> bool:
     """Say whether a module belongs to the part of an experiment that only its ranks see."""
-    return module.startswith("engine.experiments.") and not module.endswith(".config") and module.count(".") >= 3
+    return module.startswith("engine.experiments.") and not module.endswith(FACTS) and module.count(".") >= 3
 
 
 # ---- direction -----------------------------------------------------------------------------------------------------
@@ -275,6 +291,13 @@ def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
 def test_every_experiment_folder_is_in_the_table() -> None:
     folders = {path.parent.name for path in (ROOT / "engine" / "experiments").glob("*/config.py")}
     assert folders == set(EXPERIMENTS + UNLISTED)
+
+
+def test_the_readme_tells_every_experiment_as_its_card_does() -> None:
+    table = (ROOT / "README.md").read_text().partition("## Experiments\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| \[(\w+)\]\((.+)\) \|$", table, re.M)
+    wanted = {(each.name, each.sentence, each.name, f"docs/experiments/{each.name}.md") for each in experiments()}
+    assert (len(rows), set(rows)) == (len(wanted), wanted)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

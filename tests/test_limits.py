@@ -2,9 +2,9 @@
 
 import pytest
 
+from engine.access.quotas import Limits, limits, set_limits
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.quotas import Limits, limits, set_limits
 
 
 def test_limits_are_kept_in_the_home_by_person_and_of_older_versions(home: Home) -> None:

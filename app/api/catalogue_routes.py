@@ -21,9 +21,10 @@ from app.api.lab_shapes import (
 )
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.errors import UnknownName
+from engine.experiment.definition import Experiment
 from engine.home import Home
 from engine.metrics import METRICS, metric
-from engine.registry import Experiment, experiment, experiments
+from engine.registry import experiment, experiments
 from engine.store import Reader
 
 router = APIRouter()

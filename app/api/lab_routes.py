@@ -19,10 +19,10 @@ from app.api.lab_shapes import (
     WaitTold,
 )
 from app.api.shapes import Asked
+from engine.access.quotas import limits
 from engine.access.rules import COMMANDS, PersonStanding
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
-from engine.quotas import limits
 from engine.runtime.system.disk_space import storage
 from engine.runtime.system.liveness_lock import lives
 from engine.runtime.system.machine import machine

@@ -16,7 +16,8 @@ from app.charts.binned_sums import in_cells
 from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
-from engine.analysis.update_clock import CLOCKS, EXCHANGED, growing, updates_at
+from engine.analysis.update_clock import EXCHANGED, growing, updates_at
+from engine.registry import known_experiment
 from engine.store import Column, Reader, Recorded, Stretch
 from engine.store.curves import Axis
 from engine.store.downsample import kept
@@ -202,7 +203,8 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
             for each in recorded(reader, [run], EXCHANGED).get(run.id, [])
         ]
         return [(times, growing(values)) for times, values in parts]
-    clock = CLOCKS.get(run.experiment)
+    known = known_experiment(run.experiment)
+    clock = known.update_clock if known else None
     if clock is None:
         return []
     if clock.counts == "points":

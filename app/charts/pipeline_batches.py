@@ -42,6 +42,8 @@ def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
     """Return the seconds of each stage's forwards and backwards in a run's last complete batch; empty where none was
     recorded.
     """
+    if not {"stages", "splits"} <= run.config.keys():
+        return []
     recorded = reader.recorded_batches(run.id, run.config["splits"])
     found = last_complete(reader, run.id, recorded, run.config) if recorded else None
     return stage_work(found) if found and found.complete else []

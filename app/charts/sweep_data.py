@@ -9,9 +9,10 @@ from statistics import fmean
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
-from engine.ideal_lines import Baseline, Reference, Scaling
+from engine.experiment.definition import Experiment
+from engine.experiment.ideal_lines import Baseline, Reference, Scaling
 from engine.metrics import metric
-from engine.registry import Experiment, experiment
+from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.sweep.values import value_in_words
@@ -118,7 +119,7 @@ def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) 
         if scaling.start in sweep.grid[scaling.field]
         else f"add {start} to a sweep to see them."
     )
-    return found, f"Ideal and bound start from the execution time measured with {start}: {cure}"
+    return found, f"{scaling.called} start from the execution time measured with {start}: {cure}"
 
 
 def explained(sweep: Sweep) -> str:

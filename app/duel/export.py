@@ -10,7 +10,7 @@ from app.export.view_downloads import view_downloads
 from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
-from engine.duel.catalogue import READY
+from engine.duel.catalogue import ready
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel, Strategy
 from engine.metrics import metric
@@ -77,12 +77,12 @@ def _written(one: Strategy) -> str:
     beside that.
     """
     alike = {
-        name: ready
-        for name, ready in READY.items()
-        if ready.experiment == one.experiment
-        and all(one.settings.get(key) == value for key, value in ready.settings.items())
+        name: each
+        for name, each in ready().items()
+        if each.experiment == one.experiment
+        and all(one.settings.get(key) == value for key, value in each.settings.items())
     }
     name = max(alike, key=lambda each: len(alike[each].settings))
     own = "; ".join(written(key, value) for key, value in one.settings.items() if key not in alike[name].settings)
     text = f"{name}:{own}" if own else name
-    return shlex.quote(text if one.name == READY[name].name or set(one.name) & set(":=") else f"{one.name}={text}")
+    return shlex.quote(text if one.name == alike[name].name or set(one.name) & set(":=") else f"{one.name}={text}")

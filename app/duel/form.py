@@ -15,15 +15,14 @@ from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.catalogue import choices
-from engine.duel.budget import KINDS, Kind
-from engine.duel.catalogue import READY, read_shared, read_strategy
+from engine.duel.catalogue import read_shared, read_strategy, ready, shared_fields
 from engine.duel.confounders import facts, untimely
 from engine.duel.estimate import DuelOutlay, outlay
 from engine.duel.outcome import unit_of
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
+from engine.experiment.contender import KINDS, Kind
 from engine.metrics import metric
-from engine.registry import experiment
 
 FIRST = ("hogwild", "parameter_server")
 _USUAL: dict[Kind, float] = {"passes": 10.0, "seconds": 30.0, "updates": 2_000.0, "bytes": 100.0}
@@ -49,18 +48,19 @@ def form() -> None:
 
 def _asked() -> tuple[Duel | None, list[str]]:
     """Draw the fields; return the duel that they make, or the sentences of what is wrong."""
+    offered = ready()
     names = st.multiselect(
         "Strategies",
-        list(READY),
+        list(offered),
         FIRST,
         key="duel.strategies",
-        format_func=lambda name: READY[name].name,
+        format_func=lambda name: offered[name].name,
         max_selections=6,
     )
     with st.expander("Variants of your own"):
         st.caption(
             "One a line: a name, `=`, a strategy, `:`, its settings apart by `;`. Strategies: "
-            + as_text(", ".join(READY))
+            + as_text(", ".join(offered))
             + "."
         )
         own = st.text_area(
@@ -76,7 +76,7 @@ def _asked() -> tuple[Duel | None, list[str]]:
     name, target, tie, alone = _judged(kind)
     st.session_state["duel.title"] = st.text_input("Name", placeholder="may be empty", key="duel.name")
     try:
-        strategies = tuple([READY[name] for name in names] + list(_own(own)))
+        strategies = tuple([offered[name] for name in names] + list(_own(own)))
         duel = Duel(
             strategies,
             Budget(kind, amount),
@@ -107,7 +107,7 @@ def _budget() -> tuple[Kind, float]:
 
 def _shared() -> dict[str, Any]:
     """Draw what all share, with the words of the experiments' own forms."""
-    fields = experiment("sync_sgd").config.model_fields
+    fields = shared_fields()
     first, second = st.columns(2, gap="medium"), st.columns(2, gap="medium")
     with first[0]:
         dataset = st.selectbox(

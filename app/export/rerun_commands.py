@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.errors import EngineError
-from engine.registry import Experiment, experiment
+from engine.experiment.definition import Experiment
+from engine.registry import experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
 from engine.store.sweeps import SEED

@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 
 from app.core.base_path import at
 from app.ui.html import number, run_link, table, wide
+from engine.experiment.definition import Experiment
 from engine.metrics import metric
-from engine.registry import Experiment, experiments
+from engine.registry import experiments
 from engine.store import Reader
 from engine.store.bests import Best
 

@@ -13,8 +13,9 @@ from app.ui import components, config_form
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from engine.errors import ConfigError
+from engine.experiment.definition import Experiment, Preset
 from engine.metrics import metric
-from engine.registry import Experiment, Preset, experiment, experiments
+from engine.registry import experiment, experiments
 
 FIRST = ("hogwild", "quick")
 """What a first visit is offered: it needs no network and ends within half a minute."""

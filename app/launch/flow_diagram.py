@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 from textwrap import wrap
 
-from engine.registry import Flow
+from engine.experiment.definition import Flow
 
 WIDTH, NODE_WIDTH, NODE_HEIGHT = 330, 122, 28
 LEFT = 14

@@ -18,8 +18,9 @@ from app.ui.html import as_text
 from app.ui.widgets import PAGES, show_facts
 from engine.config import Config
 from engine.errors import DeviceError
+from engine.experiment.definition import Experiment
 from engine.launch_options import Terms
-from engine.registry import Experiment, experiment
+from engine.registry import experiment
 from engine.runtime.system.machine import demand, machine
 from engine.sweep.plan import SweepOrder
 

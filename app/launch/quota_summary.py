@@ -9,10 +9,10 @@ from app.core.formatting import duration
 from app.ui import current_user
 from app.ui.html import as_text, table
 from app.ui.store_access import reading
+from engine.access.quotas import GB, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import Terms
-from engine.quotas import GB, Limits, limits
 from engine.store import Held, Reader
 from engine.store.records import Demand
 from engine.store.shares import refusal

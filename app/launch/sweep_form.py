@@ -11,7 +11,7 @@ import streamlit as st
 from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
 from engine.errors import ConfigError
-from engine.registry import Experiment
+from engine.experiment.definition import Experiment
 from engine.store.sweeps import SEED
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range

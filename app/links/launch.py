@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from app.core.base_path import at
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
-from engine.registry import Experiment, experiment
+from engine.experiment.definition import Experiment
+from engine.registry import experiment
 
 SEPARATOR = ":"
 LAUNCH = "/launch"

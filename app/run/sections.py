@@ -14,6 +14,7 @@ from app.ui import components, current_user
 from app.ui.html import slot, table, when
 from app.ui.store_access import command
 from engine.home import Home
+from engine.registry import known_experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
@@ -174,8 +175,10 @@ def section(run: Run, reader: Reader, picture: bool) -> str:
     """Show the section chosen and return its name; the choice stands in the address. `picture`: whether Episode is
     offered.
     """
+    known = known_experiment(run.experiment)
+    own = known.sections if known else ()
     there = {
-        "Pipeline": lambda: run.experiment == "pipeline" and reader.has_spans(run.id),
+        "Pipeline": lambda: "Pipeline" in own and reader.has_spans(run.id),
         "Histograms": lambda: reader.has_histograms(run.id),
         "Episode": lambda: picture,
     }

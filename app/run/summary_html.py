@@ -9,24 +9,12 @@ from app.core.formatting import absolute, ago, duration, since
 from app.ui.html import bar, facts, number, sweep_link, table, when
 from app.ui.run_state import time_left
 from engine.analysis.result import Ranked, ranked
+from engine.experiment.definition import HEADLINE, STATISTICS, Of
 from engine.metrics import metric
-from engine.results import STATISTICS, Of
+from engine.registry import known_experiment
 from engine.seeding import SEEDING
 from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
-
-TOLD = (
-    *(
-        "test/accuracy",
-        "test/loss",
-        "train/loss",
-        "perf/samples_per_second",
-        "perf/env_steps_per_second",
-        "charts/episodic_return",
-    ),
-    *("theory/omega", "theory/delta", "theory/rho"),
-)
-"""Metrics that the top of the page tells, in this order, as far as the run has them."""
 
 
 def cause(run: Run, entry: RunRow) -> str:
@@ -99,9 +87,10 @@ def tiles(summaries: Sequence[Summary], entry: RunRow) -> str:
     rewards with their best.
     """
     by_name = {summary.metric for summary in summaries}
-    result = ranked(entry)
+    result, known = ranked(entry), known_experiment(entry.experiment)
+    told = known.headline if known else HEADLINE
     first = [result.result.metric] if result else []
-    names = [name for name in dict.fromkeys([*first, *TOLD]) if name in by_name and name in entry.last]
+    names = [name for name in dict.fromkeys([*first, *told]) if name in by_name and name in entry.last]
     return f'<div class="pl-tiles">{"".join(_tile(name, entry, result) for name in names)}</div>'
 
 

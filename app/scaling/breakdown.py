@@ -10,12 +10,12 @@ import streamlit as st
 
 from app.charts.plotly_figures import PATTERNS, phase_colours
 from app.report import page_capture
-from app.scaling.study import line_title, words_of
+from app.scaling.study import line_title
 from app.scaling.tables import SHARES, time_table
 from app.ui import components
 from app.ui.html import as_text, number, table
 from engine.analysis.scaling.breakdown import SERVE, CountStep, PhaseBar, bars, break_even, steps
-from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.scaling_data import Study, words_of
 from engine.metrics import PHASES
 from engine.store import Reader
 

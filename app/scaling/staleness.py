@@ -29,6 +29,7 @@ from engine.analysis.scaling.staleness import (
 from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.metrics import metric
+from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
 from engine.sweep.values import value_in_words
@@ -53,8 +54,7 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     if not found:
         st.write(
             "None of these runs recorded staleness. It is recorded where a gradient can be older than the "
-            "weights it changes: by asynchronous SGD, by a "
-            "parameter server whose batch_update_size is below its trainers, and by Hogwild!."
+            f"weights it changes: {_who_records_it()}."
         )
         return
     lines: Lines = {}
@@ -74,6 +74,12 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
         f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"
     ):
         st.html(_runs_table(lines, counts, result))
+
+
+def _who_records_it() -> str:
+    known = sorted(experiments(), key=lambda each: each.title)
+    *others, last = [f"by {each.stale_gradients}" for each in known if each.stale_gradients]
+    return f"{', '.join(others)}, and {last}"
 
 
 def _result(names: Sequence[str]) -> str:

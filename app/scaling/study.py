@@ -8,15 +8,6 @@ from engine.store.records import RunRow
 from engine.sweep.values import value_in_words
 
 MOST_RUNS = 500
-_SINGULAR = {
-    "observers": "observer",
-    "trainers": "trainer",
-    "collectors": "collector",
-    "stages": "stage",
-    "splits": "split",
-    "threads_per_rank": "thread a rank",
-}
-_PLURAL = {"threads_per_rank": "threads a rank"}
 
 
 def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> Study | str:
@@ -56,8 +47,3 @@ def line_title(found: Study, line: Sequence[object]) -> str:
         value if isinstance(value, str) else f"{name} {value_in_words(value)}"
         for name, value in zip(found.lines, line, strict=True)
     )
-
-
-def words_of(field: str) -> tuple[str, str]:
-    """Return a count's words for several and for one."""
-    return _PLURAL.get(field, field), _SINGULAR.get(field, field)

@@ -12,13 +12,13 @@ import streamlit as st
 
 from app.charts.curve_data import UPDATES, clocks
 from app.report import page_capture
-from app.scaling.study import line_title, words_of
+from app.scaling.study import line_title
 from app.scaling.tables import targets_table
 from app.scaling.target_charts import HEIGHT_PX, PARTS, part
 from app.ui import components
 from app.ui.html import as_text, table
 from app.ui.interval_text import with_interval
-from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.scaling_data import Study, words_of
 from engine.analysis.scaling.targets import TargetReached, choices, split_in_words, to_target, usual_target, way
 from engine.analysis.update_clock import updates_at
 from engine.metrics import metric

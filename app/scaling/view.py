@@ -8,13 +8,13 @@ import streamlit as st
 
 from app.report import page_capture
 from app.scaling.charts import HEIGHT_PX, MEASURES, picture
-from app.scaling.study import line_title, words_of
+from app.scaling.study import line_title
 from app.scaling.tables import laws_table, sizes_table
 from app.ui import components
 from app.ui.html import as_text, table
 from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
-from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.scaling_data import Study, at_once, words_of
 from engine.analysis.scaling.speedup import SpeedupPoint, sizes, why_no_fit
 from engine.store.records import RunRow
 
@@ -26,10 +26,8 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
     if not found.timings:
         st.write("The first point appears when a run has finished.")
         return
-    stages = next(
-        (int(run.config["stages"]) for run in runs if found.field == "splits" and run.config.get("stages")), None
-    )
-    lines = {line_title(found, line): sizes(found.of(line), stages) for line in found.line_keys()}
+    most = at_once(runs, found.field)
+    lines = {line_title(found, line): sizes(found.of(line), most) for line in found.line_keys()}
     laws, refused = _laws(found)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
@@ -52,9 +50,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
             for name, fits in laws.items()
         }
         plural, _ = words_of(found.field)
-        drawn, colours = picture(
-            measure, lines, few, plural.capitalize(), found.unit, float(stages) if stages else None
-        )
+        drawn, colours = picture(measure, lines, few, plural.capitalize(), found.unit, float(most) if most else None)
         components.figure(
             f"scaling-{key}-{measure}", drawn, alt=f"{measure} against {plural}", height=HEIGHT_PX, colours=colours
         )

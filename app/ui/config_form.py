@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from app.ui.html import as_text
 from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
 from engine.errors import ConfigError
-from engine.registry import Experiment
+from engine.experiment.definition import Experiment
 
 Problems = dict[str, str]
 FEW = 4

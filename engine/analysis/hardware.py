@@ -4,7 +4,7 @@ and pure.
 
 from collections.abc import Sequence
 
-from engine.config import SERVERS
+from engine.registry import server_roles
 from engine.store import Surroundings
 
 
@@ -29,7 +29,8 @@ def crowded(run: Surroundings) -> str:
     chips = [device for _, device in run.devices if device != "cpu"]
     if len(chips) > len(set(chips)):
         return f"{len(chips)} ranks share {len(set(chips))} {'GPU' if len(set(chips)) == 1 else 'GPUs'}"
-    needed = sum(1 if role in SERVERS else run.threads_per_rank for role, device in run.devices if device == "cpu")
+    servers = server_roles()
+    needed = sum(1 if role in servers else run.threads_per_rank for role, device in run.devices if device == "cpu")
     return (
         f"{needed} threads on {run.cores} {'core' if run.cores == 1 else 'cores'}"
         if run.cores and needed > run.cores

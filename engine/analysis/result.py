@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import EngineError
+from engine.experiment.definition import Result
 from engine.metrics import metric
-from engine.registry import experiment
-from engine.results import Result
+from engine.registry import known_experiment
 from engine.store.records import RunRow
 
 
@@ -33,9 +32,9 @@ class Ranked:
 
 def ranked(run: RunRow) -> Ranked | None:
     """Return a run's result; None where it has recorded none, or its experiment is unknown."""
-    try:
-        result = experiment(run.experiment).result
-    except EngineError:
+    known = known_experiment(run.experiment)
+    if known is None:
         return None
+    result = known.result
     value = (run.mean if result.of == "mean" else run.last).get(result.metric)
     return None if value is None else Ranked(result, value)

@@ -2,40 +2,11 @@
 recorded. Pure.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 
 from engine.analysis.statistics.resample import Floats
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Which metric's points tell updates, and how: `steps` of all ranks that record it added up, their `mean`, or each
-    of its `points` is one.
-    """
-
-    metric: str
-    counts: Literal["steps", "mean", "points"] = "steps"
-
-
-CLOCKS: Mapping[str, Clock] = {
-    "async_sgd": Clock("train/loss"),
-    "batched_reinforce": Clock("train/loss", "points"),
-    "dppo": Clock("train/value_loss"),
-    "hogwild": Clock("train/loss"),
-    "parameter_server": Clock("test/accuracy"),
-    "pipeline": Clock("train/loss"),
-    "reference": Clock("train/loss"),
-    "sync_sgd": Clock("train/loss", "mean"),
-}
-"""The clock of each experiment. Trainers count their own steps, each an update of the one model; where all step side by
-side on copies that are averaged, a copy has had the mean of them. A batching server's tests stand at its count of
-updates.
-"""
-
 
 EXCHANGED = "perf/exchanged"
 """What each rank that counts its exchange records of it so far, in MB."""

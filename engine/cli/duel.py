@@ -6,20 +6,20 @@ from typing import Any
 
 import click
 
-from engine.analysis.duel import Difference
+from engine.analysis.duel import Difference, joined
 from engine.cli.answers import number, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.launch import STORE_TIMEOUT_S
 from engine.cli.runner_start import see_to_runner
 from engine.cli.sweep import SweepWords
 from engine.config import read_settings
-from engine.duel.budget import KINDS, Kind
-from engine.duel.catalogue import read_shared, read_strategy
+from engine.duel.catalogue import read_shared, read_strategy, ready
 from engine.duel.evidence import gather
 from engine.duel.launch import launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError, Problem
+from engine.experiment.contender import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel
 
@@ -75,8 +75,7 @@ def launch_command(
     `duel show ID`, `duel retry ID`; each explains itself with --help.
 
     A strategy is a ready one, maybe with settings of its own and a name: `hogwild`, `hogwild:trainers=2`, `"Two
-    trainers=hogwild:trainers=2; lock=true"`. Ready are reference, parameter_server, async_sgd, async_scaled, sync_sgd,
-    sync_gradients, hogwild and hogwild_locked.
+    trainers=hogwild:trainers=2; lock=true"`. Ready are {strategies}.
     """
     duel = Duel(
         tuple(map(read_strategy, strategies)),
@@ -102,6 +101,9 @@ def launch_command(
             "judged follow by themselves."
         )
         click.echo(f"Follow it: python -m engine duel show {duel_id}")
+
+
+launch_command.help = (launch_command.help or "").format(strategies=joined(list(ready())))
 
 
 @duel_command.command("list")

@@ -7,7 +7,8 @@ import click
 from engine.cli.answers import print_json, table
 from engine.cli.frame import json_option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
-from engine.registry import Experiment, experiment, experiments
+from engine.experiment.definition import Experiment
+from engine.registry import experiment, experiments
 
 MOST_CHOICES = 12
 """Of a setting with more, the table names only the first."""

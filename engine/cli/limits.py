@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
+from engine.access.quotas import BOUNDS, GB, Limits, Value, limits
 from engine.cli.answers import duration, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.quotas import BOUNDS, GB, Limits, Value, limits
 from engine.store import Held, Reader
 
 NO_LIMIT, USUAL = "none", "usual"

@@ -5,6 +5,7 @@ from typing import get_args
 
 import click
 
+from engine.access.quotas import limits
 from engine.cli.answers import duration, plain, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.cli.limits import read_value
@@ -13,7 +14,6 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
 from engine.queue.forecast import MOST, Wait, outlook, start_in_words
-from engine.quotas import limits
 from engine.store import Reader, Store
 from engine.store.queue import End
 

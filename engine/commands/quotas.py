@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from filelock import FileLock
 
+from engine.access.quotas import BOUNDS, NONE, Limits, Value, limits, set_limits
 from engine.commands.authorize import permit
 from engine.errors import ConfigError, UnknownName
 from engine.home import Home
-from engine.quotas import BOUNDS, NONE, Limits, Value, limits, set_limits
 from engine.store import Reader
 
 

@@ -5,22 +5,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.config import read_settings
-from engine.duel.budget import METHODS
-from engine.duel.spec import OF_THE_DUEL, SHARED, Strategy
+from pydantic.fields import FieldInfo
+
+from engine.config import Config, read_settings
+from engine.duel.methods import contender, methods
+from engine.duel.spec import SHARED, Strategy, of_the_duel
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.registry import experiment
 
-READY: Mapping[str, Strategy] = {
-    "reference": Strategy("Reference", "reference"),
-    "parameter_server": Strategy("Parameter server", "parameter_server"),
-    "async_sgd": Strategy("Asynchronous SGD", "async_sgd"),
-    "async_scaled": Strategy("Asynchronous SGD, staleness-scaled", "async_sgd", {"rule": "staleness_scaled"}),
-    "sync_sgd": Strategy("Synchronous SGD, weights", "sync_sgd"),
-    "sync_gradients": Strategy("Synchronous SGD, gradients", "sync_sgd", {"sync": "gradients"}),
-    "hogwild": Strategy("Hogwild!", "hogwild"),
-    "hogwild_locked": Strategy("Hogwild! with a lock", "hogwild", {"lock": True}),
-}
+
+def ready() -> dict[str, Strategy]:
+    """Return the strategies that are offered, by short name, in the order of the table of experiments."""
+    return {
+        short: Strategy(each.title, name, each.settings)
+        for name in methods()
+        for short, each in contender(name).strategies.items()
+    }
 
 
 def read_strategy(text: str) -> Strategy:
@@ -32,13 +32,19 @@ def read_strategy(text: str) -> Strategy:
     head, _, tail = text.partition(":")
     title, found, name = head.rpartition("=")
     name = name.strip()
-    if name not in READY:
-        raise UnknownName("strategy", name, READY, field="strategies")
-    ready = READY[name]
-    own = checked_settings(ready, tail)
+    offered = ready()
+    if name not in offered:
+        raise UnknownName("strategy", name, offered, field="strategies")
+    base = offered[name]
+    own = checked_settings(base, tail)
     told = ", ".join(part.strip() for part in tail.split(";") if part.strip())
-    usual = f"{ready.name}, {told}" if told else ready.name
-    return Strategy(title.strip() if found else usual, ready.experiment, {**ready.settings, **own})
+    usual = f"{base.name}, {told}" if told else base.name
+    return Strategy(title.strip() if found else usual, base.experiment, {**base.settings, **own})
+
+
+def shared_fields() -> Mapping[str, FieldInfo]:
+    """Return the fields that all strategies share, as the first experiment has them that has all."""
+    return _shared_config().model_fields
 
 
 def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +54,7 @@ def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name not in SHARED:
             raise UnknownName("setting that strategies share", name, SHARED, field="shared")
-    config = experiment("sync_sgd").config  # it has all of them
+    config = _shared_config()
     return {name: config.check_field(name, value) for name, value in values.items()}
 
 
@@ -56,13 +62,15 @@ def checked_settings(one: Strategy, text: str) -> dict[str, Any]:
     """Return settings written as `lock=true; trainers=2`, each in its field's type; raises ConfigError for one that is
     not the strategy's to give.
     """
-    assert one.experiment in METHODS
-    config = experiment(one.experiment).config
+    config, barred = experiment(one.experiment).config, of_the_duel()
     own: dict[str, Any] = {}
     for name, value in read_settings(part for part in text.split(";") if part.strip()).items():
-        if name in OF_THE_DUEL:
-            raise ConfigError(
-                [Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {OF_THE_DUEL[name]}.")]
-            )
+        if name in barred:
+            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {barred[name]}.")])
         own[name] = config.check_field(name, value)
     return own
+
+
+def _shared_config() -> type[Config]:
+    configs = [experiment(name).config for name in methods()]
+    return next(config for config in configs if set(SHARED) <= set(config.model_fields))

@@ -2,36 +2,13 @@
 and pure.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import lcm
 
 from engine.config import Config
-from engine.duel.budget import pace
+from engine.duel.methods import contender
 from engine.duel.plan import config_of, pace_of
 from engine.duel.spec import Duel
-
-_DATA = {
-    "reference": "the whole set",
-    "hogwild": "each trainer the whole set, in an order of its own",
-    "parameter_server": "a part of the set for each trainer",
-    "async_sgd": "a part of the set for each trainer",
-    "sync_sgd": "a part of the set for each trainer",
-}
-_MOMENTUM = {
-    "reference": "one",
-    "hogwild": "one for each trainer",
-    "parameter_server": "one, the server's",
-    "async_sgd": "one, the server's",
-    "sync_sgd": "one for each trainer, begun anew each round",
-}
-_TESTS = {
-    "reference": "by the trainer, which stops for it",
-    "hogwild": "by trainer1, which stops for it; the others train on",
-    "parameter_server": "by the server, while all train on",
-    "async_sgd": "by the server, while all train on",
-    "sync_sgd": "by trainer1, which the others wait for at the next round's end",
-}
 
 
 @dataclass(frozen=True)
@@ -95,27 +72,17 @@ def untimely(duel: Duel) -> list[str]:
 
 
 def _facts(name: str, experiment: str, config: Config) -> StrategyFacts:
-    found, values = pace(experiment, config), config.model_dump()
-    kept: Mapping[str, str] = {
-        **_MOMENTUM,
-        **({"sync_sgd": "one for each trainer"} if values.get("keep_optimizer") else {}),
-    }
+    known, length = contender(experiment), contender(experiment).length
+    found, values = known.pace(config), config.model_dump()
     return StrategyFacts(
         name,
         len(config.roles),
-        _DATA[experiment],
-        kept[experiment],
-        values["batch_size"] * _gradients(experiment, values),
+        known.data,
+        known.momentum(config),
+        values["batch_size"] * known.gradients(config),
         found.updates,
         found.bytes,
-        f"{values[found.field]:,} {found.field}",
+        f"{values[length]:,} {length}",
         found.passes,
-        _TESTS[experiment],
+        known.tests,
     )
-
-
-def _gradients(experiment: str, values: Mapping[str, object]) -> int:
-    """Return the gradients that make one update."""
-    if experiment == "parameter_server":
-        return int(str(values["batch_update_size"]))
-    return int(str(values["trainers"])) if experiment == "sync_sgd" and values["sync"] in ("gradients", "ddp") else 1

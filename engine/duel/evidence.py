@@ -7,8 +7,9 @@ from math import nan
 
 from engine.analysis.tuning import Spent, at_budget
 from engine.config import Config
-from engine.duel.budget import Pace, pace
+from engine.duel.methods import pace
 from engine.duel.spec import Duel, Strategy, from_json
+from engine.experiment.contender import Pace
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested
 from engine.store.duels import RATE, STAGES, Stage

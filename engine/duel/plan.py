@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.config import Config, bound_of
-from engine.duel.budget import Pace, pace
+from engine.duel.methods import contender, pace
 from engine.duel.spec import SHARED, Duel, Strategy
 from engine.errors import ConfigError, Problem
+from engine.experiment.contender import Pace
 from engine.registry import experiment
 from engine.store.duels import Stage
 
@@ -19,7 +20,6 @@ _ALIKE: Mapping[str, Any] = {
     "schedule": "constant",
     "checkpoint_every_s": 0.0,
     "evaluate_every": 1,
-    "overwrites_every": 0,
 }
 """What every method that has the setting is given."""
 
@@ -42,13 +42,13 @@ def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
     fields = known.model_fields
     shared = {name: duel.shared[name] for name in SHARED if name in duel.shared and name in fields}
     alike = {name: value for name, value in _ALIKE.items() if name in fields}
-    if "batch_update_size" in fields:
-        alike["batch_update_size"] = one.settings.get("trainers", shared.get("trainers", fields["trainers"].default))
+    usual = {name: info.default for name, info in fields.items()}
+    alike |= contender(one.experiment).given({**usual, **shared, **alike, **one.settings})
     values = {**shared, **alike, **one.settings, "learning_rate": rate, "seed": seed}
     try:
         first = known.check(values)
-        field, length = _length(duel, pace(one.experiment, first), known)
-        return known.check({**values, field: length})
+        field = contender(one.experiment).length
+        return known.check({**values, field: _length(duel, pace(one.experiment, first), field, known)})
     except ConfigError as error:
         raise ConfigError(
             Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems
@@ -86,10 +86,8 @@ def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds
             turn += 1
 
 
-def _length(duel: Duel, found: Pace, known: type[Config]) -> tuple[str, int]:
-    """Return the setting that says how long a run is, and its value; raises ConfigError where the budget
-    can't be met.
-    """
+def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
+    """Return how long a run is, the value of `field`; raises ConfigError where the budget can't be met."""
     kind, amount = duel.budget.kind, duel.budget.amount
     if kind == "bytes" and found.bytes is None:
         raise ConfigError(
@@ -104,7 +102,7 @@ def _length(duel: Duel, found: Pace, known: type[Config]) -> tuple[str, int]:
             ]
         )
     length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
-    most = bound_of(known.model_fields[found.field], "le")
+    most = bound_of(known.model_fields[field], "le")
     assert length is not None
     if most is not None and length > most:
         raise ConfigError(
@@ -112,10 +110,10 @@ def _length(duel: Duel, found: Pace, known: type[Config]) -> tuple[str, int]:
                 Problem(
                     "budget",
                     (
-                        f"{amount:g} {kind} would take {length:,} {found.field}, and at most {most:,g} are "
+                        f"{amount:g} {kind} would take {length:,} {field}, and at most {most:,g} are "
                         "allowed. Give a smaller budget."
                     ),
                 )
             ]
         )
-    return found.field, length
+    return length

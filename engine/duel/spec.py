@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from engine.duel.budget import KINDS, METHODS, Kind
+from engine.duel.methods import contender, methods
 from engine.errors import ConfigError, Problem, UnknownName
+from engine.experiment.contender import KINDS, Kind
 from engine.registry import experiment
 from engine.sweep.values import MOST_RUNS
 
@@ -15,18 +16,16 @@ MOST_STRATEGIES, MOST_RATES, MOST_SEEDS = 6, 9, 50
 METRICS = ("test/accuracy", "test/loss")
 SHARED = ("dataset", "batch_size", "trainers", "momentum", "threads_per_rank", "device")
 """Settings that all strategies share, as far as they have them."""
-OF_THE_DUEL: Mapping[str, str] = {
+_OF_THE_DUEL: Mapping[str, str] = {
     "seed": "the duel gives every strategy the same seeds",
     "learning_rate": "it is tuned by the duel's grid",
-    "epochs": "the budget says how long a run is",
-    "rounds": "the budget says how long a run is",
     "schedule": "a rate that falls to the run's end would depend on what lies beyond the budget",
     "evaluate_every": "all are tested as often as they can be",
     "checkpoint_every_s": "all keep no checkpoints, which cost time",
     "variant": "the tutorials' code does not test on its way",
     "model": "all train the same net",
 }
-"""Settings that no strategy may have of its own, and why."""
+"""Settings that no strategy may have of its own, and why; beside those that say how long a run is."""
 GAP = 100
 """How far seeds lie apart. Part of every stored plan: duels of the time when rank r drew from seed + r needed it, and
 are still read by it.
@@ -105,6 +104,12 @@ class Duel:
         return self
 
 
+def of_the_duel() -> dict[str, str]:
+    """Return the settings that no strategy may have of its own, and why."""
+    lengths = {contender(name).length: "the budget says how long a run is" for name in methods()}
+    return {**_OF_THE_DUEL, **lengths}
+
+
 def from_json(found: Mapping[str, Any]) -> Duel:
     """Return a duel as the store keeps it."""
     strategies = tuple(Strategy(**each) for each in found["strategies"])
@@ -163,13 +168,13 @@ def _of_strategies(strategies: Sequence[Strategy]) -> Iterator[Problem]:
 
 
 def _of_settings(one: Strategy) -> Iterator[Problem]:
-    if one.experiment not in METHODS:
-        yield from UnknownName("method that can duel", one.experiment, METHODS, field="strategies").problems
+    if one.experiment not in methods():
+        yield from UnknownName("method that can duel", one.experiment, methods(), field="strategies").problems
         return
-    fields = experiment(one.experiment).config.model_fields
+    fields, barred = experiment(one.experiment).config.model_fields, of_the_duel()
     for name in one.settings:
-        if name in OF_THE_DUEL:
-            yield Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {OF_THE_DUEL[name]}.")
+        if name in barred:
+            yield Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {barred[name]}.")
         elif name not in fields:
             yield from (
                 Problem("strategies", f"{one.name}: {each.sentence}")

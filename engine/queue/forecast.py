@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
@@ -15,7 +16,6 @@ from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import FreeSlots, Holder, Waiting, forecast
 from engine.queue.reasons import reasons
 from engine.queue.slots import foreign_gpus
-from engine.quotas import NONE, Limits, limits
 from engine.runtime.system.gpus import Gpus, NvmlGpus
 from engine.runtime.system.machine import Machine, machine
 from engine.store.clock import seconds_since

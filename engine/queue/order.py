@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from engine.access.quotas import NONE, Limits
 from engine.launch_options import Priority
 from engine.queue.estimates import Estimate
 from engine.queue.shares import keeps_back, shares
-from engine.quotas import NONE, Limits
 
 LEAST_ALIKE = 3
 """So many like runs must have finished before the length of a run is trusted enough to pass another one."""

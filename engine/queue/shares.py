@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from engine.quotas import Limits
+from engine.access.quotas import Limits
 
 
 class Share(NamedTuple):

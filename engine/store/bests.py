@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from engine.experiment.definition import Result
 from engine.filter.tree import Field
 from engine.metrics import metric
-from engine.results import Result
 from engine.store.connection import Connected
 from engine.store.numbers import number_of
 

@@ -5,10 +5,10 @@ that queues runs.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.access.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
 from engine.launch_options import Terms
-from engine.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits
 from engine.store.accounts import is_marked
 from engine.store.connection import Row
 from engine.store.guarding import Guarded, Standings

@@ -176,6 +176,8 @@ def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
 class ServerConfig(TrainingConfig):
     """What the experiments with a server of weights take besides."""
 
+    server_roles = ("ps",)
+
     epochs: int = Field(
         10,
         ge=1,

@@ -5,8 +5,8 @@ runs.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine.access.quotas import limits
 from engine.errors import ImportRefused, LimitReached
-from engine.quotas import limits
 from engine.store import Reader, Store
 from engine.store.recorded import Recorded, take_in
 from engine.store.shares import over_disk

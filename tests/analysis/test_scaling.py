@@ -9,7 +9,8 @@ from itertools import pairwise, product
 
 import pytest
 
-from engine.ideal_lines import PIPELINE, Baseline, ideal_time_s, unequal_stages_time_s
+from engine.experiment.ideal_lines import Baseline
+from engine.experiments.pipeline.scaling import SCALING, ideal_time_s, unequal_stages_time_s
 from engine.pipelining.schedules import Schedule, actions
 from engine.pipelining.simulation import speed_up_bound
 from engine.registry import EXPERIMENTS, experiment
@@ -79,17 +80,17 @@ def test_equal_stages_take_the_ideal_time(schedule: Schedule, splits: int, stage
 
 
 def test_the_lines_start_from_what_was_measured_with_one_split() -> None:
-    ideal, bound = PIPELINE.references(Baseline(CONFIG, T1, [(1.0, 2.0), (0.4, 0.6)]), [1, 2, 4])
+    ideal, bound = SCALING.references(Baseline(CONFIG, T1, [(1.0, 2.0), (0.4, 0.6)]), [1, 2, 4])
     assert ideal.times_s == pytest.approx((10.0, 7.5, 6.25))
     assert bound.times_s == pytest.approx((10.0, 8.75, 8.125))  # of 4: 3 and a wait for the other's 1 / m
     assert ideal.dash != bound.dash
     peer = CONFIG | {"mode": "torch_pipelining", "peer_schedule": "1f1b"}
-    assert PIPELINE.references(Baseline(peer, T1, [(3.0, 1.0), (1.0, 3.0)]), [4])[1].times_s == pytest.approx(
+    assert SCALING.references(Baseline(peer, T1, [(3.0, 1.0), (1.0, 3.0)]), [4])[1].times_s == pytest.approx(
         (unequal_stages_time_s(T1, 4, "1f1b", [(3.0, 1.0), (1.0, 3.0)]),)
     )
-    assert [line.label for line in PIPELINE.references(Baseline(CONFIG, T1), [1])] == ["ideal"]
+    assert [line.label for line in SCALING.references(Baseline(CONFIG, T1), [1])] == ["ideal"]
     assert ideal_time_s(T1, 1, 4) == pytest.approx(unequal_stages_time_s(T1, 1, "1f1b", [(1.0, 5.0), (3.0, 2.0)])) == T1
     assert unequal_stages_time_s(6.0, 4, "gpipe", [(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(4.5)
     assert {name for name in EXPERIMENTS if experiment(name).scaling} == {"pipeline"}
-    assert experiment("pipeline").scaling is PIPELINE
-    assert PIPELINE.field in experiment("pipeline").config.model_fields
+    assert experiment("pipeline").scaling is SCALING
+    assert SCALING.field in experiment("pipeline").config.model_fields

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.config import Config
-from engine.duel.catalogue import READY
+from engine.duel.catalogue import ready
 from engine.duel.evidence import DuelEvidence, Tried, gather
 from engine.duel.launch import go_on, launch_duel
 from engine.duel.plan import pace_of
@@ -33,7 +33,7 @@ def duel_of(*names: str, kind: str = "passes", amount: float = 10, **changes: An
     """Return a small duel of ready strategies."""
     budget = Budget(kind, amount)  # type: ignore[arg-type]
     return Duel(
-        tuple(READY[name] for name in names),
+        tuple(ready()[name] for name in names),
         budget,
         SHARED,
         **{"rates": (0.01, 0.03, 0.1), "tuning_seeds": 1, **changes},

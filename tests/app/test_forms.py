@@ -13,8 +13,9 @@ from app.launch.resource_summary import caveats, taken
 from app.links.launch import as_path, launch_query, read_link
 from app.ui import config_form
 from app.ui.html import as_text, facts, number, table
+from engine.experiment.definition import Experiment, Flow
 from engine.home import Home
-from engine.registry import Experiment, Flow, experiment, experiments
+from engine.registry import experiment, experiments
 from engine.runtime.system.machine import Gpu, Machine, demand, machine
 from engine.store import Store
 from tests.app.test_pages import opened

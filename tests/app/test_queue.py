@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.ui import config_form
+from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
-from engine.quotas import Limits, set_limits
 from engine.runtime.system.machine import machine
 from engine.runtime.system.processes import me
 from engine.store import Demand, ProcessIdentity, Reader, Store

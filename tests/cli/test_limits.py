@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable
 
+from engine.access.quotas import Limits, limits
 from engine.home import Home
-from engine.quotas import Limits, limits
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 

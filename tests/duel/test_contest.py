@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.duel.budget import pace
-from engine.duel.catalogue import READY, read_shared, read_strategy
+from engine.duel.catalogue import read_shared, read_strategy, ready
 from engine.duel.confounders import facts, untimely
 from engine.duel.evidence import DuelEvidence
 from engine.duel.launch import cancel_duel, launch_duel, retry_missing
+from engine.duel.methods import contender, pace
 from engine.duel.outcome import outcome
 from engine.duel.plan import config_of, judging_cells, pace_of, tuning_cells
 from engine.duel.spec import Budget, Duel, Strategy, from_json
@@ -30,7 +30,7 @@ def sentence(**changes: Any) -> str:
 
 
 def test_a_duel_comes_back_as_it_was_and_tells_what_is_unlike() -> None:
-    duel = duel_of(*READY, kind="updates", amount=500, target=95.0, tie=0.5)
+    duel = duel_of(*ready(), kind="updates", amount=500, target=95.0, tie=0.5)
     assert from_json(duel.as_json()) == duel
     told = {each.name: each for each in facts(duel_of(*ALL))}
     assert (told["Parameter server"].processes, told["Parameter server"].samples) == (3, 64)
@@ -50,12 +50,12 @@ def test_what_breaks_a_rule_is_a_sentence() -> None:
     )
     assert "judged by test/accuracy or test/loss, got 'train/loss'" in sentence(metric="train/loss")
     for strategies, said in (
-        ([READY["hogwild"]], "has 2 to 6 strategies, got 1"),
-        ([READY["hogwild"], READY["hogwild"]], "Two strategies are called 'Hogwild!'"),
-        ([READY["hogwild"], Strategy("Twin", "hogwild")], "'Twin' has the same experiment and settings"),
-        ([READY["hogwild"], Strategy("P", "pipeline")], "No method that can duel is named 'pipeline'"),
+        ([ready()["hogwild"]], "has 2 to 6 strategies, got 1"),
+        ([ready()["hogwild"], ready()["hogwild"]], "Two strategies are called 'Hogwild!'"),
+        ([ready()["hogwild"], Strategy("Twin", "hogwild")], "'Twin' has the same experiment and settings"),
+        ([ready()["hogwild"], Strategy("P", "pipeline")], "No method that can duel is named 'pipeline'"),
         (
-            [READY["hogwild"], Strategy("S", "sync_sgd", {"rounds": 3})],
+            [ready()["hogwild"], Strategy("S", "sync_sgd", {"rounds": 3})],
             "S: rounds can't be a strategy's own: the budget says how long a run is.",
         ),
     ):
@@ -65,7 +65,7 @@ def test_what_breaks_a_rule_is_a_sentence() -> None:
 
 
 def test_strategies_are_written_with_settings_and_names() -> None:
-    assert read_strategy("hogwild") == READY["hogwild"]
+    assert read_strategy("hogwild") == ready()["hogwild"]
     assert read_strategy("async_sgd:staleness_bound=4") == Strategy(
         "Asynchronous SGD, staleness_bound=4", "async_sgd", {"staleness_bound": 4}
     )
@@ -100,7 +100,7 @@ def test_all_share_settings_seeds_and_a_length_that_reaches_the_budget() -> None
         }
         assert {name: values[name] for name in shared} == shared
         assert values.get("schedule", "constant") == "constant" and values.get("checkpoint_every_s", 0) == 0
-        length = values[found.field] * found.passes
+        length = values[contender(one.experiment).length] * found.passes
         assert 7 <= length < 7 + found.passes, "no longer than it must be"
     assert configs["Parameter server"].model_dump()["batch_update_size"] == 2, "of all trainers"
     assert config_of(duel, read_strategy("parameter_server:trainers=4"), 0.1, 0).model_dump()["batch_update_size"] == 4
@@ -128,15 +128,15 @@ def test_updates_and_bytes_are_reckoned_from_the_methods() -> None:
     assert found["Hogwild!"].spent("updates", 90, 3.0, 3.9) == 180
     assert found["Parameter server"].spent("passes", 23, 3.0, 1.02) == 1.02
     with pytest.raises(ConfigError, match="Hogwild!: nothing travels between its processes"):
-        config_of(duel_of("hogwild", "sync_sgd", kind="bytes"), READY["hogwild"], 0.1, 0)
+        config_of(duel_of("hogwild", "sync_sgd", kind="bytes"), ready()["hogwild"], 0.1, 0)
     assert (
         config_of(
-            duel_of("async_sgd", "sync_sgd", kind="bytes", amount=3 * vector * 46), READY["async_sgd"], 0.1, 0
+            duel_of("async_sgd", "sync_sgd", kind="bytes", amount=3 * vector * 46), ready()["async_sgd"], 0.1, 0
         ).model_dump()["epochs"]
         == 3
     )
     with pytest.raises(ConfigError, match=r"would take 2,500 epochs, and at most 1,000 are allowed"):
-        config_of(duel_of("hogwild", "sync_sgd", amount=5000), READY["hogwild"], 0.1, 0)
+        config_of(duel_of("hogwild", "sync_sgd", amount=5000), ready()["hogwild"], 0.1, 0)
 
 
 def test_tuning_and_judging_share_no_seed_and_strategies_take_turns() -> None:

@@ -10,7 +10,7 @@ import torch
 from engine.data.nets import evaluate, mnist_net
 from engine.data.sets.registry import load
 from engine.data.weights import bind, flat_weights
-from engine.duel.catalogue import READY
+from engine.duel.catalogue import ready
 from engine.duel.plan import config_of
 from engine.duel.spec import Budget, Duel
 from engine.registry import method
@@ -31,7 +31,7 @@ SHARED = {
 }
 ENGINES = ("reference", "parameter_server", "async_sgd", "sync_sgd", "sync_gradients", "hogwild")
 """One strategy of each way in which first weights come about."""
-DUEL = Duel(tuple(READY.values()), Budget("passes", 1), SHARED)
+DUEL = Duel(tuple(ready().values()), Budget("passes", 1), SHARED)
 
 
 def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
@@ -47,7 +47,7 @@ def score_of(seed: int, nudge: float = 0.0) -> tuple[float, float]:
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_strategy_starts_from_the_weights_of_its_seed(tmp_path: Path, name: str) -> None:
-    one = READY[name]
+    one = ready()[name]
     config = config_of(DUEL, one, NOTHING, SEED)
     if "transport" in type(config).model_fields:
         config = config.model_copy(update={"transport": "shared_memory"})

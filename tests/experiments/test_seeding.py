@@ -73,7 +73,8 @@ def test_the_first_rank_that_computes_draws_what_the_reference_draws() -> None:
 def test_a_server_keeps_its_streams_however_many_it_serves() -> None:
     places = {
         count: [
-            place_of(index, ("agent", *(f"observer{number}" for number in range(count)))) for index in range(count + 1)
+            place_of(index, ("agent", *(f"observer{number}" for number in range(count))), ("agent",))
+            for index in range(count + 1)
         ]
         for count in (1, 3)
     }

@@ -12,13 +12,13 @@ from hypothesis import strategies as some
 from app.links.compare import CompareView, query_of, read_ids, read_view
 from app.links.launch import read_link
 from app.runs.columns import read_columns
+from engine.access.quotas import Limits, limits
 from engine.catalogue import Catalogue, catalogue, choices
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, EngineError
 from engine.filter import read_filter
 from engine.home import Home
 from engine.launch_options import Terms
-from engine.quotas import Limits, limits
 from engine.registry import EXPERIMENTS, UNLISTED, experiment
 from engine.store import Reader, Store
 from engine.sweep.plan import plan

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.access.quotas import Limits
 from engine.queue.estimates import Estimate
 from engine.queue.order import (
     Free,
@@ -20,7 +21,6 @@ from engine.queue.order import (
     started,
 )
 from engine.queue.reasons import reasons
-from engine.quotas import Limits
 
 ROOM = FreeSlots(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
-from engine.quotas import Limits, set_limits
 from engine.runtime.system.gpus import FakeGpus
 from engine.runtime.system.machine import Gpu, Machine
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store

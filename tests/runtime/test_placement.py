@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from engine.launch_options import Terms
-from engine.quotas import Limits, set_limits
 from engine.runtime.runner.placement import Placement
 from engine.runtime.system.gpus import FakeGpus
 from engine.runtime.system.machine import Gpu, Machine

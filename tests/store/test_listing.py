@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
+from engine.experiment.definition import ACCURACY, Result
 from engine.filter import RUN_FIELDS, Field, Names, read_filter
 from engine.home import Home
 from engine.metrics import METRICS
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
-from engine.results import ACCURACY, Result
 from engine.store import Demand, RankBatch, Reader, Recorded, Store
 from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.conftest import WORKER

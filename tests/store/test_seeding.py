@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.experiment.definition import ACCURACY
 from engine.home import Home
-from engine.results import ACCURACY
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Store
 from engine.store.schema import steps

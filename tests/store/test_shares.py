@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from engine.access.quotas import Limits, limits, set_limits
 from engine.access.rules import Program
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
 from engine.launch_options import USUAL, Terms
-from engine.quotas import Limits, limits, set_limits
 from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
 from engine.store.audit import Entry
 

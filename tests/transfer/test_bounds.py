@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.access.quotas import Limits, set_limits
 from engine.errors import ImportRefused, LimitReached
-from engine.quotas import Limits, set_limits
 from engine.store import Store, arrivals
 from engine.transfer import archives
 from engine.transfer.archives import members

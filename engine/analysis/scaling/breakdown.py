@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from engine.analysis.scaling.scaling_data import TimedRun
-from engine.config import SERVERS
+from engine.registry import server_roles
 
 WORK = ("compute", "update", "data", "evaluate")
 """Phases in which a rank gets on with it; all others but `serve` are what being many costs."""
@@ -105,9 +105,10 @@ def _costs(timings: Sequence[TimedRun], phases: PhasesOf) -> dict[int, tuple[flo
     smallest size.
     """
     found: dict[int, list[tuple[float, float]]] = {}
+    servers = server_roles()
     base = min(((timing.count, timing.work) for timing in timings), default=(0, 1.0))[1]
     for timing in timings:
-        roles = [spent for role, spent in phases.get(timing.run_id, {}).items() if role not in SERVERS]
+        roles = [spent for role, spent in phases.get(timing.run_id, {}).items() if role not in servers]
         if roles:
             scale = base / timing.work
             own = sum(spent.get(phase, 0.0) for spent in roles for phase in WORK) / len(roles) * scale

@@ -8,13 +8,14 @@ from typing import Any
 
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.seedings import mixture
+from engine.registry import experiments, known_experiment
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps import SEED
 from engine.sweep.values import value_in_words
 
-COUNTS = ("observers", "trainers", "collectors", "stages", "splits", "threads_per_rank")
-"""Fields along which more should be faster; the first of them that varies is the axis."""
+THREADS = "threads_per_rank"
+"""The count that every experiment has."""
 APART = frozenset({SEED, "checkpoint_every_s", "render_every_s", "timeout_s"})
 """Settings that runs may differ in and still be timed against each other."""
 
@@ -92,10 +93,35 @@ def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str
     )
 
 
+def count_fields() -> dict[str, str]:
+    """Return the fields of all experiments along which more should be faster, each with the word for one; the first of
+    them that varies is the axis.
+    """
+    own = {name: one for each in experiments() for name, one in each.counts.items()}
+    return own | {THREADS: "thread a rank"}
+
+
+def words_of(field: str) -> tuple[str, str]:
+    """Return a count's words for several and for one."""
+    return "threads a rank" if field == THREADS else field, count_fields().get(field, field)
+
+
+def at_once(runs: Sequence[RunRow], field: str) -> int | None:
+    """Return how many work at a time in runs along `field`, as their experiment says; None where it is the value of the
+    field itself.
+    """
+    for run in runs:
+        known = known_experiment(run.experiment)
+        scaling = known.scaling if known else None
+        if scaling and scaling.field == field and (found := run.config.get(scaling.at_once)):
+            return int(found)
+    return None
+
+
 def axis_of(varied: Iterable[str]) -> str | None:
     """Return the field that is a count of ranks or splits, None where none of those that vary is one."""
     found = set(varied)
-    return next((name for name in COUNTS if name in found), None)
+    return next((name for name in count_fields() if name in found), None)
 
 
 def differing(runs: Sequence[RunRow]) -> list[str]:
@@ -104,7 +130,8 @@ def differing(runs: Sequence[RunRow]) -> list[str]:
     found = [
         name for name in names if name not in APART and len({value_in_words(run.config.get(name)) for run in runs}) > 1
     ]
-    return sorted(found, key=lambda name: COUNTS.index(name) if name in COUNTS else len(COUNTS))
+    counts = list(count_fields())
+    return sorted(found, key=lambda name: counts.index(name) if name in counts else len(counts))
 
 
 def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], told: set[str]) -> Iterable[str]:

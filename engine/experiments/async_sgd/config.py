@@ -5,7 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED
-from engine.registry import Experiment, Flow, Preset
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiments.async_sgd.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
 
 
@@ -129,7 +130,6 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
-    axis="trainers",
     flows=(
         Flow("each trainer", "ps", "a gradient, of weights that may be old by now"),
         Flow("ps", "weights", "an update for every gradient"),
@@ -140,4 +140,9 @@ EXPERIMENT = Experiment(
         "Zheng et al. 2017"
     ),
     resumable=True,
+    update_clock=UpdateClock("train/loss"),  # of all trainers: each gradient is an update
+    stale_gradients="asynchronous SGD",
+    axis="trainers",
+    counts={"trainers": "trainer"},
+    duel=CONTENDER,
 )

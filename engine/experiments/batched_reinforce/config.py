@@ -5,13 +5,14 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.registry import Experiment, Flow, Preset
-from engine.results import Result
+from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 
 class BatchedReinforceConfig(Config):
     """Observers that ask one agent for every action."""
+
+    server_roles = ("agent",)
 
     observers: int = Field(
         5,
@@ -211,7 +212,6 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
-    axis="observers",
     goals=lambda config: rewards_that_solve(config.environment),
     flows=(
         Flow("each observer", "agent", "the state, and the reward of the step before"),
@@ -222,4 +222,7 @@ EXPERIMENT = Experiment(
     "Statistical Gradient-Following "
     "Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
     result=Result("charts/episodic_return", "mean", ("environment",)),
+    update_clock=UpdateClock("train/loss", counts="points"),  # one after each round
+    axis="observers",
+    counts={"observers": "observer"},
 )

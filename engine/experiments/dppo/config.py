@@ -5,8 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.registry import Experiment, Flow, Preset
-from engine.results import Result
+from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 S = ADVANCED | {"unit": "s"}
@@ -14,6 +13,8 @@ S = ADVANCED | {"unit": "s"}
 
 class DppoConfig(Config):
     """Collectors that play, a learner that updates, and four ways for them to share the policy."""
+
+    server_roles = ("main",)
 
     collectors: int = Field(2, ge=1, le=16, description="How many collectors play; each has environments of its own.")
     mode: Literal["bounded_queue", "update_locked", "reader_writer", "unlocked"] = Field(
@@ -251,7 +252,6 @@ EXPERIMENT = Experiment(
             "CartPole with collectors as threads: the GIL at work.", _CARTPOLE | {"collectors_as": "threads"}
         ),
     },
-    axis="collectors",
     goals=lambda config: rewards_that_solve(config.environment),
     flows=(
         Flow("each collector", "queue", "a batch of steps, with the version of the policy that made them"),
@@ -264,4 +264,7 @@ EXPERIMENT = Experiment(
         "Policy Optimization Algorithms, 2017"
     ),
     result=Result("test/episodic_return", task=("environment",)),
+    update_clock=UpdateClock("train/value_loss"),
+    axis="collectors",
+    counts={"collectors": "collector"},
 )

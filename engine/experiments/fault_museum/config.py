@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from engine.config import Config
+from engine.experiment.definition import Experiment, Flow, Preset
 from engine.museum.outcome import WAYS
 from engine.museum.signs.catalogue import SIGNS, sign
 from engine.museum.signs.sign import Sign
-from engine.registry import Experiment, Flow, Preset
 
 ALL = "all"
 ExhibitName = Literal[
@@ -87,11 +87,11 @@ EXPERIMENT = Experiment(
     presets={
         "all": Preset("Every exhibit, one after another.", {"exhibit": ALL}, takes="Takes about 30 s on two cores.")
     },
-    axis="repetitions",
     flows=(
         Flow("the published code", "wrong", "its fault"),
         Flow("wrong", "invariant", "what it measured"),
         Flow("right", "invariant", "what it measured"),
     ),
     source="The tutorials, blog series and note behind the seven systems, as docs/museum.md lists them",
+    axis="repetitions",
 )

@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
-from engine.registry import Experiment, Flow, Preset
-from engine.results import Result
+from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiments.hogwild.duel import CONTENDER
 
 SPARSE_VALUES = 4_000_000
 """The most values that a sparse training set may have: 12 bytes each, and a fifth more for the test set."""
@@ -284,7 +284,6 @@ EXPERIMENT = Experiment(
             expects={"test/accuracy": 84.0},
         ),
     },
-    axis="trainers",
     flows=(
         Flow("shared data", "each trainer", "mini-batches, in an order of its own"),
         Flow("shared weights", "each trainer", "reads, while others write"),
@@ -295,4 +294,10 @@ EXPERIMENT = Experiment(
         "NeurIPS 2011"
     ),
     result=Result(own_tasks=(("model", "sparse_logistic"),)),
+    headline=(*HEADLINE, "theory/omega", "theory/delta", "theory/rho"),
+    update_clock=UpdateClock("train/loss"),  # of all trainers: each steps on the one model
+    stale_gradients="Hogwild!",
+    axis="trainers",
+    counts={"trainers": "trainer"},
+    duel=CONTENDER,
 )

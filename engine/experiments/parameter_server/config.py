@@ -5,8 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import RuleBroken
-from engine.registry import Experiment, Flow, Preset
-from engine.results import Result
+from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiments.parameter_server.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
 
 
@@ -130,7 +130,6 @@ EXPERIMENT = Experiment(
             _RESNET50 | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
-    axis="batch_update_size",
     flows=(
         Flow("each trainer", "ps", "the gradient of a mini-batch"),
         Flow("ps", "weights", "one update for a batch of gradients"),
@@ -143,4 +142,9 @@ EXPERIMENT = Experiment(
         own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
         nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
     ),
+    update_clock=UpdateClock("test/accuracy"),  # tested at the server's count
+    stale_gradients="a parameter server whose batch_update_size is below its trainers",
+    axis="batch_update_size",
+    counts={"trainers": "trainer"},
+    duel=CONTENDER,
 )

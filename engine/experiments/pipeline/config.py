@@ -6,10 +6,9 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import ImagesName
-from engine.ideal_lines import PIPELINE
+from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiments.pipeline.scaling import SCALING
 from engine.pipelining.schedules import order_of
-from engine.registry import Experiment, Flow, Preset
-from engine.results import Result
 
 LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
 """Layers that a net can be cut between: the stem, its residual blocks, the head."""
@@ -19,6 +18,8 @@ class PipelineConfig(Config):
     """One net in stages, each in a process of its own; a batch goes through as micro-batches, so that stages work at
     the same time.
     """
+
+    server_roles = ("master",)
 
     stages: int = Field(2, ge=2, le=4, description="Parts that the net is cut into; each is a process.")
     splits: int = Field(
@@ -288,13 +289,16 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"mode": "torch_pipelining"},
         ),
     },
-    axis="splits",
     flows=(
         Flow("batches", "stage1", "images, a micro-batch at a time"),
         Flow("stage1", "stage2", "activations of a micro-batch"),
         Flow("stage2", "stage1", "gradients of those activations"),
     ),
     source="Huang et al.: GPipe, NeurIPS 2019; Narayanan et al.: PipeDream, SOSP 2019",
-    scaling=PIPELINE,
     result=Result("perf/samples_per_second", task=("model", "image_size"), nothing_to_learn=()),
+    update_clock=UpdateClock("train/loss"),
+    sections=("Pipeline",),
+    axis="splits",
+    counts={"stages": "stage", "splits": "split"},
+    scaling=SCALING,
 )

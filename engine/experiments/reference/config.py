@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
-from engine.registry import Experiment, Flow, Preset
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiments.reference.duel import CONTENDER
 
 
 class ReferenceConfig(Config):
@@ -86,8 +87,10 @@ EXPERIMENT = Experiment(
             expects={"test/accuracy": 95.0},
         ),
     },
-    axis="threads_per_rank",
     flows=(Flow("data", "trainer1", "mini-batches"), Flow("trainer1", "weights", "updates, one after the other")),
     source="Robbins and Monro: A Stochastic Approximation Method, 1951 (plain SGD, here with momentum)",
     resumable=True,
+    update_clock=UpdateClock("train/loss"),
+    axis="threads_per_rank",
+    duel=CONTENDER,
 )

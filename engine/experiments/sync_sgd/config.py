@@ -5,7 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, RuleBroken
-from engine.registry import Experiment, Flow, Preset
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiments.sync_sgd.duel import CONTENDER
 from engine.training.settings import TrainingConfig, fits_the_data
 
 
@@ -201,7 +202,6 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"partition": "dirichlet", "alpha": 0.3, "evaluate_every": 1},
         ),
     },
-    axis="trainers",
     flows=(
         Flow("own part", "each trainer", "mini-batches"),
         Flow("each trainer", "average", "weights after a round, or gradients in each step"),
@@ -209,4 +209,8 @@ EXPERIMENT = Experiment(
     ),
     source="Zinkevich, Weimer, Smola and Li: Parallelized Stochastic Gradient Descent, NeurIPS 2010",
     resumable=True,
+    update_clock=UpdateClock("train/loss", counts="mean"),  # a copy has had the mean of them
+    axis="trainers",
+    counts={"trainers": "trainer"},
+    duel=CONTENDER,
 )

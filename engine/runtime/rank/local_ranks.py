@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from engine.recorder import MemoryRecorder
+from engine.registry import server_roles
 from engine.runtime.rank.rank import Rank
 from engine.seeding import DROPOUT, place_of
 
@@ -81,7 +82,7 @@ class LocalRanks:
             locks=self._lock,
             say=lambda kind, detail: self.events.append((kind, detail)),
             resume_from=self.resume_from,
-            place=place_of(index, self.roles),
+            place=place_of(index, self.roles, server_roles()),
         )
 
     def _carry_out(self, function: Callable[..., None], rank: Rank, shared: tuple[Any, ...]) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.estimates import History
@@ -13,7 +14,6 @@ from engine.queue.forecast import holders_of, waiting_of
 from engine.queue.order import FreeSlots, next_up
 from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
-from engine.quotas import NONE, Limits, limits
 from engine.runtime.runner.launcher import Launcher
 from engine.runtime.system.gpus import Gpus, GpuState
 from engine.runtime.system.machine import Machine

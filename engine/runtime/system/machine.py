@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from engine.config import SERVERS, Config
+from engine.config import Config
 from engine.errors import DeviceError
 from engine.store.records import Demand
 
@@ -61,7 +61,7 @@ def demand(config: Config, machine: Machine) -> Demand:
         )
     if config.device == "mps" and platform.system() != "Darwin":
         raise DeviceError("device is 'mps', which only Apple machines have. Choose device auto or cpu.")
-    cores = sum(1 if role in SERVERS else threads for role in config.roles)
+    cores = sum(1 if role in config.server_roles else threads for role in config.roles)
     return Demand(min(cores, machine.cores), gpus, ranks, threads, config.listens(gpus))
 
 

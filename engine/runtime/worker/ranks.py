@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 import torch.multiprocessing as mp
 
-from engine.config import SERVERS
 from engine.errors import RankFailed
 from engine.home import DATA
+from engine.registry import server_roles
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.rank import Rank, RankPlan, rank_main
@@ -54,6 +54,8 @@ class Ranks:
     """The training time that the checkpoint stands for; a resumed run's points count from there."""
     host_network_refused: str = ""
     """Why ranks may not listen on the machine's network where they can have none of their own; empty where they may."""
+    servers: Collection[str] = field(default_factory=server_roles)
+    """The roles that serve the others; those of all experiments unless told."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
@@ -104,9 +106,9 @@ class Ranks:
             role,
             len(self.roles),
             self.devices[index],
-            1 if role in SERVERS else self.threads,
+            1 if role in self.servers else self.threads,
             self.seed,
-            place_of(index, self.roles),
+            place_of(index, self.roles, self.servers),
             self.folder,
             self.visible_gpus,
             departed,

@@ -148,6 +148,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         began,
         *_resumed(run, folder, store),
         store.why_no_listening("host"),
+        config.server_roles,
     )
     made.append(ranks)
     noted = _note_data(config, run, store)

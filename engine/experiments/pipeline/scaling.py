@@ -1,50 +1,10 @@
-"""How execution time should fall as an axis grows: the lines that an experiment's sweeps are read against.
-Torch-free.
-"""
+"""What sweeps of a pipeline are read against: equal stages, and these stages in their schedule's order. Torch-free."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
 
+from engine.experiment.ideal_lines import Baseline, Reference, Scaling
 from engine.pipelining.schedules import Schedule, order_of
 from engine.pipelining.simulation import speed_up_bound
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What was measured where the axis has the value that the lines start from: one config, means over its finished
-    runs.
-    """
-
-    config: Mapping[str, Any]
-    execution_time_s: float
-    stage_work: Sequence[tuple[float, float]] = ()
-    """Seconds of each stage's forwards and backwards in one batch; empty where no batch was recorded."""
-
-
-@dataclass(frozen=True)
-class Reference:
-    """One line that nobody measured: a label, how it is dashed, and a time in seconds at each value of the axis."""
-
-    label: str
-    dash: Literal["dash", "dot"]
-    times_s: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """What the sweeps of an experiment are read by."""
-
-    field: str
-    """The axis: lines are drawn where it is the first field of a sweep."""
-    start: Any
-    """The value of the axis whose measured execution time the lines start from."""
-    references: Callable[[Baseline, Sequence[int]], list[Reference]]
-    """The lines at some values of the axis, from what was measured at `start`."""
-    explained: str
-    """What the lines mean, for whoever reads the chart."""
-    rank_metrics: tuple[str, ...] = ()
-    """Metrics that are drawn with a line a rank."""
 
 
 def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
@@ -67,7 +27,7 @@ def unequal_stages_time_s(
     return one_split_s / speed_up_bound(schedule, forward, backward, splits)
 
 
-def _pipeline_references(baseline: Baseline, splits: Sequence[int]) -> list[Reference]:
+def _references(baseline: Baseline, splits: Sequence[int]) -> list[Reference]:
     start, config, work = baseline.execution_time_s, baseline.config, baseline.stage_work
     lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, int(config["stages"])) for each in splits))]
     if work:
@@ -82,12 +42,14 @@ def _pipeline_references(baseline: Baseline, splits: Sequence[int]) -> list[Refe
     return lines
 
 
-PIPELINE = Scaling(
+SCALING = Scaling(
     "splits",
     1,
-    _pipeline_references,
+    _references,
     "Ideal: the work with 1 split, spread evenly over the stages. Bound: the least time that the stages' "
     "forwards and backwards, as measured with 1 split, "
     "take in the schedule's order.",
-    ("perf/activations_held", "perf/peak_memory"),
+    called="Ideal and bound",
+    at_once="stages",
+    rank_metrics=("perf/activations_held", "perf/peak_memory"),
 )

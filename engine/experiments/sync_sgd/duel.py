@@ -1,0 +1,35 @@
+"""How synchronous parallel SGD takes part in duels. Torch-free."""
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from engine.data.catalogue import data_set
+from engine.duel.budget import bytes_exchanged, steps_of_parts
+from engine.experiment.contender import Contender, Pace, Ready
+
+if TYPE_CHECKING:
+    from engine.experiments.sync_sgd.config import SyncSgdConfig
+
+
+def _pace(config: "SyncSgdConfig") -> Pace:
+    """In one round every trainer takes `average_every` steps, or goes once through its own part."""
+    every, size = config.average_every, data_set(config.dataset).train
+    steps = [every] * config.trainers if every else steps_of_parts(config.dataset, config.trainers, config.batch_size)
+    passes = sum(steps) * config.batch_size / size if every else 1.0
+    updates = max(steps) if config.steps_together else fmean(steps)
+    exchanges = config.trainers * (max(steps) if config.steps_together else 1)
+    return Pace(passes, updates / passes, bytes_exchanged(exchanges / passes), passes / steps[0])
+
+
+CONTENDER = Contender(
+    length="rounds",
+    pace=_pace,
+    strategies={
+        "sync_sgd": Ready("Synchronous SGD, weights"),
+        "sync_gradients": Ready("Synchronous SGD, gradients", {"sync": "gradients"}),
+    },
+    data="a part of the set for each trainer",
+    momentum=lambda config: "one for each trainer" + ("" if config.keep_optimizer else ", begun anew each round"),
+    tests="by trainer1, which the others wait for at the next round's end",
+    gradients=lambda config: config.trainers if config.steps_together else 1,
+)
