@@ -24,8 +24,8 @@ from engine.published.judgement import judge
 from engine.store import Reader, Store
 from engine.store.records import RunRow
 from engine.sweep.extend import extend_sweep
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.app import compare_labs, duel_labs, figure_labs
 from tests.app.test_pages import opened, said
 

@@ -22,7 +22,7 @@ from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.point_pages import PointRow, Recording
 from engine.store.records import Series
-from engine.transfer.curves import COLUMNS
+from engine.transfer.point_rows import COLUMNS
 
 router = APIRouter()
 AXES: dict[str, Axis] = {"step": "step", "time": "time_s", "passes": "passes"}

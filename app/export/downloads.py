@@ -14,7 +14,7 @@ from app.ui import current_user
 from app.ui.html import as_text
 from engine.home import Home
 from engine.store import Reader
-from engine.transfer.bundle import write_bundle
+from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.tables import FORMATS, Table
 
 Make = Callable[[], Table]

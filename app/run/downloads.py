@@ -8,7 +8,7 @@ from app.ui import current_user
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import Run
-from engine.transfer.curves import points_table
+from engine.transfer.point_rows import points_table
 from engine.transfer.tables import Table
 
 

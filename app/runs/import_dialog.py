@@ -14,8 +14,8 @@ from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, run_link, sweep_link
 from engine.errors import EngineError
 from engine.home import Home
-from engine.transfer.bundle import Arrived
-from engine.transfer.child import import_in_child
+from engine.transfer.bundles.bundle import ImportResult
+from engine.transfer.import_process import import_in_child
 
 MOST_MB = 200
 _ARRIVED = "import.arrived"
@@ -49,7 +49,7 @@ def ask_import() -> None:
         _tell(arrived)
 
 
-def _take_in(name: str, file: IO[bytes]) -> Arrived | None:
+def _take_in(name: str, file: IO[bytes]) -> ImportResult | None:
     """Import an uploaded file; None where it can't be, and the dialog says why."""
     called = re.sub(r"[^\w. -]", "_", PurePosixPath(name.replace("\\", "/")).name)[:100].lstrip(".") or "file"
     with tempfile.TemporaryDirectory() as folder, st.spinner("Importing"):
@@ -63,7 +63,7 @@ def _take_in(name: str, file: IO[bytes]) -> Arrived | None:
             return None
 
 
-def _tell(arrived: Arrived) -> None:
+def _tell(arrived: ImportResult) -> None:
     st.success(as_text(arrived.sentence))
     for note in arrived.notes[:20]:
         st.caption(as_text(note))

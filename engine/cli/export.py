@@ -15,7 +15,7 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import ENDED
-from engine.transfer.curves import COLUMNS, point_rows, points_table, series_of
+from engine.transfer.point_rows import COLUMNS, point_rows, points_table, series_of
 from engine.transfer.tables import as_parquet, safe_cell
 from engine.umask import given
 
@@ -145,7 +145,7 @@ def _write_file(
     reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], output: Path, owner: str
 ) -> int:
     if kind == "bundle":
-        from engine.transfer.bundle import write_bundle
+        from engine.transfer.bundles.bundle import write_bundle
 
         return write_bundle(reader, run_ids, output, by=owner)
     if kind == "parquet":

@@ -37,7 +37,7 @@ def import_command(path: Path, owner: str, max_memory: float, max_time: float, a
     in a second time. The sweeps that runs of a bundle are part of come with them. Of TensorBoard and MLflow come
     scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
     """
-    from engine.transfer.child import Allowance, import_in_child
+    from engine.transfer.import_process import Allowance, import_in_child
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     if as_json:

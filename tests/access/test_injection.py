@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
-from engine.transfer.curves import points_table
+from engine.transfer.point_rows import points_table
 from engine.transfer.tables import FORMULA, as_csv
 from tests.cli.conftest import Parallab, parallab  # noqa: F401
 from tests.stand_in import worker

@@ -11,8 +11,8 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.sweep.plan import launch_sweep
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.access.people import settle
 from tests.app import labs
 from tests.waiting import PATIENCE_S

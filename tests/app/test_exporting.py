@@ -15,13 +15,13 @@ from app.runs.import_dialog import _take_in
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.app import labs
 from tests.app.test_pages import SECTIONS, opened, said
-from tests.transfer import events
-from tests.transfer.test_bundles import changed
-from tests.transfer.test_other_programs import mlruns
+from tests.transfer.bundles.bundle_files import changed
+from tests.transfer.readers import events
+from tests.transfer.readers.test_other_programs import mlruns
 from tests.waiting import PATIENCE_S
 
 

@@ -21,7 +21,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
-from engine.transfer.incoming import import_path
+from engine.transfer.run_import import import_path
 from engine.transfer.tables import Table
 from tests.app import compare_labs, figure_labs, labs, sweep_labs
 from tests.app.downloads import Offered, catch, data_of, grids

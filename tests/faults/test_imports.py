@@ -11,8 +11,8 @@ import pytest
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store, checks
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.app import labs
 
 pytestmark = pytest.mark.processes
@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from engine.home import Home
 from engine.store import Store
-from engine.transfer.incoming import import_path
+from engine.transfer.run_import import import_path
 with Store.open(Home.find()) as store:
     print("go", flush=True)
     import_path(store, Path(sys.argv[1]), by="Lin")

@@ -15,11 +15,11 @@ from hypothesis import strategies as some
 from engine.store import Store, checks
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs
-from tests.transfer import events
+from tests.transfer.bundles.bundle_files import changed, refusal
+from tests.transfer.bundles.bundle_files import counts as rows_of
 from tests.transfer.conftest import bundle, ours, theirs  # noqa: F401
-from tests.transfer.test_bundles import changed, refusal
-from tests.transfer.test_bundles import counts as rows_of
-from tests.transfer.test_other_programs import mlruns
+from tests.transfer.readers import events
+from tests.transfer.readers.test_other_programs import mlruns
 
 MOST_GROWTH_MB = 400
 

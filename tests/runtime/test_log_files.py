@@ -28,7 +28,7 @@ from engine.runtime.system.log_files import (
     trim,
 )
 from engine.store import Reader
-from engine.transfer.bundle import write_bundle
+from engine.transfer.bundles.bundle import write_bundle
 from engine.upkeep.disk_use import disk_use
 from tests.app import labs
 

@@ -8,7 +8,7 @@ import pytest
 from engine.home import Home
 from engine.recorder import Span
 from engine.store import RankBatch, Reader, Store
-from engine.transfer.bundle import write_bundle
+from engine.transfer.bundles.bundle import write_bundle
 from tests.app import labs
 
 

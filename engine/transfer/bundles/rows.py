@@ -13,8 +13,8 @@ from engine.errors import ImportRefused
 from engine.store.parcels import Part
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened
-from engine.transfer.bounds import MOST_CONFIG_BYTES, MOST_SETTINGS
-from engine.transfer.manifest import Sheet
+from engine.transfer.bundles.manifest import Sheet
+from engine.transfer.import_bounds import MOST_CONFIG_BYTES, MOST_SETTINGS
 
 LONGEST_LINE = 8 << 20
 LONGEST: dict[str, int] = {
@@ -35,7 +35,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _JSON_OBJECTS = ("config", "environment", "grid")
 
 
-class Hashing:
+class DigestWriter:
     """A file that is written or read through, with the digest of what went by."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -48,7 +48,7 @@ class Hashing:
 
 def write_sheet(part: Part, file: IO[bytes]) -> Sheet:
     """Write a table's rows and return what the manifest says of them."""
-    into, rows = Hashing(file), 0
+    into, rows = DigestWriter(file), 0
     for row in part.rows:
         into.write(
             json.dumps(list(row), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(

@@ -15,8 +15,8 @@ from engine.store.origins import fingerprint
 from engine.store.recorded import IMPORTED_EXPERIMENT, Recorded
 from engine.store.records import Status
 from engine.transfer.archives import Members, lines, read, shown
-from engine.transfer.bounds import Room, Values
-from engine.transfer.tensorboard import LATEST_S, moment
+from engine.transfer.import_bounds import ImportBudget, Values
+from engine.transfer.readers.tensorboard import LATEST_S, moment
 
 META = "meta.yaml"
 MOST_SMALL = 1 << 20
@@ -58,13 +58,13 @@ def run_folders(names: Sequence[str]) -> dict[str, _Files]:
     return {folder: files for folder, files in found.items() if files.metrics or files.params or files.tags}
 
 
-def recorded_by_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Recorded], list[str]]:
+def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Recorded], list[str]]:
     """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood,
     with its line.
     """
     runs: list[Recorded] = []
     notes: list[str] = []
-    room = Room()
+    room = ImportBudget()
     for folder, files in sorted(folders.items()):
         about = _meta(source, f"{folder}/{META}" if folder != "." else META)
         if about.get("lifecycle_stage") == "deleted":
@@ -74,7 +74,7 @@ def recorded_by_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[
     return runs, notes
 
 
-def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: Room) -> Recorded:
+def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: ImportBudget) -> Recorded:
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
@@ -128,7 +128,7 @@ def _experiment(source: Members, folder: str) -> str:
     return IMPORTED_EXPERIMENT if name in ("", "Default", *EXPERIMENTS) else name[:200]
 
 
-def _values(source: Members, folder: str, files: Mapping[str, str], room: Room) -> Values:
+def _values(source: Members, folder: str, files: Mapping[str, str], room: ImportBudget) -> Values:
     """Return what the lines `timestamp value step` hold (the oldest MLflow wrote no step)."""
     found = Values(f"'{shown(folder)}'", room)
     for name, member in files.items():

@@ -9,17 +9,17 @@ from engine.errors import ImportRefused, NoSuchRun
 from engine.store import Reader
 from engine.store.origins import Origin, fingerprint_of
 from engine.transfer.archives import Members, shown
-from engine.transfer.manifest import Manifest
-from engine.transfer.plans import check_sweeps
-from engine.transfer.settings import odd_setting
-from engine.transfer.sheets import read_sheet, refusal
+from engine.transfer.bundles.config_kinds import odd_setting
+from engine.transfer.bundles.manifest import Manifest
+from engine.transfer.bundles.rows import read_sheet, refusal
+from engine.transfer.bundles.sweep_checks import check_sweeps
 
 MOST_RUNS = 10_000
 _NEEDED = ("id", "experiment", "created_at", "config", "environment", "owner", "status")
 
 
 @dataclass(frozen=True)
-class Recognised:
+class MatchedRuns:
     """The runs of a bundle by their ids in it."""
 
     fresh: Mapping[int, Origin]
@@ -27,7 +27,7 @@ class Recognised:
     """Those that are here, with their ids here."""
 
 
-def recognised(reader: Reader, source: Members, about: Manifest) -> Recognised:
+def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
     """Tell the runs that are here from those that are not; raises ImportRefused for rows that make no sense."""
     runs = _rows(source, about, "runs")
     check_sweeps(_rows(source, about, "sweeps") if "sweeps" in about.tables else [], runs)
@@ -53,7 +53,7 @@ def recognised(reader: Reader, source: Members, about: Manifest) -> Recognised:
         else:
             fresh[run["id"]] = origin
             seen.add(origin.fingerprint)
-    return Recognised(fresh, known)
+    return MatchedRuns(fresh, known)
 
 
 def _rows(source: Members, about: Manifest, table: str) -> list[dict[str, Any]]:

@@ -19,12 +19,12 @@ from filelock import FileLock
 from engine.errors import EngineError, Forbidden, ImportRefused
 from engine.home import ROOT, Home
 from engine.store import Store
-from engine.transfer import child
-from engine.transfer.child import Allowance, import_in_child
-from engine.transfer.incoming import import_path
+from engine.transfer import import_process
+from engine.transfer.import_process import Allowance, import_in_child
+from engine.transfer.run_import import import_path
 from tests.test_architecture import imports, modules
-from tests.transfer.test_bounds import noise, zipped
-from tests.transfer.test_bundles import counts, told
+from tests.transfer.bundles.bundle_files import counts, told
+from tests.transfer.test_import_bounds import noise, zipped
 from tests.waiting import wait_until
 
 MB = 1 << 20
@@ -48,7 +48,7 @@ def importers() -> list[psutil.Process]:
     found = []
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # one that has ended meanwhile has no command line
-            found += [each] if "engine.transfer.importer" in each.cmdline() else []
+            found += [each] if "engine.transfer.import_child" in each.cmdline() else []
     return found
 
 
@@ -64,8 +64,12 @@ def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp
 
 
 def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
-    assert {name for name in modules() if "engine.transfer.incoming" in imports(name)} == {"engine.transfer.importer"}
-    assert all("engine.transfer.child" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.imports"))
+    assert {name for name in modules() if "engine.transfer.run_import" in imports(name)} == {
+        "engine.transfer.import_child"
+    }
+    assert all(
+        "engine.transfer.import_process" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.imports")
+    )
 
 
 def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
@@ -86,7 +90,7 @@ def test_a_process_that_ends_without_an_answer_is_a_sentence(
 
 
 def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "WAIT_S", 0.2)
+    monkeypatch.setattr(import_process, "WAIT_S", 0.2)
     with FileLock(ours.home.import_lock):
         assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.home, bundle)
 
@@ -152,7 +156,7 @@ import resource, sys
 from pathlib import Path
 from engine.errors import ImportRefused
 from engine.home import Home
-from engine.transfer.child import import_in_child
+from engine.transfer.import_process import import_in_child
 for path in sys.argv[1:]:
     try: import_in_child(Home.find(), Path(path), by="Lin")
     except ImportRefused: pass

@@ -1,7 +1,8 @@
 """The process that carries out one import: it reads what is asked on standard input, limits itself, and answers in JSON
 on standard output.
 
-`engine.transfer.child` starts it. Whatever a file does to this process, the console and the command line go on.
+`engine.transfer.import_process` starts it. Whatever a file does to this process, the console and the command line go
+on.
 """
 
 import json
@@ -20,7 +21,7 @@ from engine.home import Home
 from engine.runtime.system.processes import die_with_parent
 from engine.store import Store
 from engine.transfer.archives import shown
-from engine.transfer.incoming import import_path
+from engine.transfer.run_import import import_path
 
 MOST_NOTES = 1_000
 

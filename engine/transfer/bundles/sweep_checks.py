@@ -14,8 +14,8 @@ from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
 from engine.sweep.values import MOST_RUNS
 from engine.transfer.archives import shown
-from engine.transfer.settings import odd_setting
-from engine.transfer.sheets import refusal
+from engine.transfer.bundles.config_kinds import odd_setting
+from engine.transfer.bundles.rows import refusal
 
 LONGEST = 500
 """Characters of a name, a value or a range."""

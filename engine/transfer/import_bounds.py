@@ -17,7 +17,7 @@ LONGEST_NAME = 200
 
 
 @dataclass
-class Room:
+class ImportBudget:
     """What one import may still bring, over all of its runs."""
 
     points: int = 5_000_000
@@ -41,7 +41,7 @@ class Room:
             )
         if taken > self.config_bytes:
             raise ImportRefused(
-                f"Its runs have more than {Room().config_bytes:,} bytes of parameters and tags. Import fewer "
+                f"Its runs have more than {ImportBudget().config_bytes:,} bytes of parameters and tags. Import fewer "
                 "runs at a time."
             )
         self.config_bytes -= taken
@@ -50,7 +50,7 @@ class Room:
 class Values:
     """The values of one run's metrics in the order in which they were recorded, 28 bytes each."""
 
-    def __init__(self, where: str, room: Room) -> None:
+    def __init__(self, where: str, room: ImportBudget) -> None:
         self._where, self._room = where, room
         self._names: dict[str, int] = {}
         self._which, self._at, self._steps, self._values = array("i"), array("d"), array("q"), array("d")
@@ -62,7 +62,8 @@ class Values:
         """Keep a value of a moment (s since 1970); raises ImportRefused where the file holds too many."""
         if len(self) >= self._room.points:
             raise ImportRefused(
-                f"It holds more than {Room().points:,} values, {self._where} among them. Import fewer runs at a time."
+                f"It holds more than {ImportBudget().points:,} values, {self._where} among them. "
+                "Import fewer runs at a time."
             )
         which = self._names.setdefault(name[:LONGEST_NAME], len(self._names))
         if which >= MOST_METRICS:
@@ -70,7 +71,9 @@ class Values:
                 f"{self._where} has more than {MOST_METRICS:,} metrics, which is more than a run here can have."
             )
         if which >= self._room.metrics:
-            raise ImportRefused(f"Its runs have more than {Room().metrics:,} metrics. Import fewer runs at a time.")
+            raise ImportRefused(
+                f"Its runs have more than {ImportBudget().metrics:,} metrics. Import fewer runs at a time."
+            )
         self._which.append(which)
         self._at.append(at)
         self._steps.append(step)

@@ -8,11 +8,11 @@ from hypothesis import strategies as some
 
 from engine.errors import ImportRefused
 from engine.store import Reader, Store
-from engine.transfer.incoming import import_path
-from engine.transfer.tfrecord import masked_checksum
+from engine.transfer.readers.tfrecord import masked_checksum
+from engine.transfer.run_import import import_path
 from tests.inputs import drawn
-from tests.transfer import events
-from tests.transfer.test_bundles import counts, refusal
+from tests.transfer.bundles.bundle_files import counts, refusal
+from tests.transfer.readers import events
 
 
 def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> None:

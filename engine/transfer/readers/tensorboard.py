@@ -16,9 +16,9 @@ from engine.errors import ImportRefused
 from engine.store.origins import fingerprint
 from engine.store.recorded import Recorded
 from engine.transfer.archives import Members, opened, shown
-from engine.transfer.bounds import LONGEST_NAME, Room, Values
-from engine.transfer.event_messages import message
-from engine.transfer.tfrecord import Records
+from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values
+from engine.transfer.readers.event_messages import message
+from engine.transfer.readers.tfrecord import Records
 
 MARK = "tfevents"
 LATEST_S = 4e9
@@ -31,9 +31,7 @@ def event_files(names: Sequence[str]) -> list[str]:
     return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
 
 
-def recorded_by_tensorboard(
-    source: Members, names: Sequence[str], *, top: str = ""
-) -> tuple[list[Recorded], list[str]]:
+def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[Recorded], list[str]]:
     """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is
     damaged or is no event file.
     """
@@ -42,7 +40,7 @@ def recorded_by_tensorboard(
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
     runs: list[Recorded] = []
     notes: list[str] = []
-    room = Room()
+    room = ImportBudget()
     for folder, files in folders.items():
         found = _Folder(top if folder == "." else folder, room)
         for name in sorted(files):
@@ -57,7 +55,7 @@ def recorded_by_tensorboard(
 class _Folder:
     """What the event files of one folder hold."""
 
-    def __init__(self, name: str, room: Room) -> None:
+    def __init__(self, name: str, room: ImportBudget) -> None:
         self.name, self.room = name, room
         self.values = Values(f"'{shown(name)}'", room)
         self.config: dict[str, Any] = {}
@@ -99,7 +97,7 @@ class _Folder:
                 self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
             elif value.metadata.plugin_data.plugin_name == b"hparams":
                 self.config |= _config(value.metadata.plugin_data.content)
-                Room().take_config(f"'{shown(self.name)}'", self._sizes())  # as it grows
+                ImportBudget().take_config(f"'{shown(self.name)}'", self._sizes())  # as it grows
 
     def _sizes(self) -> dict[str, int]:
         return {name: len(str(value)) for name, value in self.config.items()}

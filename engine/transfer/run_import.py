@@ -11,15 +11,15 @@ from engine.store import Reader, Store
 from engine.store.recorded import Recorded, take_in
 from engine.store.shares import over_disk
 from engine.transfer.archives import Members, members
-from engine.transfer.bundle import Arrived, import_bundle
-from engine.transfer.manifest import NAME
-from engine.transfer.mlflow import recorded_by_mlflow, run_folders
-from engine.transfer.tensorboard import event_files, recorded_by_tensorboard
+from engine.transfer.bundles.bundle import ImportResult, import_bundle
+from engine.transfer.bundles.manifest import NAME
+from engine.transfer.readers.mlflow import read_mlflow, run_folders
+from engine.transfer.readers.tensorboard import event_files, read_tensorboard
 
 MOST_RUNS = 10_000
 
 
-def import_path(store: Store, path: Path, *, by: str, name: str = "") -> Arrived:
+def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportResult:
     """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what
     the file is called by people.
     """
@@ -42,10 +42,10 @@ def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
     """Return the runs that another program recorded, and sentences on what was left out."""
     if folders := run_folders(source.names):
         _bound(len(folders))
-        return recorded_by_mlflow(source, folders)
+        return read_mlflow(source, folders)
     if files := event_files(source.names):
         _bound(len(files))
-        return recorded_by_tensorboard(source, files, top=called)
+        return read_tensorboard(source, files, top=called)
     raise ImportRefused(
         f"{called} holds nothing that can be imported. It can be a bundle of this program (a zip with {NAME}), "
         "TensorBoard event files "
@@ -61,7 +61,7 @@ def _taken(
     file: str,
     by: str,
     permit_bytes: Callable[[int], None],
-) -> Arrived:
+) -> ImportResult:
     known: dict[str, int] = {}
     fresh: dict[str, Recorded] = {}
     with Reader.open(store.home) as reader:
@@ -76,7 +76,7 @@ def _taken(
         why = f"All its runs are here already, as {there}." if known else " ".join(notes)
         raise ImportRefused(f"Nothing was imported from {file}. {why}")
     permit_bytes(sum(run.size_bytes for run in fresh.values()))
-    return Arrived(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
+    return ImportResult(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
 
 
 def _bound(count: int) -> None:

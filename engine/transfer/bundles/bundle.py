@@ -24,9 +24,9 @@ from engine.store.clock import now
 from engine.store.parcels import TABLES, Part, parts_of
 from engine.store.points import POINT_BYTES
 from engine.transfer.archives import Members, opened
-from engine.transfer.manifest import NAME, Log, Manifest, Sheet, manifest_of
-from engine.transfer.recognised import Recognised, recognised
-from engine.transfer.sheets import Hashing, check_digest, read_sheet, write_sheet
+from engine.transfer.bundles.dedup import MatchedRuns, match_runs
+from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifest_of
+from engine.transfer.bundles.rows import DigestWriter, check_digest, read_sheet, write_sheet
 
 SWEEPS_SINCE = 2
 """The version from which on a bundle holds sweeps."""
@@ -35,7 +35,7 @@ MOST_LOG = 64 << 20
 
 
 @dataclass(frozen=True)
-class Arrived:
+class ImportResult:
     """What an import came to."""
 
     ids: tuple[int, ...]
@@ -125,13 +125,15 @@ def _write_logs(home: Home, part: Part, packed: zipfile.ZipFile) -> Iterator[Log
             continue
         name = f"logs/{number}.txt"
         with packed.open(name, "w") as member:
-            into = Hashing(member)
+            into = DigestWriter(member)
             for piece in pieces(found, 0 if has_hole(found) else max(0, found.stat().st_size - MOST_LOG)):
                 into.write(piece.text)
         yield Log(run_id=run_id, source=source, member=name, sha256=into.digest.hexdigest())
 
 
-def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]) -> Arrived:
+def import_bundle(
+    store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]
+) -> ImportResult:
     """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about
     it is wrong.
 
@@ -140,7 +142,7 @@ def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_b
     about = manifest_of(source)
     _check_members(source, about)
     with Reader.open(store.home) as reader:
-        found = recognised(reader, source, about)
+        found = match_runs(reader, source, about)
     if not found.fresh:
         raise ImportRefused(_all_here(found, file))
     permit_bytes(_size(source, about) * len(found.fresh) // (len(found.fresh) + len(found.known)))
@@ -153,7 +155,7 @@ def import_bundle(store: Store, source: Members, *, file: str, by: str, permit_b
         for run_id in ids.values():
             shutil.rmtree(store.home.run_folder(run_id), ignore_errors=True)
         raise
-    return Arrived(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
+    return ImportResult(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
 
 
 def _size(source: Members, about: Manifest) -> int:
@@ -207,7 +209,7 @@ def _log_path(log: Log) -> str:
     return f"logs/{log.source}.log"
 
 
-def _all_here(found: Recognised, file: str) -> str:
+def _all_here(found: MatchedRuns, file: str) -> str:
     here = ", ".join(str(run_id) for run_id in sorted(set(found.known.values())))
     if len(found.known) == 1:
         return f"The run in {file} is here already, as run {here}. Nothing was imported."

@@ -24,7 +24,7 @@ from engine.home import ROOT, Home
 from engine.runtime.system.processes import describe_exit
 from engine.store import Reader, Store
 from engine.store.arrivals import last_id, without_run
-from engine.transfer.bundle import Arrived
+from engine.transfer.bundles.bundle import ImportResult
 
 log = logging.getLogger(__name__)
 WAIT_S = 60.0
@@ -40,7 +40,9 @@ class Allowance:
     time_s: float = 300.0
 
 
-def import_in_child(home: Home, path: Path, *, by: str, name: str = "", allowance: Allowance | None = None) -> Arrived:
+def import_in_child(
+    home: Home, path: Path, *, by: str, name: str = "", allowance: Allowance | None = None
+) -> ImportResult:
     """Import all runs at a path that are not here yet; `name` is what people call the file.
 
     Raises ImportRefused, Forbidden, LimitReached or StoreError, and nothing is imported.
@@ -51,7 +53,7 @@ def import_in_child(home: Home, path: Path, *, by: str, name: str = "", allowanc
         answer = _answer(home, path, by, called, allowed)
     if "error" in answer:
         raise _error(answer["error"], answer["sentence"])
-    return Arrived(tuple(answer["ids"]), answer["known"], tuple(answer["notes"]), tuple(answer["sweeps"]))
+    return ImportResult(tuple(answer["ids"]), answer["known"], tuple(answer["notes"]), tuple(answer["sweeps"]))
 
 
 @contextmanager
@@ -92,7 +94,7 @@ def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) ->
     surroundings = os.environ | {"PARALLAB_HOME": str(home.path), "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.transfer.importer"],
+            [sys.executable, "-m", "engine.transfer.import_child"],
             cwd=ROOT,
             env=surroundings,
             start_new_session=True,

@@ -1,66 +1,22 @@
 """Bundles: all of a run comes to another store once, and nothing of what is broken or hostile does."""
 
-import hashlib
 import io
 import json
 import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import strategies as some
 
-from engine.cli.show import in_full
 from engine.errors import ImportRefused, WrongStatus
 from engine.home import Home
 from engine.store import Demand, Reader, Store, checks
 from engine.transfer import archives
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.inputs import drawn
-
-OF_ITS_STORE = {
-    "id",
-    "version",
-    "cores",
-    "gpus",
-    "worker",
-    "pid",
-    "heartbeat_at",
-    "begun_uptime_s",
-    "data_folder",
-    "terms",
-    "parent_id",
-    "chain",
-    "retried_as",
-    "resumed_as",
-}
-
-
-def counts(store: Store) -> dict[str, int]:
-    """Return how many rows each table has, but the audit log, which keeps what was refused too."""
-    tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {
-        table: store.rows(f"SELECT count(*) FROM {table}")[0][0]
-        for table in tables
-        if table not in ("sqlite_sequence", "audit")
-    }
-
-
-def told(home: Home, run_id: int) -> dict[str, Any]:
-    """Return what a run's page shows, and every point of it, but for what belongs to its store."""
-    with Reader.open(home) as reader:
-        found = {name: value for name, value in in_full(reader, run_id).items() if name not in OF_ITS_STORE}
-        found["events"] = [event for event in found["events"] if event["kind"] != "imported"]
-        found["ranks"] = [{**rank, "pid": None} for rank in found["ranks"]]
-        names = {summary.metric for summary in reader.summaries(run_id)}
-        return {
-            **found,
-            "series": repr(reader.series(run_id, sorted(names))),
-            "drawn": repr(reader.series(run_id, sorted(names), max_points=10)),
-        }
+from tests.transfer.bundles.bundle_files import Change, changed, counts, manifest, refusal, row, text, told, without
 
 
 def test_a_run_and_a_long_config_come_whole_to_another_store(
@@ -160,71 +116,6 @@ def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, 
 
 # ---- what is broken or hostile --------------------------------------------------------------------------------------
 
-Change = Callable[[dict[str, bytes]], None]
-
-
-def changed(bundle: Path, change: Change, *, resigned: bool = True) -> Path:
-    """Write the bundle anew with its members changed, its checksums too, as one who means harm would."""
-    with zipfile.ZipFile(bundle) as file:
-        held = {name: file.read(name) for name in file.namelist()}
-    change(held)
-    if resigned:
-        resign(held)
-    path = bundle.with_name("changed.zip")
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in held.items():
-            file.writestr(name, data)
-    return path
-
-
-def resign(held: dict[str, bytes]) -> None:
-    about = json.loads(held["parallab.json"])
-    for name, sheet in about["tables"].items():
-        if f"{name}.jsonl" in held:
-            sheet["sha256"] = hashlib.sha256(held[f"{name}.jsonl"]).hexdigest()
-    held["parallab.json"] = json.dumps(about).encode()
-
-
-def resign_logs(path: Path) -> None:
-    """Write the checksums of a bundle's logs anew."""
-    with zipfile.ZipFile(path) as file:
-        held = {name: file.read(name) for name in file.namelist()}
-    about = json.loads(held["parallab.json"])
-    for log in about["logs"]:
-        log["sha256"] = hashlib.sha256(held[log["member"]]).hexdigest()
-    held["parallab.json"] = json.dumps(about).encode()
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in held.items():
-            file.writestr(name, data)
-
-
-def manifest(**values: object) -> Change:
-    def change(held: dict[str, bytes]) -> None:
-        held["parallab.json"] = json.dumps({**json.loads(held["parallab.json"]), **values}).encode()
-
-    return change
-
-
-def row(table: str, column: str, value: object) -> Change:
-    """Return the change of one column of a table's first row."""
-
-    def change(held: dict[str, bytes]) -> None:
-        place = json.loads(held["parallab.json"])["tables"][table]["columns"].index(column)
-        lines = held[f"{table}.jsonl"].splitlines()
-        values = json.loads(lines[0])
-        values[place] = value
-        held[f"{table}.jsonl"] = b"\n".join([json.dumps(values).encode(), *lines[1:]]) + b"\n"
-
-    return change
-
-
-def without(name: str) -> Change:
-    return lambda held: held.pop(name) and None
-
-
-def text(name: str, data: bytes) -> Change:
-    return lambda held: held.update({name: data})
-
 
 REFUSED: list[tuple[str, Change, str]] = [
     ("newer", manifest(version=3), "is of version 3, and this Parallab reads up to version 2. Update this checkout"),
@@ -290,15 +181,6 @@ def test_flipped_bits_are_found_and_quotes_cut_short(bundle: Path, ours: Store) 
     told = refusal(ours, bundle)
     assert told and "Its member 'sweeps.jsonl' can't be read: " in told
     assert len(told) < 500 and ".." not in told.replace("...", "")
-
-
-def refusal(store: Store, path: Path) -> str | None:
-    """Return why a file is refused, None where it is taken in."""
-    try:
-        import_path(store, path, by="Lin")
-    except ImportRefused as refused:
-        return str(refused)
-    return None
 
 
 @drawn(cut=some.integers(0, 100_000), byte=some.integers(0, 255))

@@ -16,11 +16,11 @@ from engine.errors import ImportRefused, LimitReached
 from engine.store import Store, arrivals
 from engine.transfer import archives
 from engine.transfer.archives import members
-from engine.transfer.bounds import MOST_SETTINGS, Room
-from engine.transfer.incoming import import_path
-from tests.transfer import events
-from tests.transfer.test_bundles import changed, counts, resign_logs, row
-from tests.transfer.test_other_programs import mlruns
+from engine.transfer.import_bounds import MOST_SETTINGS, ImportBudget
+from engine.transfer.run_import import import_path
+from tests.transfer.bundles.bundle_files import changed, counts, resign_logs, row
+from tests.transfer.readers import events
+from tests.transfer.readers.test_other_programs import mlruns
 
 MB = 1 << 20
 
@@ -120,15 +120,15 @@ def test_texts_of_a_bundle_are_bounded(bundle: Path, ours: Store, column: str, v
     assert sentence in refused(ours, changed(bundle, row("runs", column, value)))[0]
 
 
-def few_points(room: Room) -> None:
+def few_points(room: ImportBudget) -> None:
     room.points = 3
 
 
-def few_metrics(room: Room) -> None:
+def few_metrics(room: ImportBudget) -> None:
     room.metrics = 1
 
 
-def little_config(room: Room) -> None:
+def little_config(room: ImportBudget) -> None:
     room.config_bytes = 5
 
 
@@ -145,17 +145,17 @@ def test_an_import_has_one_measure_for_all_of_its_runs(
     ours: Store,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    narrow: Callable[[Room], None],
+    narrow: Callable[[ImportBudget], None],
     sentence: str,
     kind: str,
 ) -> None:
-    whole = Room.__init__
+    whole = ImportBudget.__init__
 
-    def narrowed(room: Room) -> None:
+    def narrowed(room: ImportBudget) -> None:
         whole(room)
         narrow(room)
 
-    monkeypatch.setattr(Room, "__init__", narrowed)
+    monkeypatch.setattr(ImportBudget, "__init__", narrowed)
     events.write(tmp_path / "board" / "a" / "events.out.tfevents.1", steps=2)
     events.write(tmp_path / "board" / "b" / "events.out.tfevents.1", steps=1)
     path = mlruns(tmp_path) if kind == "mlflow" else tmp_path / "board"

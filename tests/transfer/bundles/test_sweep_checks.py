@@ -14,10 +14,10 @@ from engine.store import Reader, Store, checks
 from engine.store.records import BAD_ENDS
 from engine.store.sweeps import Sweep
 from engine.sweep.extend import extend_sweep
-from engine.transfer.bundle import write_bundle
-from engine.transfer.incoming import import_path
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
 from tests.app import figure_labs, sweep_labs
-from tests.transfer.test_bundles import Change, changed, counts, manifest, row, text
+from tests.transfer.bundles.bundle_files import Change, changed, counts, manifest, row, text
 
 FIGURE, RUNS = "pipeline_as_run", 20
 

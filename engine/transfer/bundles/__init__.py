@@ -1,0 +1,1 @@
+"""Bundles of runs: written, checked row by row, and taken in."""

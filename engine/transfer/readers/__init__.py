@@ -1,0 +1,1 @@
+"""What TensorBoard and MLflow write, read as runs."""
