@@ -14,14 +14,14 @@ from pathlib import Path
 
 from bench.measuring import alternate, ratio, save
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.experiments.parameter_server.server import BatchServer
+from engine.experiments.parameter_server.method import _BatchServer
 from engine.home import ROOT
-from engine.runtime.rank import fork_server
+from engine.runtime.rank.rank import fork_server
 from engine.runtime.transport.request_reply import Exchange, Request
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.runtime.worker.sink import MemorySink
 from engine.training.server import FETCH, LEAVE, PUSH
-from engine.training.serving import Serving, exchange_with_server
+from engine.training.server_loop import ServerLoop, exchange_with_server
 from engine.training.workload import RandomImages
 
 TRAINERS, TURNS = 5, 6
@@ -86,7 +86,7 @@ def once() -> float:
 def take_part(rank: Rank, exchange: Exchange) -> None:
     """Serve, or push without computing."""
     if rank.index == 0:
-        Serving(rank, CONFIG, BatchServer(rank, CONFIG, WORKLOAD)).until_all_left(exchange)
+        ServerLoop(rank, CONFIG, _BatchServer(rank, CONFIG, WORKLOAD)).run(exchange)
         return
     with exchange.connect(rank) as line:
         rank.ready()

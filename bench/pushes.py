@@ -19,14 +19,14 @@ import torch
 from bench.measuring import alternate, ratio, save
 from engine.data.sets.registry import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.experiments.async_sgd.server import AsyncServer
+from engine.experiments.async_sgd.method import _AsyncServer
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.request_reply import Exchange, Request
 from engine.runtime.worker.ranks import LocalRanks, Rank, Ranks
 from engine.runtime.worker.sink import MemorySink
-from engine.training.learner import flat_state
+from engine.training.flat_net import flat_state
 from engine.training.server import LEAVE, PUSH
-from engine.training.serving import Serving
+from engine.training.server_loop import ServerLoop
 from engine.training.workload import Digits
 
 CONFIG = AsyncSgdConfig.check(
@@ -87,9 +87,9 @@ def rate(transport: Any, workload: Digits, pushes: int, shares: dict[str, Any]) 
 def take_part(rank: Rank, exchange: Exchange, workload: Digits, pushes: int) -> None:
     """Serve, or push one gradient after another."""
     if rank.index == 0:
-        server = AsyncServer(rank, CONFIG, workload)
+        server = _AsyncServer(rank, CONFIG, workload)
         began = cpu_s()
-        Serving(rank, CONFIG, server).until_all_left(exchange)
+        ServerLoop(rank, CONFIG, server).run(exchange)
         assert server.version == 4 * pushes
         rank.recorder.log({"cpu_s": cpu_s() - began}, step=1)
         return
@@ -114,7 +114,7 @@ def bare(workload: Digits, pushes: int) -> float:
     rates: list[float] = []
 
     def apply(rank: Rank) -> None:
-        server = AsyncServer(rank, CONFIG, workload)
+        server = _AsyncServer(rank, CONFIG, workload)
         gradient, step = torch.randn(len(server.state)), 0
         began = time.perf_counter()
         for step in range(1, 4 * pushes + 1):

@@ -17,7 +17,7 @@ from engine.data.weights import FlatSgd
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.runtime.worker.sink import MemorySink
-from engine.training.learner import Learner
+from engine.training.flat_net import FlatNet
 from engine.training.workload import RandomImages
 
 ENGINE: dict[str, Any] = {"threads_per_rank": 1, "device": "cpu", "checkpoint_every_s": 0}
@@ -79,11 +79,11 @@ def one_process_rate() -> float:
 def train_alone(rank: Rank) -> None:
     """Do what one trainer and the server do, without a way between them."""
     workload = RandomImages("resnet50", 1, BATCH, STEPS)
-    learner = Learner(workload.net(0), workload.loss)
-    optimizer = FlatSgd(learner.weights, learner.gradient, 0.001, 0.9)
+    net = FlatNet(workload.net(0), workload.loss)
+    optimizer = FlatSgd(net.weights, net.gradient, 0.001, 0.9)
     rank.ready()
     for images, targets in workload.batches(1, 0, 0):
-        learner.step(images, targets)
+        net.compute_gradient(images, targets)
         optimizer.step()
 
 

@@ -1,4 +1,4 @@
-"""A net's weights as one flat buffer: what several processes can share, and what SGD updates in three operations.
+"""A net's weights as one flat vector that processes can share, and the optimizers that update it in a few operations.
 
 Convolution weights lie in the buffer channels-last, which makes a step of the MNIST net 1.4 times as fast as the usual
 order.
@@ -13,9 +13,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """Let nets that are made meanwhile have the first weights that `seed` gives; the caller's random state stays as it
-    was.
-    """
+    """Draw the first weights of nets that are made in the block from `seed`; keep the caller's random state."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

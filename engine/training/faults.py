@@ -16,10 +16,8 @@ class Faults:
         self._killed_at = config.kill_at_step if config.kill_trainer == number else 0
         self._rank = rank
 
-    def strike(self, step: int) -> None:
-        """Sleep as long as this trainer is to be slowed; kill this process where it is to die at `step` (counted from
-        1).
-        """
+    def inject(self, step: int) -> None:
+        """Sleep as the config says of this trainer; kill this process where it is to die at `step` (from 1)."""
         if step == self._killed_at:
             self._rank.say(
                 "trainer killed",

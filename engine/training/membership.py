@@ -1,4 +1,4 @@
-"""The trainers as their server knows them: who is here, who waits for an answer, and who has been silent for longer
+"""The trainers as their server knows them: who takes part, who waits for an answer, and who has been silent for longer
 than timeout_s.
 """
 
@@ -13,7 +13,7 @@ from engine.training.settings import ServerConfig
 
 
 @dataclass
-class Member:
+class TrainerState:
     """One trainer as the server knows it."""
 
     index: int
@@ -21,50 +21,51 @@ class Member:
     step: int = 0
     """The last step of its own that has arrived."""
     heard_at: float = field(default_factory=time.monotonic)
-    here: bool = True
-    waits: bool = False
+    is_active: bool = True
+    is_waiting: bool = False
     """Whether it waits for an answer: then its silence is the server's doing."""
     respond: Respond | None = None
+    """Answers its last request; None where that is answered."""
 
 
 class Membership:
-    """The members of one server. All but `begin` and `look_after_members` are called under `lock`."""
+    """The members of one server. All but `start_timeouts` and `check_members` are called under `lock`."""
 
     def __init__(self, rank: Rank, config: ServerConfig) -> None:
         self.rank = rank
         self.config = config
-        self.members = {number: Member(number, role) for number, role in enumerate(config.trainer_roles, start=1)}
+        self.members = {number: TrainerState(number, role) for number, role in enumerate(config.trainer_roles, start=1)}
         self.serve_s = 0.0
         """CPU seconds of the threads that answer."""
         self.lock = threading.Lock()
-        self.stirred = threading.Event()
+        self.member_left = threading.Event()
         """Set when a member leaves: the driving thread may have something to do."""
 
-    def shrunk(self) -> None:
-        """Do what is due now that a member has left."""
+    def on_member_left(self) -> None:
+        """Do what is due now that a member has left; the method overrides it."""
 
-    def begin(self) -> None:
+    def start_timeouts(self) -> None:
         """Count silence from now on: until here trainers were starting."""
         with self.lock:
             for member in self.members.values():
                 member.heard_at = time.monotonic()
 
     @property
-    def active(self) -> list[Member]:
+    def active(self) -> list[TrainerState]:
         """The members that have not left."""
-        return [member for member in self.members.values() if member.here]
+        return [member for member in self.members.values() if member.is_active]
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: TrainerState) -> None:
         """Do without a member from now on."""
-        if member.here:
-            member.here = False
-            self.shrunk()
-            self.stirred.set()
+        if member.is_active:
+            member.is_active = False
+            self.on_member_left()
+            self.member_left.set()
 
-    def rejoin(self, member: Member) -> None:
+    def rejoin(self, member: TrainerState) -> None:
         """Count on a member again that was thought to be gone."""
-        if not member.here:
-            member.here = True
+        if not member.is_active:
+            member.is_active = True
             self.rank.say(
                 "trainer back",
                 (
@@ -73,19 +74,17 @@ class Membership:
                 ),
             )
 
-    def look_after_members(self) -> None:
-        """Part with trainers that died, and with those that are silent for too long; raises RunFailed where the method
-        needs them.
-        """
+    def check_members(self) -> None:
+        """Remove trainers that died or are silent for too long; raises RunFailed where the method needs them."""
         with self.lock:
             for index in self.rank.gone():
                 self.leave(self.members[index])
             for member in self.active:
                 silent_s = time.monotonic() - member.heard_at
-                if not member.waits and silent_s > self.config.timeout_s:
-                    self._part_with(member)
+                if not member.is_waiting and silent_s > self.config.timeout_s:
+                    self._remove_silent(member)
 
-    def _part_with(self, member: Member) -> None:
+    def _remove_silent(self, member: TrainerState) -> None:
         sentence = (
             f"{member.role} sent nothing for {self.config.timeout_s:g} s (timeout_s) after its step {member.step}"
         )

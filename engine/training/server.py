@@ -1,6 +1,7 @@
-"""What every server of weights does: hand them out with a version, know its members, apply no push twice.
+"""What every server of weights does: send them with a version, know its members, apply no push twice.
 
-What happens to a gradient is the method's own: it overrides `push`, and `shrunk` for what to do when a member has left.
+What happens to a gradient is the method's own: it overrides `on_gradient`, and `on_member_left` where it waits for
+members.
 """
 
 import time
@@ -12,8 +13,8 @@ from engine.data.weights import FlatSgd
 from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import WEIGHTS, seed_of
-from engine.training.learner import flat_state
-from engine.training.membership import Member, Membership
+from engine.training.flat_net import flat_state
+from engine.training.membership import Membership, TrainerState
 from engine.training.settings import ServerConfig
 from engine.training.workload import Workload
 
@@ -45,47 +46,54 @@ class WeightServer(Membership):
 
     # ---- what the method decides
 
-    def push(self, member: Member, request: Request, vector: Tensor, respond: Respond) -> None:
-        """Take a gradient (with running statistics, [P + B]) and respond to it, now or later."""
+    def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
+        """Handle a gradient (with running statistics, [P + B]) and reply to its trainer, now or later; `staleness`
+        counts the updates since its fetch.
+        """
         raise NotImplementedError
 
-    # ---- the exchange's side
+    # ---- the handler of the exchange
 
     def __call__(self, request: Request, vector: Tensor | None, respond: Respond) -> None:
-        """Answer one question."""
+        """Handle one request of a trainer."""
         with self.lock:
             began = time.thread_time()
-            self._take(self.members[request.client], request, vector, respond)
+            self._handle(self.members[request.client], request, vector, respond)
             self.serve_s += time.thread_time() - began
 
-    def _take(self, member: Member, request: Request, vector: Tensor | None, respond: Respond) -> None:
+    def _handle(self, member: TrainerState, request: Request, vector: Tensor | None, respond: Respond) -> None:
         member.heard_at = time.monotonic()
         if request.kind == LEAVE:
             self.leave(member)
             respond(Answer(self.version), None)
         elif request.kind == FETCH:
-            self.send(member, respond, note=member.step)
+            member.respond = respond
+            self.reply(member, note=member.step)
         elif request.step <= member.step:
-            self._once_more(member, respond)
+            self._reply_again(member, respond)
         else:
             assert vector is not None
             self.rejoin(member)
             member.step = request.step
-            member.waits = True
+            member.is_waiting = True
             self.samples += request.samples
-            self.push(member, request, vector.to(self.state.device), respond)
+            member.respond = respond
+            self.on_gradient(member, vector.to(self.state.device), self.version - request.version)
 
-    def send(self, member: Member, respond: Respond, staleness: int = 0, note: int = 0) -> None:
-        """Respond with the weights as they are now."""
-        member.waits, member.respond, member.heard_at = False, None, time.monotonic()
+    def reply(self, member: TrainerState, staleness: int = 0, note: int = 0) -> None:
+        """Answer what a trainer last asked with the weights as they are now."""
+        respond = member.respond
+        assert respond is not None
+        member.is_waiting, member.respond, member.heard_at = False, None, time.monotonic()
         respond(Answer(self.version, staleness, self.samples, note), self.state)
 
-    def _once_more(self, member: Member, respond: Respond) -> None:
+    def _reply_again(self, member: TrainerState, respond: Respond) -> None:
         """A push that has arrived before is not applied again: it is answered as the first one is, or at once where
         that was.
         """
-        if not member.waits:
-            self.send(member, respond)
+        if not member.is_waiting:
+            member.respond = respond
+            self.reply(member)
             return
         first = member.respond
         assert first is not None

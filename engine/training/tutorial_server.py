@@ -16,21 +16,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.futures import Future
-from torch.nn.functional import nll_loss
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
-from engine.data.nets import Score
 from engine.data.sets.images import PixelSet
-from engine.data.sets.pil_images import PilImages, timed
+from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets.registry import read
 from engine.runtime.transport.disconnects import Goodbyes
 from engine.runtime.transport.rpc import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
 from engine.training.membership import Membership
-from engine.training.parts import parts
-from engine.training.serving import LOOK_S
+from engine.training.partition import partition
+from engine.training.server_loop import POLL_S
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, Workload
 
@@ -53,34 +51,37 @@ class ModuleServer(Membership):
         for parameter in net.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    def give(self, number: int) -> tuple[int, nn.Module]:
+    def on_fetch(self, number: int) -> tuple[int, nn.Module]:
         """Return the module to trainer `number`, with the count of updates in it."""
         with self.lock:
             self.members[number].heard_at = time.monotonic()
             return self._reply()
 
-    def take(self, number: int, gradients: list[Tensor]) -> Future[Any]:
+    def on_gradients(self, number: int, gradients: list[Tensor]) -> Future[Any]:
         """Add the gradients of trainer `number`; the call that completes the batch steps and answers all."""
         with self.lock:
             began = time.thread_time()
             member = self.members[number]
             self.rejoin(member)
-            member.step, member.waits = member.step + 1, True
+            member.step, member.is_waiting = member.step + 1, True
             for parameter, gradient in zip(self.model.parameters(), gradients, strict=True):
                 assert parameter.grad is not None
                 parameter.grad += gradient
             self.arrived += 1
             future = self.future
-            self.shrunk()
+            self._step_if_complete()
             self.serve_s += time.thread_time() - began
             return future
 
-    def miss(self, number: int) -> None:
+    def on_leave(self, number: int) -> None:
         """Do without trainer `number`, which has no mini-batch left."""
         with self.lock:
             self.leave(self.members[number])
 
-    def shrunk(self) -> None:
+    def on_member_left(self) -> None:
+        self._step_if_complete()
+
+    def _step_if_complete(self) -> None:
         """Step where the batch is complete: it never waits for more trainers than there are."""
         if self.arrived and self.arrived >= min(self.batch, len(self.active)):
             self._step()
@@ -93,7 +94,7 @@ class ModuleServer(Membership):
         self.optimizer.zero_grad(set_to_none=False)
         self.version += 1
         for member in self.members.values():
-            member.waits, member.heard_at = False, time.monotonic() if member.waits else member.heard_at
+            member.is_waiting, member.heard_at = False, time.monotonic() if member.is_waiting else member.heard_at
         future, self.future, self.arrived = self.future, Future(), 0
         future.set_result(self._reply())
 
@@ -103,18 +104,18 @@ class ModuleServer(Membership):
 
 def fetch(number: int) -> tuple[int, nn.Module]:
     """Return the server's module; the call pickles all of it."""
-    return _server[0].give(number)
+    return _server[0].on_fetch(number)
 
 
 @answered_later
 def push(number: int, gradients: list[Tensor]) -> Future[Any]:
     """Hand gradients to the server; answered with the updated module when the batch is complete."""
-    return _server[0].take(number, gradients)
+    return _server[0].on_gradients(number, gradients)
 
 
 def leave(number: int) -> None:
     """Tell the server that this trainer has no mini-batch left."""
-    _server[0].miss(number)
+    _server[0].on_leave(number)
 
 
 def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
@@ -141,12 +142,12 @@ def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: Pixel
     _server[:] = [server]
     with joined(rank, config.patience_s):
         rank.ready()
-        server.begin()
+        server.start_timeouts()
         while server.active:
             with rank.recorder.phase("wait"):
-                server.stirred.wait(LOOK_S)
-                server.stirred.clear()
-            server.look_after_members()
+                server.member_left.wait(POLL_S)
+                server.member_left.clear()
+            server.check_members()
         goodbyes.wait(rank)
         rank.recorder.spend("serve", server.serve_s)
     if pixels is not None:
@@ -162,7 +163,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
     done, total = 0, workload.samples(rank.index)
     for step, (inputs, targets) in enumerate(timed(_batches(rank, config, workload, pixels), record), start=1):
         with record.phase("compute"):
-            faults.strike(step)
+            faults.inject(step)
             model.train()
             loss = workload.loss(model(inputs), targets)
             loss.backward()  # type: ignore[no-untyped-call]
@@ -193,7 +194,7 @@ def _batches(rank: Rank, config: ServerConfig, workload: Workload, pixels: Pixel
     if pixels is None:
         yield from workload.batches(rank.index, _seed(rank, config), 0)
         return
-    part = parts(pixels.train_labels, config.trainers, "contiguous")[rank.index - 1]
+    part = partition(pixels.train_labels, config.trainers, "contiguous")[rank.index - 1]
     images = PilImages(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)
     loader: DataLoader[Any] = DataLoader(Subset(images, part.tolist()), batch_size=config.batch_size, shuffle=True)
     for _ in range(config.epochs):
@@ -201,16 +202,8 @@ def _batches(rank: Rank, config: ServerConfig, workload: Workload, pixels: Pixel
 
 
 def _test(server: ModuleServer, config: ServerConfig, pixels: PixelSet, rank: Rank) -> None:
-    images = PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation)
-    loader: DataLoader[Any] = DataLoader(images, batch_size=config.batch_size)
-    server.model.eval()
-    loss, right = 0.0, 0
-    with rank.recorder.phase("evaluate"), torch.no_grad():
-        for inputs, labels in loader:
-            scores = server.model(inputs)
-            loss += nll_loss(scores, labels, reduction="sum").item()
-            right += int((scores.argmax(1) == labels).sum())
-    score = Score(loss / len(images), 100 * right / len(images))
+    with rank.recorder.phase("evaluate"):
+        score = evaluate_one_by_one(server.model, pixels, config.batch_size)
     rank.recorder.log(
         {"test/accuracy": score.accuracy, "test/loss": score.loss}, step=server.version, passes=float(config.epochs)
     )

@@ -12,7 +12,8 @@ from engine.data.batches import Batches
 from engine.data.nets import Score, evaluate, mnist_net
 from engine.data.resnets import ResNetName, resnet
 from engine.data.sets.images import ImageSet
-from engine.training.parts import parts
+from engine.training.flat_net import FlatNet
+from engine.training.partition import partition
 
 Batch = tuple[Tensor, Tensor]
 
@@ -86,17 +87,15 @@ class Digits:
                 yield self.data.train_images.index_select(0, chosen), self.data.train_labels.index_select(0, chosen)
 
     def score(self, state: Tensor) -> Score | None:
-        from engine.training.learner import Learner
-
         net = self.net(seed=0)  # whose numbers `state` replaces
-        Learner(net, self.loss, device=state.device).state.copy_(state)
+        FlatNet(net, self.loss, device=state.device).state.copy_(state)
         return evaluate(net, self.data.test_images, self.data.test_labels)
 
     def to(self, device: torch.device) -> "Digits":
         return replace(self, data=self.data.to(device))
 
     def _part(self, number: int) -> Tensor:
-        return parts(self.data.train_labels, self.trainers, "contiguous")[number - 1]
+        return partition(self.data.train_labels, self.trainers, "contiguous")[number - 1]
 
 
 @dataclass(frozen=True)

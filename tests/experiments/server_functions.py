@@ -3,24 +3,27 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from engine.experiments.async_sgd.server import AsyncServer
-from engine.experiments.parameter_server.server import BatchServer
+from engine.experiments.async_sgd import method as async_sgd
+from engine.experiments.async_sgd.method import _AsyncServer
+from engine.experiments.parameter_server import method as parameter_server
+from engine.experiments.parameter_server.method import _BatchServer
 from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank
 from engine.training.server import WeightServer
-from engine.training.serving import Serving, train
+from engine.training.server_loop import ServerLoop
 from engine.training.settings import ServerConfig
 from engine.training.workload import Batch, Digits
 
-SERVERS: dict[str, type[WeightServer]] = {"parameter_server": BatchServer, "async_sgd": AsyncServer}
+TRAIN: dict[str, Callable[..., None]] = {"parameter_server": parameter_server._train, "async_sgd": async_sgd._train}
+SERVERS: dict[str, type[WeightServer]] = {"parameter_server": _BatchServer, "async_sgd": _AsyncServer}
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Poisoned(Digits):
 def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: Digits) -> None:
     """Take part as the method has it, and write down how the server's state ended."""
     if rank.index:
-        train(rank, config, exchange, workload)
+        TRAIN[name](rank, config, exchange, workload)
         return
     server = SERVERS[name](rank, config, workload)
-    Serving(rank, config, server).until_all_left(exchange)
+    ServerLoop(rank, config, server).run(exchange)
     torch.save(server.checkpoint() | {"time_s": 1.0}, rank.folder / "end.pt")

@@ -6,8 +6,8 @@ from typing import Any
 
 from engine.data.nets import MnistNet
 from engine.data.nets import mnist_net as made_net
-from engine.experiments.sync_sgd import method
-from engine.experiments.sync_sgd.method import _Common
+from engine.experiments.sync_sgd import method, trainer
+from engine.experiments.sync_sgd.trainer import SharedInputs
 from engine.runtime.transport.allreduce import Circle
 from engine.runtime.worker.ranks import Rank
 from engine.training.faults import Faults
@@ -26,13 +26,13 @@ class Sober(MnistNet):
         return self
 
 
-def train_sober(rank: Rank, common: _Common) -> None:
+def train_sober(rank: Rank, inputs: SharedInputs) -> None:
     """Train without dropout."""
-    method.mnist_net = sober_net  # type: ignore[attr-defined]
-    method._train(rank, common)
+    trainer.mnist_net = sober_net  # type: ignore[attr-defined]
+    method._train(rank, inputs)
 
 
-def train_and_write_pids(rank: Rank, common: _Common) -> None:
+def train_and_write_pids(rank: Rank, inputs: SharedInputs) -> None:
     """Train, and write down this process's id at each average."""
     average = Circle.average
 
@@ -42,21 +42,21 @@ def train_and_write_pids(rank: Rank, common: _Common) -> None:
         return average(circle, *given)
 
     Circle.average = write_and_average  # type: ignore[method-assign]
-    method._train(rank, common)
+    method._train(rank, inputs)
 
 
-def train_and_stop_before_the_second_step(rank: Rank, common: _Common) -> None:
+def train_and_stop_before_the_second_step(rank: Rank, inputs: SharedInputs) -> None:
     """Train; trainer2 stops itself for good when its second step is to begin."""
 
-    def strike(faults: Faults, step: int) -> None:
+    def inject(faults: Faults, step: int) -> None:
         if rank.role == "trainer2" and step == 2:
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    Faults.strike = strike  # type: ignore[method-assign]
-    method._train(rank, common)
+    Faults.inject = inject  # type: ignore[method-assign]
+    method._train(rank, inputs)
 
 
-def train_up_to_the_third_average(rank: Rank, common: _Common) -> None:
+def train_up_to_the_third_average(rank: Rank, inputs: SharedInputs) -> None:
     """Train; nobody comes to the third average, so that who ends the run before its end may come late."""
     average = Circle.average
 
@@ -66,4 +66,4 @@ def train_up_to_the_third_average(rank: Rank, common: _Common) -> None:
         return average(circle, *given)
 
     Circle.average = average_twice  # type: ignore[method-assign]
-    method._train(rank, common)
+    method._train(rank, inputs)

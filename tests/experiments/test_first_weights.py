@@ -16,7 +16,7 @@ from engine.duel.spec import Budget, Duel
 from engine.registry import method
 from engine.runtime.worker.ranks import LocalRanks
 from engine.seeding import WEIGHTS, seed_of
-from engine.training.learner import Learner
+from engine.training.flat_net import FlatNet
 
 NOTHING = 1e-30
 """A learning rate whose steps are lost in every float32 weight, so that weights end as they began."""
@@ -69,7 +69,7 @@ def test_another_seed_or_a_small_nudge_would_show() -> None:
 def test_every_step_of_next_to_nothing_leaves_each_weight_as_it_is() -> None:
     weights = flat_weights(mnist_net(SEED))
     data = load("digits")
-    learner = Learner(mnist_net(SEED), torch.nn.functional.nll_loss)
-    learner.step(data.train_images[:64], data.train_labels[:64])
-    assert float(learner.gradient.abs().max()) > 0
-    assert torch.equal(weights - NOTHING * learner.gradient, weights)
+    flat = FlatNet(mnist_net(SEED), torch.nn.functional.nll_loss)
+    flat.compute_gradient(data.train_images[:64], data.train_labels[:64])
+    assert float(flat.gradient.abs().max()) > 0
+    assert torch.equal(weights - NOTHING * flat.gradient, weights)

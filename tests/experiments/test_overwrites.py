@@ -12,7 +12,8 @@ from torch import Tensor
 
 from engine.data.weights import FlatSgd
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrites import Change, Overwrites, WatchedSgd
+from engine.experiments.hogwild.optimizers import SampledSgd
+from engine.experiments.hogwild.overwrite_sampler import Change, OverwriteSampler
 from engine.registry import method
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
@@ -55,6 +56,10 @@ def test_each_kth_step_is_looked_at(every: int, looks: int) -> None:
     assert recorded(**NET, trainers=1, overwrites_every=every) == [[0.0] * looks]
 
 
+def share(sampler: OverwriteSampler) -> float | None:
+    return sampler.metrics().get("perf/overwritten_updates")
+
+
 def beside(weights: Tensor, own: Change, others: Callable[[Tensor], object], *, after_ours: bool) -> Change:
     """Return a change in whose middle another trainer writes the shared weights."""
 
@@ -71,19 +76,19 @@ def beside(weights: Tensor, own: Change, others: Callable[[Tensor], object], *, 
 @pytest.mark.parametrize("after_ours", [True, False])
 def test_the_share_is_that_of_the_weights_others_wrote(after_ours: bool) -> None:
     weights = torch.randn(900)  # fewer than are sampled: every one is looked at
-    watched = Overwrites(weights, 1, seed=0)
-    watched.write(
+    sampler = OverwriteSampler(weights, 1, seed=0)
+    sampler.write(
         beside(weights, lambda target: target.add_(0.5), lambda target: target[:270].sub_(0.25), after_ours=after_ours)
     )
-    assert watched.share() == pytest.approx(30)
-    assert watched.share() is None
+    assert share(sampler) == pytest.approx(30)
+    assert share(sampler) is None
 
 
 def test_of_a_sparse_change_only_the_touched_weights_are_looked_at() -> None:
     weights, touched = torch.zeros(5_000), torch.tensor([4, 4, 9, 4_000, 7])
-    watched = Overwrites(weights, 1, seed=0)
+    sampler = OverwriteSampler(weights, 1, seed=0)
     own = torch.ones(5)
-    watched.write(
+    sampler.write(
         beside(
             weights,
             lambda target: target.index_add_(0, touched, own),
@@ -92,27 +97,27 @@ def test_of_a_sparse_change_only_the_touched_weights_are_looked_at() -> None:
         ),
         touched,
     )
-    assert watched.share() == 50.0, "4 and 7 of 4, 7, 9 and 4,000"
+    assert share(sampler) == 50.0, "4 and 7 of 4, 7, 9 and 4,000"
 
 
 def test_a_weight_that_is_no_number_was_not_overwritten() -> None:
     weights = torch.full((10,), float("nan"))
-    watched = Overwrites(weights, 1, seed=0)
-    watched.write(lambda target: target.add_(1))
-    assert watched.share() == 0.0
+    sampler = OverwriteSampler(weights, 1, seed=0)
+    sampler.write(lambda target: target.add_(1))
+    assert share(sampler) == 0.0
 
 
 @pytest.mark.parametrize("size", [1, 31, 1_000, 21_840, 100_003])
-def test_the_watched_step_is_the_plain_one_bit_for_bit(size: int) -> None:
+def test_the_sampled_step_is_the_plain_one_bit_for_bit(size: int) -> None:
     random = torch.Generator().manual_seed(size)
     start, gradient = torch.randn(size, generator=random), torch.randn(size, generator=random)
     plain, watched = start.clone(), start.clone()
-    overwrites = Overwrites(watched, 1, seed=0)
-    one, other = FlatSgd(plain, gradient, 0.03, 0.7), WatchedSgd(watched, gradient, 0.03, 0.7, overwrites)
+    sampler = OverwriteSampler(watched, 1, seed=0)
+    one, other = FlatSgd(plain, gradient, 0.03, 0.7), SampledSgd(watched, gradient, 0.03, 0.7, sampler)
     for _ in range(3):
         one.step()
         other.step()
-        assert overwrites.share() == 0.0
+        assert share(sampler) == 0.0
     assert torch.equal(plain, watched)
 
 

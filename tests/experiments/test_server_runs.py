@@ -23,8 +23,8 @@ from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
-from engine.training.learner import Learner
-from engine.training.serving import exchange_with_server
+from engine.training.flat_net import FlatNet
+from engine.training.server_loop import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
 from tests.experiments import plain_sgd
@@ -120,13 +120,15 @@ def test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b(tmp_path: Path
 
 def one_process(workload: Digits, config: ServerConfig) -> Tensor:
     """Return the weights after SGD on the union of all trainers' mini-batches."""
-    learner = Learner(workload.net(seed_of(config.seed, WEIGHTS)), nll_loss)
-    optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
+    flat = FlatNet(workload.net(seed_of(config.seed, WEIGHTS)), nll_loss)
+    optimizer = FlatSgd(flat.weights, flat.gradient, config.learning_rate, config.momentum)
     feeds = [workload.batches(number, seed_of(config.seed, ORDER, number - 1), 0) for number in (1, 2, 3)]
     for batches in zip(*feeds, strict=True):
-        learner.step(torch.cat([images for images, _ in batches]), torch.cat([labels for _, labels in batches]))
+        flat.compute_gradient(
+            torch.cat([images for images, _ in batches]), torch.cat([labels for _, labels in batches])
+        )
         optimizer.step()
-    return learner.weights
+    return flat.weights
 
 
 @pytest.mark.parametrize("transport", [LONG("rpc"), "gloo", LONG("shared_memory")])
@@ -253,16 +255,16 @@ def test_running_statistics_travel_with_the_weights(tmp_path: Path) -> None:
     ranks = LocalRanks(config.roles, seed=config.seed, folder=tmp_path)
     method("parameter_server")(config, ranks)
     workload = RandomImages("small_resnet", 1, 2, 2)
-    learner = Learner(workload.net(seed_of(7, WEIGHTS)), workload.loss)
-    optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
+    flat = FlatNet(workload.net(seed_of(7, WEIGHTS)), workload.loss)
+    optimizer = FlatSgd(flat.weights, flat.gradient, config.learning_rate, config.momentum)
     losses = []
     for images, targets in workload.batches(1, seed_of(7, ORDER), 0):
-        losses.append(learner.step(images, targets))
+        losses.append(flat.compute_gradient(images, targets))
         optimizer.step()
     assert ranks.recorders["trainer1"].values("train/loss") == pytest.approx(losses, rel=1e-4)
     fresh = dict(workload.net(seed_of(7, WEIGHTS)).named_buffers())
-    assert not torch.equal(dict(learner.net.named_buffers())["bn1.running_mean"], fresh["bn1.running_mean"])
-    assert torch.equal(learner.statistics[:64], dict(learner.net.named_buffers())["bn1.running_mean"])
+    assert not torch.equal(dict(flat.module.named_buffers())["bn1.running_mean"], fresh["bn1.running_mean"])
+    assert torch.equal(flat.statistics[:64], dict(flat.module.named_buffers())["bn1.running_mean"])
 
 
 @pytest.mark.parametrize(

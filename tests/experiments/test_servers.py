@@ -12,9 +12,9 @@ from torch import Tensor
 from engine.data.sets.registry import load
 from engine.errors import RunFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.experiments.async_sgd.server import AsyncServer
+from engine.experiments.async_sgd.method import _AsyncServer
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.experiments.parameter_server.server import BatchServer
+from engine.experiments.parameter_server.method import _BatchServer
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.request_reply import Answer, Request, Respond
@@ -75,11 +75,11 @@ def desk(kind: type[WeightServer], config: ParameterServerConfig | AsyncSgdConfi
 
 
 def batch_desk(folder: Path, **changes: Any) -> Desk:
-    return desk(BatchServer, ParameterServerConfig.check(COMMON | changes), folder)
+    return desk(_BatchServer, ParameterServerConfig.check(COMMON | changes), folder)
 
 
 def async_desk(folder: Path, **changes: Any) -> Desk:
-    return desk(AsyncServer, AsyncSgdConfig.check(COMMON | changes), folder)
+    return desk(_AsyncServer, AsyncSgdConfig.check(COMMON | changes), folder)
 
 
 # ---- batches -------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_a_late_gradient_is_dropped_where_the_config_says_so(tmp_path: Path) -> 
     asked.push(3, 1, 100.0, version=0)
     assert asked.answers[3].version == 1
     assert torch.equal(asked.server.state, before)
-    assert isinstance(asked.server, BatchServer)
+    assert isinstance(asked.server, _BatchServer)
     assert asked.server.dropped == 1
 
 
@@ -221,7 +221,7 @@ def test_nobody_is_further_ahead_than_the_bound(tmp_path: Path, bound: int) -> N
         asked.push(trainer, steps[trainer])
         begun = {each: steps[each] + (each in asked.answers) for each in steps}
         assert max(begun.values()) - min(steps.values()) <= bound + 1
-    assert isinstance(asked.server, AsyncServer)
+    assert isinstance(asked.server, _AsyncServer)
     assert asked.server.furthest_ahead == bound
 
 
@@ -244,11 +244,11 @@ def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_othe
         RunFailed,
         match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0, and no update can be made without it",
     ):
-        needed.server.look_after_members()
+        needed.server.check_members()
     free = async_desk(tmp_path, trainers=2, timeout_s=60)
     free.push(1, 1)
     free.server.members[2].heard_at -= 61
-    free.server.look_after_members()
+    free.server.check_members()
     assert [member.role for member in free.server.active] == ["trainer1"]
     free.push(2, 1)
     assert [member.role for member in free.server.active] == ["trainer1", "trainer2"]
@@ -258,5 +258,5 @@ def test_a_trainer_that_waits_is_never_called_silent(tmp_path: Path) -> None:
     asked = batch_desk(tmp_path, trainers=2, batch_update_size=2, timeout_s=60)
     asked.push(1, 1)
     asked.server.members[1].heard_at -= 100
-    asked.server.look_after_members()
+    asked.server.check_members()
     assert len(asked.server.active) == 2

@@ -15,7 +15,8 @@ from engine.data.sets.sparse import sparse_problem
 from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrites import Overwrites
+from engine.experiments.hogwild.optimizers import SparseSgd
+from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
 from engine.experiments.hogwild.theory import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
@@ -80,7 +81,7 @@ def test_the_gradient_is_that_of_the_dense_loss() -> None:
     dense = torch.zeros(100, 30).scatter_(1, train.indices, train.values)
     loss = torch.log1p(torch.exp(-train.labels * (dense @ weights))).mean()
     loss.backward()
-    ours, gradient = sparse.slope(train, weights.detach())
+    ours, gradient = sparse.sparse_gradient(train, weights.detach())
     assert float(ours) == pytest.approx(loss.item(), rel=1e-5)
     summed = torch.zeros(30).index_add_(0, train.indices.flatten(), gradient.flatten())
     torch.testing.assert_close(summed, weights.grad)
@@ -88,8 +89,8 @@ def test_the_gradient_is_that_of_the_dense_loss() -> None:
 
 def test_a_step_writes_only_what_its_samples_touch() -> None:
     weights = torch.zeros(10)
-    step = sparse.SparseSgd(0.5, Overwrites(weights, 1, seed=0))
-    step.aim(torch.tensor([[1, 3], [3, 7]]), torch.tensor([[1.0, 2.0], [4.0, -8.0]]))
+    step = SparseSgd(0.5, OverwriteSampler(weights, 1, seed=0))
+    step.set_gradient(torch.tensor([[1, 3], [3, 7]]), torch.tensor([[1.0, 2.0], [4.0, -8.0]]))
     step.step()
     assert weights.tolist() == [0, -0.5, 0, -3, 0, 0, 0, 4, 0, 0]
 

@@ -19,17 +19,17 @@ from engine.data.nets import mnist_net
 from engine.data.sets.registry import load
 from engine.data.weights import bind, flat_weights
 from engine.errors import RankFailed, RunFailed
-from engine.experiments.sync_sgd import method as sync_method
+from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.part import Part
-from engine.experiments.sync_sgd.trainer import Trainer
+from engine.experiments.sync_sgd.part_batches import PartBatches
+from engine.experiments.sync_sgd.trainer import SyncTrainer
 from engine.registry import experiment, method
 from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.worker.checkpoints import load_checkpoint
 from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
-from engine.training.parts import parts
+from engine.training.partition import partition
 from tests.experiments import plain_sgd, sync_functions
 from tests.experiments.test_trainers import times_of
 
@@ -92,7 +92,7 @@ def center_of(folder: Path) -> Tensor:
 @pytest.fixture
 def sober(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn dropout off: threads draw from one generator, in any order."""
-    monkeypatch.setattr(sync_method, "mnist_net", sync_functions.sober_net)
+    monkeypatch.setattr(sync_trainer, "mnist_net", sync_functions.sober_net)
 
 
 # ---- equal to plain SGD ---------------------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ def all_batches_at_once() -> Tensor:
     data, net = load(config.dataset), sync_functions.sober_net(seed_of(config.seed, WEIGHTS))
     weights = flat_weights(net)
     gradient, velocity = bind(net, weights), torch.zeros_like(weights)
-    every = [Part(config, data, index, seed_of(config.seed, ORDER, index)) for index in range(config.trainers)]
-    for step in range(config.rounds * every[0].longest):
-        batches = [part.take() for part in every if step % part.longest < part.steps]
+    every = [PartBatches(config, data, index, seed_of(config.seed, ORDER, index)) for index in range(config.trainers)]
+    for step in range(config.rounds * every[0].longest_steps):
+        batches = [part.next_batch() for part in every if step % part.longest_steps < part.steps]
         gradient.zero_()
         nll_loss(
             net(torch.cat([images for images, _ in batches])), torch.cat([labels for _, labels in batches])
@@ -173,7 +173,7 @@ def test_averaged_gradients_in_processes_are_those_of_one_process(tmp_path: Path
 class Seen:
     """A trainer's weights just before a meeting, and what came of them."""
 
-    trainer: Trainer
+    trainer: SyncTrainer
     local: Tensor
     center: Tensor
 
@@ -182,13 +182,13 @@ class Seen:
 def meetings(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
     """Write down what each trainer has before each meeting of a round."""
     seen: list[Seen] = []
-    average = Trainer.average
+    average = SyncTrainer.average
 
-    def write_and_average(trainer: Trainer, vector: Tensor, what: str) -> None:
-        seen.append(Seen(trainer, vector.clone(), trainer.center.clone()))
+    def write_and_average(trainer: SyncTrainer, vector: Tensor, what: str) -> None:
+        seen.append(Seen(trainer, vector.clone(), trainer.global_state.clone()))
         average(trainer, vector, what)
 
-    monkeypatch.setattr(Trainer, "average", write_and_average)
+    monkeypatch.setattr(SyncTrainer, "average", write_and_average)
     return seen
 
 
@@ -197,7 +197,7 @@ def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: P
     in_threads(tmp_path, trainers=3, rounds=1)
     meetings.sort(key=lambda seen: seen.trainer.part.size)
     assert len({seen.local.sum().item() for seen in meetings}) == 3, "trainers went different ways"
-    centers = [seen.trainer.center for seen in meetings]
+    centers = [seen.trainer.global_state for seen in meetings]
     assert all(torch.equal(centers[0], center) for center in centers)
     assert torch.allclose(centers[0], sum(seen.local for seen in meetings) / 3, rtol=1e-6, atol=1e-8)  # type: ignore[arg-type]
 
@@ -210,7 +210,7 @@ def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen]
     vectors = [
         vector
         for trainer in trainers
-        for vector in (trainer.center, trainer.learner.state, trainer.learner.message, trainer.optimizer.velocity)
+        for vector in (trainer.global_state, trainer.net.state, trainer.net.message, trainer.optimizer.velocity)
     ]
     assert len({vector.untyped_storage().data_ptr() for vector in vectors}) == len(vectors) == 8
 
@@ -221,9 +221,9 @@ def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: l
     first, second = meetings
     for seen in meetings:
         expected = seen.local + 0.3 * (seen.center - seen.local)
-        assert torch.allclose(seen.trainer.learner.state, expected, rtol=1e-6, atol=1e-8)
+        assert torch.allclose(seen.trainer.net.state, expected, rtol=1e-6, atol=1e-8)
         assert torch.allclose(
-            seen.trainer.center, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7
+            seen.trainer.global_state, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7
         )
 
 
@@ -244,11 +244,11 @@ def test_the_rate_falls_in_a_line_to_0(tmp_path: Path, meetings: list[Seen]) -> 
 # ---- parts ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partition", ["contiguous", "shuffled", "dirichlet"])
+@pytest.mark.parametrize("scheme", ["contiguous", "shuffled", "dirichlet"])
 @pytest.mark.parametrize("trainers", [1, 4, 7])
-def test_parts_are_disjoint_and_cover_the_data(partition: Any, trainers: int) -> None:
+def test_parts_are_disjoint_and_cover_the_data(scheme: Any, trainers: int) -> None:
     labels = load("digits").train_labels
-    cut = parts(labels, trainers, partition, alpha=0.2, seed=3)
+    cut = partition(labels, trainers, scheme, alpha=0.2, seed=3)
     assert sorted(torch.cat(cut).tolist()) == list(range(len(labels)))
     assert all(len(part) for part in cut)
 
@@ -257,8 +257,8 @@ def test_a_round_takes_each_sample_of_the_part_once() -> None:
     config, data = SyncSgdConfig.check(SHORT | {"trainers": 4, "partition": "shuffled"}), load("digits")
     seen = []
     for index in range(4):
-        part = Part(config, data, index, index)
-        rounds = [[part.take() for _ in range(part.steps)] for _ in range(2)]
+        part = PartBatches(config, data, index, index)
+        rounds = [[part.next_batch() for _ in range(part.steps)] for _ in range(2)]
         first, second = (torch.cat([images for images, _ in batches]).flatten(1).sum(1) for batches in rounds)
         assert torch.equal(first.sort().values, second.sort().values)
         assert not torch.equal(first, second), "a new order each round"
@@ -271,7 +271,7 @@ def test_a_small_alpha_gives_each_trainer_few_labels() -> None:
     labels = load("digits").train_labels
 
     def largest_share(alpha: float) -> float:
-        cut = parts(labels, 4, "dirichlet", alpha=alpha, seed=1)
+        cut = partition(labels, 4, "dirichlet", alpha=alpha, seed=1)
         return sum(int(labels[part].bincount().max()) / len(part) for part in cut) / 4
 
     assert largest_share(0.05) > 0.3 > largest_share(100)

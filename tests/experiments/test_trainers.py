@@ -13,12 +13,12 @@ from engine.data.sets.registry import load
 from engine.data.shared_tensors import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.tally import Tally
 from engine.metrics import PHASES
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import WEIGHTS, seed_of
+from engine.training.step_log import StepLog
 from tests.experiments import plain_sgd, trainer_functions
 
 pytestmark = pytest.mark.processes
@@ -58,7 +58,7 @@ def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch
         config,
         load(config.dataset),
         weights,
-        Tally.shared_counts(config.trainers),
+        StepLog.shared_counters(config.trainers),
     )
     return weights, [torch.load(ranks.folder / f"{role}.pt") for role in config.roles]
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from engine.data.sets.images import ImageSet
 from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrites import Overwrites
+from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import EVALUATION
 
@@ -22,9 +22,9 @@ def train_and_keep_weights(rank: Rank, config: HogwildConfig, data: ImageSet, we
 
 def write_until_overwritten(rank: Rank, weights: Tensor, seen: Tensor) -> None:
     """Add to all weights again and again until one of the trainers has seen another's write, for 60 s at most."""
-    overwrites = Overwrites(weights, 1, rank.seed_of(EVALUATION))
+    sampler = OverwriteSampler(weights, 1, rank.seed_of(EVALUATION))
     rank.ready()
     deadline = time.monotonic() + 60
     while not seen.any() and time.monotonic() < deadline:
-        overwrites.write(lambda target: target.add_(1 + rank.index))
-        seen[rank.index] = overwrites.share() or 0.0
+        sampler.write(lambda target: target.add_(1 + rank.index))
+        seen[rank.index] = sampler.metrics().get("perf/overwritten_updates", 0.0)

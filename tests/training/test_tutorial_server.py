@@ -44,9 +44,9 @@ def weight(server: ModuleServer) -> Tensor:
 def test_the_last_partial_batch_is_flushed_when_the_others_leave(tmp_path: Path) -> None:
     server, _ = served(tmp_path, batch=3, trainers=4)
     for number in (2, 3, 4):
-        server.miss(number)
+        server.on_leave(number)
     for step in (1, 2):
-        future = server.take(1, [value * step for value in ONES])
+        future = server.on_gradients(1, [value * step for value in ONES])
         assert future.done(), "there is nobody left to wait for"
         assert future.value()[0] == server.version == step
     assert weight(server).tolist() == [[-3.0, -3.0]], "each gradient was averaged over the one that came"
@@ -54,31 +54,31 @@ def test_the_last_partial_batch_is_flushed_when_the_others_leave(tmp_path: Path)
 
 def test_who_waits_is_answered_when_the_last_that_it_waits_for_leaves(tmp_path: Path) -> None:
     server, _ = served(tmp_path, batch=2, trainers=2)
-    future = server.take(1, ONES)
+    future = server.on_gradients(1, ONES)
     assert not future.done()
-    server.miss(2)
+    server.on_leave(2)
     assert future.done()
     assert weight(server).tolist() == [[-1.0, -1.0]]
 
 
 def test_a_silent_trainer_fails_a_synchronous_run_with_its_name_after_timeout_s(tmp_path: Path) -> None:
     server, _ = served(tmp_path, batch=2, trainers=2)
-    server.take(1, ONES)
+    server.on_gradients(1, ONES)
     server.members[1].heard_at -= 100  # it waits for an answer: its silence is the server's doing
-    server.look_after_members()
+    server.check_members()
     server.members[2].heard_at -= 61
     with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0"):
-        server.look_after_members()
+        server.check_members()
 
 
 def test_the_others_go_on_without_a_silent_or_dead_trainer_where_an_update_does_not_need_all(tmp_path: Path) -> None:
     server, events = served(tmp_path, batch=2, trainers=3)
-    future = server.take(1, ONES)
+    future = server.on_gradients(1, ONES)
     server.members[2].heard_at -= 61
-    server.look_after_members()
+    server.check_members()
     assert not future.done() and events == ["trainer silent"]
     server.rank.departed[3] = 1
-    server.look_after_members()
+    server.check_members()
     assert future.done()
-    server.take(2, ONES)
+    server.on_gradients(2, ONES)
     assert events == ["trainer silent", "trainer back"]

@@ -12,12 +12,17 @@ staleness_bound, a trainer that is that many steps ahead of the slowest one wait
 et al. 2013).
 """
 
+import torch
+from torch import Tensor
+
 from engine.data.sets.registry import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.experiments.async_sgd.server import AsyncServer
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.training.serving import Serving, exchange_with_server, train
+from engine.training.membership import TrainerState
+from engine.training.server import WeightServer
+from engine.training.server_client import ServerClient
+from engine.training.server_loop import ServerLoop, exchange_with_server
 from engine.training.workload import Digits, Workload
 
 
@@ -35,6 +40,81 @@ def run(config: AsyncSgdConfig, ranks: Ranks) -> None:
 
 def _take_part(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Workload) -> None:
     if rank.index == exchange.server:
-        Serving(rank, config, AsyncServer(rank, config, workload.to(rank.device))).until_all_left(exchange)
+        ServerLoop(rank, config, _AsyncServer(rank, config, workload.to(rank.device))).run(exchange)
     else:
-        train(rank, config, exchange, workload)
+        _train(rank, config, exchange, workload)
+
+
+def _train(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Workload) -> None:
+    """Be a trainer: push one gradient after another, each computed from the weights that answered the one before."""
+    with ServerClient.connect(rank, config, exchange, workload) as ps:
+        ps.fetch()
+        for inputs, targets in ps.batches():
+            with ps.record.phase("compute"):
+                ps.faults.inject(ps.step)
+                loss = ps.net.compute_gradient(inputs, targets)
+            answer = ps.push(loss, len(targets))
+            ps.log_step(loss, answer)
+
+
+class _AsyncServer(WeightServer):
+    """Applies each gradient under the lock, by the config's rule, and holds back who is too far ahead."""
+
+    config: AsyncSgdConfig
+
+    def __init__(self, rank: Rank, config: AsyncSgdConfig, workload: Workload) -> None:
+        super().__init__(rank, config, workload)
+        self.fetched: dict[int, Tensor] = {}
+        """For delay compensation: the weights x' that each trainer was last sent."""
+        self.square = torch.zeros_like(self.gradient[: self.parameters]) if config.compensation_decay else None
+        """For the adaptive form: the running mean of squared gradients."""
+        self.held: list[tuple[TrainerState, int]] = []
+        """Who waits for an answer, and how stale its gradient was."""
+        self.furthest_ahead = 0
+
+    def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
+        self._update(trainer, gradient, staleness)
+        self.staleness.append(staleness)
+        self.held.append((trainer, staleness))
+        self._reply_within_bound()
+
+    def on_member_left(self) -> None:
+        self._reply_within_bound()
+
+    def _update(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
+        """Step on one gradient, changed by the rule for stale ones."""
+        self.gradient.copy_(gradient)
+        self.mix_statistics(self.gradient[self.parameters :], 1 / self.config.trainers)
+        self.optimizer.learning_rate = self.learning_rate()
+        if self.config.rule == "staleness_scaled":
+            # not the learning rate, which would scale the momentum of other gradients too
+            self.gradient[: self.parameters].div_(1 + staleness)
+        elif self.config.rule == "delay_compensated":
+            self._compensate(self.gradient[: self.parameters], self.fetched[trainer.index][: self.parameters])
+        self.optimizer.step()
+        self.version += 1
+
+    def _compensate(self, gradient: Tensor, fetched: Tensor) -> None:
+        """Add what the gradient lacks to first order: its square stands in for the Hessian's diagonal."""
+        correction = gradient.square().mul_(self.state[: self.parameters] - fetched).mul_(self.config.compensation)
+        if self.square is not None:
+            self.square.lerp_(gradient.square(), 1 - self.config.compensation_decay)
+            correction.div_(self.square.add(1e-7).sqrt_())
+        gradient.add_(correction)
+
+    def _reply_within_bound(self) -> None:
+        """Answer all who are not too far ahead of the slowest trainer that is here."""
+        slowest = min((member.step for member in self.active), default=0)
+        held, self.held = self.held, []
+        for trainer, staleness in held:
+            ahead = trainer.step - slowest
+            if self.config.staleness_bound is not None and ahead > self.config.staleness_bound and trainer.is_active:
+                self.held.append((trainer, staleness))
+                continue
+            self.furthest_ahead = max(self.furthest_ahead, ahead)
+            self.reply(trainer, staleness)
+
+    def reply(self, member: TrainerState, staleness: int = 0, note: int = 0) -> None:
+        super().reply(member, staleness, note)
+        if self.config.rule == "delay_compensated":
+            self.fetched.setdefault(member.index, torch.empty_like(self.state)).copy_(self.state)

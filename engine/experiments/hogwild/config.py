@@ -1,5 +1,6 @@
 """Hogwild!'s settings, presets and card. Torch-free."""
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -23,9 +24,8 @@ class HogwildConfig(Config):
         10,
         ge=1,
         le=1000,
-        description=(
-            "Times that each trainer goes through the training set; all together they make trainers x epochs passes."
-        ),
+        description="Times that each trainer goes through the training set; "
+        "all together they make trainers x epochs passes.",
     )
     batch_size: int = Field(
         64,
@@ -38,10 +38,8 @@ class HogwildConfig(Config):
         0.01,
         gt=0,
         le=10,
-        description=(
-            "Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes "
-            "NaN, lower it."
-        ),
+        description="Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes "
+        "NaN, lower it.",
     )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer keeps its own.")
     model: Literal["mnist_net", "sparse_logistic"] = Field(
@@ -52,42 +50,33 @@ class HogwildConfig(Config):
     )
     dataset: DatasetName = Field(
         "mnist",
-        description=(
-            "What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
-            "(random, for timing)."
-        ),
+        description="What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
+        "(random, for timing).",
     )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
-        description=(
-            "engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the "
-            "published code is, at its cost."
-        ),
+        description="engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the "
+        "published code is, at its cost.",
     )
     lock: bool = Field(
         False,
-        description=(
-            "Take a lock round each update, so that updates never overlap: the comparison that Hogwild! is about."
-        ),
+        description="Take a lock round each update, so that updates never overlap: the comparison that "
+        "Hogwild! is about.",
     )
     evaluate_every: int = Field(
         1,
         ge=0,
         le=1000,
-        description=(
-            "Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. Trainer1 does "
-            "not train meanwhile."
-        ),
+        description="Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. "
+        "Trainer1 does not train meanwhile.",
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
     overwrites_every: int = Field(
         100,
         ge=0,
         le=100_000,
-        description=(
-            "Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. Variant "
-            "tutorial never does."
-        ),
+        description="Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. "
+        "Variant tutorial never does.",
         json_schema_extra=ADVANCED | {"unit": "steps"},
     )
     sparse_samples: int = Field(
@@ -108,9 +97,8 @@ class HogwildConfig(Config):
         10,
         ge=1,
         le=1_000,
-        description=(
-            "Features that each sample of sparse_logistic has; all others are zero. Fewer of them: fewer collisions."
-        ),
+        description="Features that each sample of sparse_logistic has; "
+        "all others are zero. Fewer of them: fewer collisions.",
         json_schema_extra=ADVANCED,
     )
 
@@ -134,105 +122,83 @@ class HogwildConfig(Config):
         return self.sparse_samples if self.model == "sparse_logistic" else data_set(self.dataset).train
 
     def tests_after(self, epoch: int) -> bool:
-        """Say whether trainer1 tests after that epoch (counted from 1) while the others go on; the test at the end
-        comes besides.
-        """
+        """Return whether trainer1 tests after that epoch (from 1) while the others go on; it also tests at the end."""
         return self.evaluate_every > 0 and epoch < self.epochs and epoch % self.evaluate_every == 0
 
-    @model_validator(mode="after")
-    def _fits_the_data(self) -> Self:
-        if self.batch_size > self.samples:
-            source = self.dataset if self.model == "mnist_net" else self.model
-            raise RuleBroken(
-                "batch_size",
-                f"batch_size must be at most the {self.samples:,} training samples of {source}, got {self.batch_size}.",
-            )
-        return self
+    @property
+    def divergence_advice(self) -> str:
+        """The end of the error that a loss which is not finite raises."""
+        return (
+            "the shared weights have grown out of bounds. "
+            f"Lower learning_rate ({self.learning_rate}), momentum ({self.momentum}) or trainers ({self.trainers})."
+        )
 
     @model_validator(mode="after")
-    def _can_be_shared(self) -> Self:
-        if self.device == "mps":
-            raise RuleBroken(
-                "device",
-                (
-                    "device must be auto, cpu or cuda for hogwild, got 'mps': an Apple GPU's memory can't be "
-                    "shared between processes. Choose cpu."
-                ),
-            )
+    def _keeps_the_rules(self) -> Self:
+        for is_broken, field, sentence in self._rules():
+            if is_broken:
+                raise RuleBroken(field, sentence)
         return self
 
-    @model_validator(mode="after")
-    def _keeps_to_the_tutorial(self) -> Self:
-        if self.variant == "tutorial" and self.device == "cuda":
-            raise RuleBroken(
-                "device",
-                (
-                    "device must be auto or cpu for variant tutorial, whose structure is the CPU's, got 'cuda'. "
-                    "Choose cpu or variant engine."
-                ),
-            )
-        if self.variant == "tutorial" and self.start_method != "spawn":
-            raise RuleBroken(
-                "start_method",
-                "start_method must be spawn for variant tutorial, since its slow start is part of what it "
-                f"shows, got '{self.start_method}'. "
-                "Choose spawn or variant engine.",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _keeps_sparse_updates_sparse(self) -> Self:
-        if self.model != "sparse_logistic":
-            return self
-        if self.variant == "tutorial":
-            raise RuleBroken(
-                "variant",
-                (
-                    "variant must be engine for model sparse_logistic, which the published code does not have, got "
-                    "'tutorial'."
-                ),
-            )
-        if self.device == "cuda":
-            raise RuleBroken(
-                "device",
-                (
-                    "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, "
-                    "got 'cuda'. Choose cpu."
-                ),
-            )
-        if self.momentum:
-            raise RuleBroken(
-                "momentum",
-                (
-                    "momentum must be 0 for model sparse_logistic, since it would write every weight in each "
-                    f"step, got {self.momentum}."
-                ),
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_made(self) -> Self:
-        if self.model != "sparse_logistic":
-            return self
-        if self.sparse_nonzeros > self.sparse_features:
-            raise RuleBroken(
-                "sparse_nonzeros",
-                (
-                    f"sparse_nonzeros must be at most sparse_features ({self.sparse_features:,}), got "
-                    f"{self.sparse_nonzeros}."
-                ),
-            )
-        if self.sparse_samples * self.sparse_nonzeros > SPARSE_VALUES:
-            raise RuleBroken(
-                "sparse_samples",
-                f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of "
-                "shared memory, "
-                f"got {self.sparse_samples:,} x {self.sparse_nonzeros}.",
-            )
-        return self
+    def _rules(self) -> Iterator[tuple[bool, str, str]]:
+        tutorial, sparse = self.variant == "tutorial", self.model == "sparse_logistic"
+        yield (
+            self.batch_size > self.samples,
+            "batch_size",
+            f"batch_size must be at most the {self.samples:,} training samples of "
+            f"{self.model if sparse else self.dataset}, got {self.batch_size}.",
+        )
+        yield (
+            self.device == "mps",
+            "device",
+            "device must be auto, cpu or cuda for hogwild, got 'mps': an Apple GPU's memory can't be "
+            "shared between processes. Choose cpu.",
+        )
+        yield (
+            tutorial and self.device == "cuda",
+            "device",
+            "device must be auto or cpu for variant tutorial, whose structure is the CPU's, got 'cuda'. "
+            "Choose cpu or variant engine.",
+        )
+        yield (
+            tutorial and self.start_method != "spawn",
+            "start_method",
+            "start_method must be spawn for variant tutorial, since its slow start is part of what it "
+            f"shows, got '{self.start_method}'. Choose spawn or variant engine.",
+        )
+        yield (
+            sparse and tutorial,
+            "variant",
+            "variant must be engine for model sparse_logistic, which the published code does not have, got 'tutorial'.",
+        )
+        yield (
+            sparse and self.device == "cuda",
+            "device",
+            "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, "
+            "got 'cuda'. Choose cpu.",
+        )
+        yield (
+            sparse and self.momentum > 0,
+            "momentum",
+            "momentum must be 0 for model sparse_logistic, since it would write every weight in each "
+            f"step, got {self.momentum}.",
+        )
+        yield (
+            sparse and self.sparse_nonzeros > self.sparse_features,
+            "sparse_nonzeros",
+            f"sparse_nonzeros must be at most sparse_features ({self.sparse_features:,}), got {self.sparse_nonzeros}.",
+        )
+        yield (
+            sparse and self.sparse_samples * self.sparse_nonzeros > SPARSE_VALUES,
+            "sparse_samples",
+            f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of "
+            f"shared memory, got {self.sparse_samples:,} x {self.sparse_nonzeros}.",
+        )
 
 
 _PUBLISHED = {"dataset": "mnist", "trainers": 4, "epochs": 10, "batch_size": 64, "learning_rate": 0.01, "momentum": 0.5}
+_QUICK = {"dataset": "digits", "trainers": 2, "epochs": 30, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5}
+_SPARSE = {"model": "sparse_logistic", "trainers": 4, "epochs": 5, "batch_size": 10, "learning_rate": 5.0}
 
 EXPERIMENT = Experiment(
     name="hogwild",
@@ -249,38 +215,18 @@ EXPERIMENT = Experiment(
         ),
         "quick": Preset(
             "Two trainers on the bundled digits: needs no network and ends in seconds.",
-            {
-                "dataset": "digits",
-                "trainers": 2,
-                "epochs": 30,
-                "batch_size": 32,
-                "learning_rate": 0.05,
-                "momentum": 0.5,
-                "threads_per_rank": 1,
-            },
+            _QUICK | {"threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            (
-                "The published set-up built as the published code is: Python started anew for each trainer, images "
-                "read one by one."
-            ),
+            "The published set-up built as the published code is: Python started anew for each trainer, images "
+            "read one by one.",
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
         "sparse": Preset(
-            (
-                "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and "
-                "no network is needed."
-            ),
-            {
-                "model": "sparse_logistic",
-                "trainers": 4,
-                "epochs": 5,
-                "batch_size": 10,
-                "learning_rate": 5.0,
-                "momentum": 0.0,
-                "threads_per_rank": 1,
-            },
+            "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and "
+            "no network is needed.",
+            _SPARSE | {"momentum": 0.0, "threads_per_rank": 1},
             expects={"test/accuracy": 84.0},
         ),
     },

@@ -6,6 +6,8 @@ Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does forever, as
     take a mini-batch at random
     compute the gradient g from the shared weights x, as they happen to be
     x <- x - learning_rate * g      element by element, without a lock
+
+With momentum each trainer has a velocity v of its own, and v <- momentum * v + g takes the place of g.
 """
 
 import torch
@@ -22,11 +24,11 @@ from engine.data.shared_tensors import shared
 from engine.data.weights import bind, flat_weights
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrites import Overwrites, WatchedSgd
-from engine.experiments.hogwild.tally import Tally
-from engine.experiments.hogwild.update import Update
+from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer, SampledSgd
+from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, EVALUATION, ORDER, WEIGHTS, seed_of
+from engine.training.step_log import StepLog
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
@@ -42,7 +44,7 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
     device = usable(config.device, ranks.devices[0])
     data = load(config.dataset).to(device)
     weights = _shared_weights(config, device)
-    ranks.run(_train, config, data, weights, Tally.shared_counts(config.trainers))
+    ranks.run(_train, config, data, weights, StepLog.shared_counters(config.trainers))
 
 
 def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
@@ -55,41 +57,43 @@ def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
     return shared(weights) if device.type == "cpu" else weights
 
 
-def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counts: Tensor) -> None:
+def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counters: Tensor) -> None:
+    """Be one trainer: Algorithm 1, epoch by epoch."""
     keep_freed_memory()
     net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)  # from here on the net's weights are the shared ones
-    overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
-    update = Update(
-        WatchedSgd(weights, gradient, config.learning_rate, config.momentum, overwrites), rank, locked=config.lock
-    )
+    sampler = OverwriteSampler(weights, config.overwrites_every, rank.seed_of(EVALUATION))
+    optimizer: Optimizer = SampledSgd(weights, gradient, config.learning_rate, config.momentum, sampler)
+    if config.lock:
+        optimizer = LockedOptimizer(optimizer, rank)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
-    tally = Tally(rank, config, counts, data.size)
+    log = StepLog(rank, counters, pass_size=data.size, total=config.epochs * data.size, advice=config.divergence_advice)
     torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
     rank.ready()
     for epoch in range(1, config.epochs + 1):
         for positions in batches.epoch():
             with record.phase("data"):
                 images, labels = batches.take(positions)
-            tally.reads()
+            log.mark_read()
             with record.phase("compute"):
                 gradient.zero_()
                 loss = nll_loss(net(images), labels)
                 loss.backward()  # type: ignore[no-untyped-call]
                 value = loss.item()
-            update()
-            tally.add(value, len(labels), overwrites.share())
+            with record.phase("update"):
+                optimizer.step()
+            log.log_step(value, len(labels), sampler.metrics())
         if rank.index == 0 and config.tests_after(epoch):
-            _test(weights.clone(), config, data, tally)
+            _test(weights.clone(), config, data, log)
     with record.phase("wait"):
         rank.barrier("trained")
     if rank.index == 0:
-        _test(weights, config, data, tally)
+        _test(weights, config, data, log)
 
 
-def _test(weights: Tensor, config: HogwildConfig, data: ImageSet, tally: Tally) -> None:
+def _test(weights: Tensor, config: HogwildConfig, data: ImageSet, log: StepLog) -> None:
     """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
     net = mnist_net(seed_of(config.seed, WEIGHTS))
     bind(net, weights)
-    with tally.record.phase("evaluate"):
-        tally.score(evaluate(net, data.test_images, data.test_labels))
+    with log.record.phase("evaluate"):
+        log.log_score(evaluate(net, data.test_images, data.test_labels))

@@ -18,25 +18,27 @@ from engine.data.nets import Score
 from engine.data.sets.sparse import SparseProblem, SparseSamples, sparse_problem
 from engine.data.shared_tensors import shared
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrites import Overwrites
-from engine.experiments.hogwild.tally import Tally
+from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer, SparseSgd
+from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
 from engine.experiments.hogwild.theory import Sparsity, sparsity
-from engine.experiments.hogwild.update import Update
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import EVALUATION, ORDER
+from engine.training.step_log import StepLog
 
 STALENESS_EVERY = 10
-"""Of so many gradients one's staleness is recorded: these steps are short."""
+"""Steps from one recorded staleness to the next: these steps are short."""
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
     """Share samples and weights, train in one rank per trainer; return when all have ended."""
     problem = sparse_problem(config.sparse_samples, config.sparse_features, config.sparse_nonzeros)
     weights = shared(torch.zeros(problem.features))
-    ranks.run(_train, config, problem, sparsity(problem.train.indices), weights, Tally.shared_counts(config.trainers))
+    ranks.run(
+        _train, config, problem, sparsity(problem.train.indices), weights, StepLog.shared_counters(config.trainers)
+    )
 
 
-class Slope(NamedTuple):
+class SparseGradient(NamedTuple):
     """The mean loss of a mini-batch and its gradient: float32 [B, K], each value belonging to the weight of its
     sample's index.
     """
@@ -45,44 +47,23 @@ class Slope(NamedTuple):
     gradient: Tensor
 
 
-def slope(samples: SparseSamples, weights: Tensor) -> Slope:
+def sparse_gradient(samples: SparseSamples, weights: Tensor) -> SparseGradient:
     """Return loss and gradient at these weights, of which only the touched ones are read."""
     margins = samples.labels * (weights[samples.indices] * samples.values).sum(1)
     pull = -samples.labels * torch.sigmoid(-margins) / len(margins)
-    return Slope(softplus(-margins).mean(), pull.unsqueeze(1) * samples.values)
-
-
-class SparseSgd:
-    """SGD that writes the weights of one mini-batch alone; without momentum, which would move all others too."""
-
-    def __init__(self, learning_rate: float, overwrites: Overwrites) -> None:
-        self._overwrites = overwrites
-        self._learning_rate = learning_rate
-        self._touched = self._change = torch.empty(0)
-
-    def aim(self, touched: Tensor, gradient: Tensor) -> None:
-        """Say what the next step writes: `touched` int64, `gradient` float32 of the same shape; a weight may come
-        several times.
-        """
-        self._touched, self._change = touched.flatten(), gradient.flatten() * -self._learning_rate
-
-    def step(self) -> None:
-        """weights[touched] <- weights[touched] - learning_rate * gradient, one addition per value."""
-        self._overwrites.write(self._add, self._touched)
-
-    def _add(self, weights: Tensor) -> None:
-        weights.index_add_(0, self._touched, self._change)
+    return SparseGradient(softplus(-margins).mean(), pull.unsqueeze(1) * samples.values)
 
 
 def _train(
-    rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counts: Tensor
+    rank: Rank, config: HogwildConfig, problem: SparseProblem, known: Sparsity, weights: Tensor, counters: Tensor
 ) -> None:
     record, train = rank.recorder, problem.train
-    overwrites = Overwrites(weights, config.overwrites_every, rank.seed_of(EVALUATION))
-    optimizer = SparseSgd(config.learning_rate, overwrites)
-    update = Update(optimizer, rank, locked=config.lock)
+    sampler = OverwriteSampler(weights, config.overwrites_every, rank.seed_of(EVALUATION))
+    sgd = SparseSgd(config.learning_rate, sampler)
+    optimizer: Optimizer = LockedOptimizer(sgd, rank) if config.lock else sgd
     batches = Batches(train.values, train.labels, config.batch_size, rank.seed_of(ORDER))
-    tally = Tally(rank, config, counts, config.samples)
+    total = config.epochs * config.samples
+    log = StepLog(rank, counters, pass_size=config.samples, total=total, advice=config.divergence_advice)
     rank.ready()
     if rank.index == 0:
         record.log(
@@ -92,24 +73,25 @@ def _train(
         for positions in batches.epoch():
             with record.phase("data"):
                 samples = train.take(positions)
-            if tally.steps % STALENESS_EVERY == 0:
-                tally.reads()
+            if log.steps % STALENESS_EVERY == 0:
+                log.mark_read()
             with record.phase("compute"):
-                loss, gradient = slope(samples, weights)
-                optimizer.aim(samples.indices, gradient)
+                loss, gradient = sparse_gradient(samples, weights)
+                sgd.set_gradient(samples.indices, gradient)
                 value = loss.item()
-            update()
-            tally.add(value, len(positions), overwrites.share())
+            with record.phase("update"):
+                optimizer.step()
+            log.log_step(value, len(positions), sampler.metrics())
         if rank.index == 0 and config.tests_after(epoch):
-            _test(weights.clone(), problem.test, tally)
+            _test(weights.clone(), problem.test, log)
     with record.phase("wait"):
         rank.barrier("trained")
     if rank.index == 0:
-        _test(weights, problem.test, tally)
+        _test(weights, problem.test, log)
 
 
-def _test(weights: Tensor, samples: SparseSamples, tally: Tally) -> None:
+def _test(weights: Tensor, samples: SparseSamples, log: StepLog) -> None:
     """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
-    with tally.record.phase("evaluate"):
+    with log.record.phase("evaluate"):
         margins = samples.labels * (weights[samples.indices] * samples.values).sum(1)
-        tally.score(Score(softplus(-margins).mean().item(), 100 * (margins > 0).double().mean().item()))
+        log.log_score(Score(softplus(-margins).mean().item(), 100 * (margins > 0).double().mean().item()))

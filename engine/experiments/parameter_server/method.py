@@ -11,12 +11,16 @@ With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gra
 dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 """
 
+from torch import Tensor
+
 from engine.data.sets.registry import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.experiments.parameter_server.server import BatchServer
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.training.serving import Serving, exchange_with_server, train
+from engine.training.membership import TrainerState
+from engine.training.server import WeightServer
+from engine.training.server_client import ServerClient
+from engine.training.server_loop import ServerLoop, exchange_with_server
 from engine.training.workload import Digits, RandomImages, Workload
 
 
@@ -40,6 +44,60 @@ def _workload(config: ParameterServerConfig) -> Workload:
 
 def _take_part(rank: Rank, config: ParameterServerConfig, exchange: Exchange, workload: Workload) -> None:
     if rank.index == exchange.server:
-        Serving(rank, config, BatchServer(rank, config, workload.to(rank.device))).until_all_left(exchange)
+        ServerLoop(rank, config, _BatchServer(rank, config, workload.to(rank.device))).run(exchange)
     else:
-        train(rank, config, exchange, workload)
+        _train(rank, config, exchange, workload)
+
+
+def _train(rank: Rank, config: ParameterServerConfig, exchange: Exchange, workload: Workload) -> None:
+    """Be a trainer: push one gradient after another, each computed from the weights that answered the one before."""
+    with ServerClient.connect(rank, config, exchange, workload) as ps:
+        ps.fetch()
+        for inputs, targets in ps.batches():
+            with ps.record.phase("compute"):
+                ps.faults.inject(ps.step)
+                loss = ps.net.compute_gradient(inputs, targets)
+            answer = ps.push(loss, len(targets))
+            ps.log_step(loss, answer)
+
+
+class _BatchServer(WeightServer):
+    """Sums gradients under the lock; the one that completes a batch makes the update and answers everyone in it."""
+
+    config: ParameterServerConfig
+
+    def __init__(self, rank: Rank, config: ParameterServerConfig, workload: Workload) -> None:
+        super().__init__(rank, config, workload)
+        self.batch: list[tuple[TrainerState, int]] = []
+        """Whose gradients are in the sum `self.gradient`, and how stale each is."""
+        self.dropped = 0
+
+    def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
+        if staleness and self.config.late == "drop":
+            self.dropped += 1
+            self.reply(trainer, staleness)
+            return
+        self.gradient.add_(gradient)
+        self.batch.append((trainer, staleness))
+        self._update_if_complete()
+
+    def on_member_left(self) -> None:
+        self._update_if_complete()
+
+    def _update_if_complete(self) -> None:
+        """Update where the batch is complete: it never waits for more trainers than there are."""
+        if self.batch and len(self.batch) >= min(self.config.batch_update_size, len(self.active)):
+            self._update()
+
+    def _update(self) -> None:
+        """Step on the mean of the batch's gradients, and send the new weights to all whose gradients are in it."""
+        self.gradient.div_(len(self.batch))
+        self.mix_statistics(self.gradient[self.parameters :], len(self.batch) / self.config.trainers)
+        self.optimizer.learning_rate = self.learning_rate()
+        self.optimizer.step()
+        self.version += 1
+        for trainer, staleness in self.batch:
+            self.staleness.append(staleness)
+            self.reply(trainer, staleness)
+        self.gradient.zero_()
+        self.batch.clear()

@@ -1,6 +1,12 @@
-"""Plain SGD with momentum in one process: the same model, data and optimizer as the parallel methods.
+"""Plain SGD with momentum in one process: the same model, data and optimizer as the parallel methods (Robbins and Monro
+1951).
 
-One role, `trainer1`. A Hogwild! run of one trainer does the same, bit for bit.
+One role, `trainer1`. For each mini-batch with gradient g at the weights x, and velocity v:
+
+    v <- momentum * v + g
+    x <- x - learning_rate * v
+
+A Hogwild! run of one trainer does the same, bit for bit.
 """
 
 import math
@@ -19,7 +25,7 @@ from engine.data.sets.registry import load
 from engine.data.weights import FlatSgd, bind, flat_weights
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
-from engine.experiments.reference.training import Training
+from engine.experiments.reference.training_state import TrainingState
 from engine.recorder import Recorder
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
@@ -35,13 +41,14 @@ def run(config: ReferenceConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
+    """Be the one trainer, from the last checkpoint on where there is one."""
     keep_freed_memory()
     net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
     torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
-    training = Training(weights, optimizer.velocity, batches)
+    training = TrainingState(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))
     checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s, record.flush)
@@ -58,7 +65,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
                 value = loss.item()
             with record.phase("update"):
                 optimizer.step()
-            training.count(len(labels))
+            training.count_step(len(labels))
             step, passes = training.step, training.samples / data.size
             record.log({"train/loss": value}, step=step, passes=passes)
             record.progress(training.samples, config.epochs * data.size)

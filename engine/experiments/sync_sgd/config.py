@@ -92,6 +92,15 @@ class SyncSgdConfig(TrainingConfig):
         """Whether trainers meet in each step, not only at a round's end."""
         return self.sync in ("gradients", "ddp")
 
+    @property
+    def divergence_advice(self) -> str:
+        """The end of the error that a loss which is not finite raises."""
+        return (
+            "its weights have grown out of bounds. "
+            f"Lower learning_rate ({self.learning_rate}) or momentum ({self.momentum}), or average more often. "
+            "The last checkpoint, if there is one, is from before."
+        )
+
     def tests_after(self, number: int) -> bool:
         """Say whether the global weights are tested after that round (counted from 1)."""
         return number == self.rounds or (self.evaluate_every > 0 and number > 0 and number % self.evaluate_every == 0)

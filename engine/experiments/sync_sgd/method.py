@@ -1,52 +1,34 @@
 """Synchronous parallel SGD: trainers on parts of the data, which wait for each other and average (Zinkevich et al.
 2010, Algorithm 3).
 
-Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does, in each round:
+Roles: `trainer1…N`, all alike; trainer1 also tests. Each trainer i does in each round:
 
-    start from the global weights
-    train on its own part of the data
-    wait until all have come
-    the mean of all trainers' weights becomes the global weights
+    x_i <- c
+    x_i <- x_i - eta g_i        in each step
+    c <- mean of all x_i        when all have come
+
+    x_i its weights, g_i the gradient of a mini-batch of its own part of the data, c the global weights,
+    eta the learning rate, N the number of trainers, beta the elastic rate
+
+That is `sync` weights. The other ways to average:
+
+    elastic             x_i is kept from round to round; when all have come  x_i <- x_i + (beta / N) (c - x_i)
+                        and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
+    gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`)
 """
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import nll_loss
 
-from engine.data.allocator import keep_freed_memory
-from engine.data.devices import usable
-from engine.data.nets import evaluate, mnist_net
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
-from engine.data.weights import FlatSgd
+from engine.experiments.sync_sgd.checkpoint import RoundCheckpoint
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.keeping import Keeping, Shelf
-from engine.experiments.sync_sgd.part import Part
-from engine.experiments.sync_sgd.tally import Tally
-from engine.experiments.sync_sgd.trainer import Trainer
-from engine.experiments.sync_sgd.ways import WAYS, Way
-from engine.runtime.transport.allreduce import Collective, torch_group
+from engine.experiments.sync_sgd.gradients import GradientAverage, TorchDdp
+from engine.experiments.sync_sgd.trainer import SharedInputs, SyncTrainer, join
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
-from engine.training.faults import Faults
-from engine.training.learner import Learner, flat_state
-
-
-@dataclass(frozen=True)
-class _Common:
-    """What all trainers are given."""
-
-    config: SyncSgdConfig
-    data: ImageSet
-    collective: Collective
-    counts: Tensor
-    shelf: Shelf
-    first: Tensor
-    """The weights (and statistics) that all start from."""
-    gpu_each: bool
+from engine.seeding import DROPOUT
 
 
 def run(config: SyncSgdConfig, ranks: Ranks) -> None:
@@ -56,74 +38,84 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 
         tutorial.run(config, ranks)
         return
-    devices = [usable(config.device, device) for device in ranks.devices]
-    net = mnist_net(seed_of(config.seed, WEIGHTS))
-    first, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
-    common = _Common(
-        config,
-        load(config.dataset),
-        Collective.create(config.transport, len(first), config.roles, config.timeout_s),
-        Tally.shared_counts(config.trainers),
-        Shelf.create(config, len(first), parameters),
-        first,
-        gpu_each=devices[0].type == "cuda" and len(set(devices)) == len(devices),
-    )
-    ranks.run(_train, common)
+    ranks.run(_train, SharedInputs.create(config, ranks.devices))
 
 
-def _train(rank: Rank, common: _Common) -> None:
-    keep_freed_memory()
-    config, data, record = common.config, common.data.to(rank.device), rank.recorder
-    part = Part(config, data, rank.index, rank.seed_of(ORDER))
-    learner = Learner(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
-    learner.state.copy_(common.first)
-    optimizer = FlatSgd(learner.weights, learner.gradient, config.learning_rate, config.momentum)
-    tally = Tally(rank, config, common.counts, data.size, part.samples(config.rounds * part.steps))
-    with ExitStack() as groups:
-        circle = groups.enter_context(common.collective.join(rank))
-        if config.sync == "ddp":
-            groups.enter_context(torch_group(rank, "nccl" if common.gpu_each else "gloo", config.timeout_s))
-        trainer = Trainer(config, record, learner, optimizer, part, circle)
-        way: Way = WAYS[config.sync](trainer)
-        keeping = Keeping(rank, trainer, common.shelf, tally)
-        faults = Faults(rank, config, rank.index + 1)
+def _train(rank: Rank, inputs: SharedInputs) -> None:
+    """Be one trainer: round after round, from the last checkpoint's on where there is one."""
+    config = inputs.config
+    with join(rank, inputs) as trainer:
+        train_round = _way_to_average(trainer)
+        checkpoint = RoundCheckpoint(rank, trainer, inputs.buffers)
         torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
-        first = keeping.restore()
-        keeping.zero = rank.ready()
-        if first > 1 and rank.index == 0 and config.tests_after(first - 1):
-            _test(trainer, data, tally)
+        first = checkpoint.restore()
+        checkpoint.started_at = rank.ready()
+        if first > 1:
+            trainer.test_if_due(first - 1)
         for number in range(first, config.rounds + 1):
-            way.start(number)
-            for step in range(way.steps):
-                _step(trainer, way, number, step, tally, faults)
-            way.meet(f"round {number}")
-            keeping.save_if_due(number)
-            if rank.index == 0 and config.tests_after(number):
-                _test(trainer, data, tally)
-        with record.phase("wait"):
+            train_round(number)
+            checkpoint.save_if_due(number)
+            trainer.test_if_due(number)
+        with trainer.record.phase("wait"):
             rank.barrier("trained")
 
 
-def _step(trainer: Trainer, way: Way, number: int, step: int, tally: Tally, faults: Faults) -> None:
-    """Make the round's step number `step` (from 0); a trainer that has gone through its part only goes along."""
-    config, record = trainer.config, trainer.record
-    if config.schedule == "linear":
-        trainer.optimizer.learning_rate = config.learning_rate * (
-            1 - ((number - 1) * way.steps + step) / (config.rounds * way.steps)
-        )
-    if step >= trainer.part.steps:
-        way.step(step, None)
-        return
-    with record.phase("data"):
-        batch = trainer.part.take()
-    with record.phase("compute"):
-        faults.strike(tally.steps + 1)
-    tally.add(way.step(step, batch), len(batch[1]))
+def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
+    """Return what trains for one round, given its number (from 1)."""
+    match trainer.config.sync:
+        case "weights":
+            return partial(_average_weights, trainer)
+        case "elastic":
+            return partial(_average_elastically, trainer)
+        case "gradients":
+            return GradientAverage(trainer).train_round
+        case "ddp":
+            return TorchDdp(trainer).train_round
 
 
-def _test(trainer: Trainer, data: ImageSet, tally: Tally) -> None:
-    """Test a copy of the global weights; the other trainers go on."""
-    copy = Learner(mnist_net(seed_of(trainer.config.seed, WEIGHTS)), nll_loss, device=data.test_images.device)
-    copy.state.copy_(trainer.center)
-    with trainer.record.phase("evaluate"):
-        tally.score(evaluate(copy.net, data.test_images, data.test_labels))
+def _average_weights(trainer: SyncTrainer, number: int) -> None:
+    """Train alone from the global weights for a round, then average (local SGD, federated averaging)."""
+    trainer.net.state.copy_(trainer.global_state)
+    _train_alone(trainer, number)
+    trainer.store_own_state()
+    trainer.mean.copy_(trainer.net.state)
+    trainer.average(trainer.mean, f"round {number}")
+    with trainer.record.phase("update"):
+        trainer.global_state.copy_(trainer.mean)
+
+
+def _average_elastically(trainer: SyncTrainer, number: int) -> None:
+    """Train alone from the trainer's own weights for a round, then pull them and the global weights to each other
+    (equations 5 and 6 of EASGD, every round instead of every step).
+    """
+    _train_alone(trainer, number)
+    beta = trainer.config.elastic_rate
+    trainer.mean.copy_(trainer.net.state)
+    with trainer.record.phase("update"):
+        _pull(trainer.net.state, trainer.global_state, beta / trainer.config.trainers)
+    trainer.store_own_state()
+    trainer.average(trainer.mean, f"round {number}")
+    with trainer.record.phase("update"):
+        _pull(trainer.global_state, trainer.mean, beta)
+
+
+def _train_alone(trainer: SyncTrainer, number: int) -> None:
+    """Make a round's steps of plain SGD on the trainer's own part of the data."""
+    part, net, optimizer, record = trainer.part, trainer.net, trainer.optimizer, trainer.record
+    if not trainer.config.keep_optimizer:
+        optimizer.velocity.zero_()
+    for step in range(part.steps):
+        optimizer.learning_rate = trainer.learning_rate(number, step, part.steps)
+        with record.phase("data"):
+            images, labels = part.next_batch()
+        with record.phase("compute"):
+            trainer.faults.inject(trainer.log.steps + 1)
+            loss = net.compute_gradient(images, labels)
+        with record.phase("update"):
+            optimizer.step()
+        trainer.log.log_step(loss, len(labels))
+
+
+def _pull(local: Tensor, center: Tensor, rate: float) -> None:
+    """x <- x + rate (c - x), in place."""
+    local.add_(center - local, alpha=rate)

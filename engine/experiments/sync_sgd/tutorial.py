@@ -16,20 +16,20 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
-from engine.data.nets import MnistNet, Score, mnist_net
+from engine.data.nets import mnist_net
 from engine.data.sets.images import PixelSet
-from engine.data.sets.pil_images import PilImages, timed
+from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets.registry import read
 from engine.data.shared_tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.tally import Tally
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.child_process import spawned
 from engine.runtime.transport.allreduce import Circle, Collective
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
-from engine.training.parts import parts
+from engine.training.partition import partition
+from engine.training.step_log import StepLog
 
 SEEDS_APART = 1_000_003
 """How far the seeds of two rounds lie apart: each process draws its own order and dropout."""
@@ -40,35 +40,36 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
     """Train in one rank per trainer, each of which starts a process a round; return when all have ended."""
     size = sum(parameter.numel() for parameter in mnist_net(config.seed).parameters())
     collective = Collective.create(config.transport, size, config.roles, config.timeout_s)
-    ranks.run(_train, config, read(config.dataset), collective, Tally.shared_counts(config.trainers))
+    ranks.run(_train, config, read(config.dataset), collective, StepLog.shared_counters(config.trainers))
 
 
-def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Collective, counts: Tensor) -> None:
-    own = parts(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[
+def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Collective, counters: Tensor) -> None:
+    own = partition(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[
         rank.index
     ]
     weights = shared(parameters_to_vector(mnist_net(config.seed).parameters()).detach().clone())
-    tally = Tally(rank, config, counts, len(pixels.train_labels), config.rounds * len(own))
+    size, total = len(pixels.train_labels), config.rounds * len(own)
+    log = StepLog(rank, counters, pass_size=size, total=total, advice=config.divergence_advice)
     checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush), 0.0, 1
     if rank.resume_from:
         state = load_checkpoint(rank.resume_from)
         weights.copy_(state["center"])
         before_s, first = float(state["time_s"]), int(state["round"]) + 1
-        tally.go_on((first - 1) * _steps(config, own), (first - 1) * len(own))
+        log.resume((first - 1) * _steps(config, own), (first - 1) * len(own))
     with collective.join(rank) as circle:
         zero = rank.ready()
         if first > 1 and rank.index == 0 and config.tests_after(first - 1):
-            _test(weights, config, pixels, tally)
+            _test(weights, config, pixels, log)
         for number in range(first, config.rounds + 1):
-            _train_once(rank, config, pixels, own, weights, number, tally)
-            _average(circle, weights, number, tally)
+            _train_once(rank, config, pixels, own, weights, number, log)
+            _average(circle, weights, number, log)
             if rank.index == 0 and checkpoints.due():
                 time_s = before_s + circle.latest_s() - zero
                 state = {"round": number, "center": weights, "time_s": time_s}
-                checkpoints.save(state, step=tally.steps, passes=tally.passes, time_s=time_s)
+                checkpoints.save(state, step=log.steps, passes=log.passes, time_s=time_s)
             if rank.index == 0 and config.tests_after(number):
-                _test(weights, config, pixels, tally)
-        with tally.record.phase("wait"):
+                _test(weights, config, pixels, log)
+        with log.record.phase("wait"):
             rank.barrier("trained")
 
 
@@ -77,7 +78,7 @@ def _steps(config: SyncSgdConfig, own: Tensor) -> int:
 
 
 def _train_once(
-    rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, tally: Tally
+    rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, log: StepLog
 ) -> None:
     """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase
     `other`.
@@ -95,9 +96,9 @@ def _train_once(
     ) as steps:
         for loss, samples, seconds in steps:
             for phase, spent in seconds.items():
-                tally.record.spend(phase, spent)
-            faults.strike(tally.steps + 1)
-            tally.add(loss, samples)
+                log.record.spend(phase, spent)
+            faults.inject(log.steps + 1)
+            log.log_step(loss, samples)
 
 
 def _go_through(
@@ -128,26 +129,17 @@ def _go_through(
     weights.copy_(parameters_to_vector(model.parameters()).detach())
 
 
-def _average(circle: Circle, weights: Tensor, number: int, tally: Tally) -> None:
+def _average(circle: Circle, weights: Tensor, number: int, log: StepLog) -> None:
     """Make the global weights the mean of all trainers' weights."""
-    with tally.record.phase("communicate"):
+    with log.record.phase("communicate"):
         waited = circle.average(weights, f"round {number}")
-    tally.record.spend("wait", waited)
-    tally.record.spend("communicate", -waited)
+    log.record.spend("wait", waited)
+    log.record.spend("communicate", -waited)
 
 
-def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, tally: Tally) -> None:
+def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, log: StepLog) -> None:
     """Test the global weights as the published code does, reading the test images one by one too."""
-    loader: DataLoader[Any] = DataLoader(
-        PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation), batch_size=config.batch_size
-    )
-    model: MnistNet = mnist_net(config.seed)
+    model = mnist_net(config.seed)
     vector_to_parameters(weights, model.parameters())
-    model.eval()
-    loss, right = 0.0, 0
-    with tally.record.phase("evaluate"), torch.no_grad():
-        for images, labels in loader:
-            scores = model(images)
-            loss += nll_loss(scores, labels, reduction="sum").item()
-            right += int((scores.argmax(1) == labels).sum())
-    tally.score(Score(loss / len(pixels.test_labels), 100 * right / len(pixels.test_labels)))
+    with log.record.phase("evaluate"):
+        log.log_score(evaluate_one_by_one(model, pixels, config.batch_size))

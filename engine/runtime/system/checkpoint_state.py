@@ -1,6 +1,4 @@
-"""Where a run's training was at its last checkpoint, without torch; runtime/worker/checkpoints.py writes what is read
-here.
-"""
+"""The last checkpoint of a run, read without torch; engine/runtime/worker/checkpoints.py writes it."""
 
 import json
 import shutil
@@ -12,9 +10,7 @@ TENSORS, ABOUT, RESUMED = "checkpoint.pt", "checkpoint.json", "resumed.pt"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint stands for: the step, the passes and the training time up to it, and when it was saved (UTC ISO
-    8601).
-    """
+    """What one checkpoint stands for: step, passes and training time up to it, and when it was saved (UTC ISO 8601)."""
 
     step: int
     passes: float
@@ -23,22 +19,21 @@ class Checkpoint:
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return what stands beside the last checkpoint in a run's folder, None where there is none that can be read."""
+    """Return the last checkpoint in a run's folder, None where there is none that can be read."""
     try:
-        told = json.loads((folder / ABOUT).read_text())
-        found = Checkpoint(int(told["step"]), float(told["passes"]), float(told["time_s"]), str(told["saved_at"]))
+        about = json.loads((folder / ABOUT).read_text())
+        found = Checkpoint(int(about["step"]), float(about["passes"]), float(about["time_s"]), str(about["saved_at"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if (folder / TENSORS).is_file() else None
 
 
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:
-    """Bring the last checkpoint of one run's folder into another's, where it outlives the first; None where there is
-    none.
+    """Link the last checkpoint of one run's folder into another's; None where there is none.
 
-    It stands there twice: as what the run went on from, and as its last checkpoint until it saves one of its own, so
-    that a run which is lost early loses nothing of the one before it. A checkpoint is replaced, never written into, so
-    a second name for the same file is as good as a copy.
+    It gets two names there: the checkpoint that the run resumes, and the run's last one until it saves its own, so that
+    a run which is lost early loses nothing of the one before it. A checkpoint is replaced, never written into, so a
+    second name for the same file is as good as a copy.
     """
     found = last_checkpoint(source)
     if found is None:

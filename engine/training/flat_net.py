@@ -1,4 +1,4 @@
-"""A net as two vectors: its state (weights, then batch-norm's running statistics) and what a gradient step sends.
+"""A net as two flat vectors: its state (weights, then batch-norm's running statistics) and what a gradient step sends.
 
 Both vectors may lie anywhere, so a transport can lend memory that others read and write.
 """
@@ -13,7 +13,7 @@ from engine.data.weights import bind_to, flat_weights
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-class Learner:
+class FlatNet:
     """One trainer's copy of the net.
 
     `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a
@@ -29,9 +29,9 @@ class Learner:
         message: Tensor | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self.net = net
+        self.module = net
         self.loss = loss
-        self.state = _taken(net, state, device or torch.device("cpu"))
+        self.state = _state_of(net, state, device or torch.device("cpu"))
         self.message = torch.zeros_like(self.state) if message is None else message.zero_()
         self.parameters = sum(parameter.numel() for parameter in net.parameters())
         self.weights, self.statistics = self.state[: self.parameters], self.state[self.parameters :]
@@ -40,17 +40,17 @@ class Learner:
         bind_statistics(net, self.statistics)
         net.train()
 
-    def step(self, inputs: Tensor, targets: Tensor) -> float:
+    def compute_gradient(self, inputs: Tensor, targets: Tensor) -> float:
         """Compute the gradient of one mini-batch into `message` and return its loss (a plain number, NaN included)."""
         self.gradient.zero_()
-        loss = self.loss(self.net(inputs), targets)
+        loss = self.loss(self.module(inputs), targets)
         loss.backward()  # type: ignore[no-untyped-call]
         if len(self.statistics):
             self.message[self.parameters :].copy_(self.statistics)
         return loss.item()
 
 
-def _taken(net: nn.Module, state: Tensor | None, device: torch.device) -> Tensor:
+def _state_of(net: nn.Module, state: Tensor | None, device: torch.device) -> Tensor:
     """Return the vector that is to hold the net's state, with the numbers that the net brings."""
     if all(parameter.device.type != "meta" for parameter in net.parameters()):
         first = flat_state(net).to(device)

@@ -3,24 +3,24 @@
 import torch
 
 from engine.data.sets.registry import load
-from engine.training.learner import Learner, flat_state, state_size
+from engine.training.flat_net import FlatNet, flat_state, state_size
 from engine.training.workload import Digits, RandomImages
 
 SMALL = RandomImages("small_resnet", trainers=1, batch_size=2, iterations=1)
 
 
 def test_a_net_without_numbers_takes_those_of_its_state_and_steps_as_the_whole_one() -> None:
-    whole = Learner(SMALL.net(3), SMALL.loss)
+    whole = FlatNet(SMALL.net(3), SMALL.loss)
     with torch.device("meta"):
         empty = SMALL.net(3)
     state, message = flat_state(SMALL.net(3)), torch.full((state_size(empty),), 7.0)
-    learner = Learner(empty, SMALL.loss, state, message)
-    assert learner.state is state
+    flat = FlatNet(empty, SMALL.loss, state, message)
+    assert flat.state is state
     batch = next(SMALL.batches(1, seed=0, skip=0))
-    assert learner.step(*batch) == whole.step(*batch)
-    assert torch.equal(learner.message, whole.message)
-    assert torch.equal(learner.state, whole.state), "batch-norm's statistics move alike"
-    counters = [int(buffer) for name, buffer in learner.net.named_buffers() if name.endswith("num_batches_tracked")]
+    assert flat.compute_gradient(*batch) == whole.compute_gradient(*batch)
+    assert torch.equal(flat.message, whole.message)
+    assert torch.equal(flat.state, whole.state), "batch-norm's statistics move alike"
+    counters = [int(buffer) for name, buffer in flat.module.named_buffers() if name.endswith("num_batches_tracked")]
     assert set(counters) == {1}
 
 

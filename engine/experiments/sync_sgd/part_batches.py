@@ -1,4 +1,4 @@
-"""One trainer's part of the data as an endless row of mini-batches, and what all trainers know of each other's."""
+"""One trainer's part of the data as an endless stream of mini-batches, and how many steps the others' parts have."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -9,16 +9,16 @@ from engine.data.batches import Batches
 from engine.data.sets.images import ImageSet
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.seeding import PARTITION, seed_of
-from engine.training.parts import parts
+from engine.training.partition import partition
 
 
-class Part:
+class PartBatches:
     """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone
     through them.
     """
 
     def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
-        cut = parts(
+        cut = partition(
             data.train_labels,
             config.trainers,
             config.partition,
@@ -27,15 +27,14 @@ class Part:
         )
         own = cut[index].to(data.train_labels.device)
         self._images = data.train_images
-        self._batches = Batches(
-            own, data.train_labels[own], config.batch_size, seed
-        )  # positions take the place of images
+        # positions take the place of images
+        self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)
         self._stream = self._positions()
         self._counts = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
         self.size = len(own)
         self.steps = self._counts[index]
         """This trainer's steps in a round."""
-        self.longest = max(self._counts)
+        self.longest_steps = max(self._counts)
         """The steps in a round of the trainer that has the most."""
 
     def contributors(self, step: int) -> int:
@@ -44,13 +43,13 @@ class Part:
         """
         return sum(step < count for count in self._counts)
 
-    def take(self) -> tuple[Tensor, Tensor]:
+    def next_batch(self) -> tuple[Tensor, Tensor]:
         """Return the images and labels of the next mini-batch."""
         where, labels = self._batches.take(next(self._stream))
         return self._images.index_select(0, where), labels
 
     def skip(self, steps: int) -> None:
-        """Leave out so many mini-batches, which a run trained on that this one goes on from."""
+        """Skip that many mini-batches: the run that this one goes on from trained on them."""
         next(islice(self._stream, steps, steps), None)
 
     def samples(self, steps: int) -> int:

@@ -8,7 +8,7 @@ from torch import Tensor
 Partition = Literal["contiguous", "shuffled", "dirichlet"]
 
 
-def parts(labels: Tensor, count: int, partition: Partition, *, alpha: float = 1.0, seed: int = 0) -> list[Tensor]:
+def partition(labels: Tensor, count: int, scheme: Partition, *, alpha: float = 1.0, seed: int = 0) -> list[Tensor]:
     """Return `count` vectors of positions, disjoint, which together cover all of `labels` [N]; none is empty while
     count <= N.
 
@@ -17,9 +17,9 @@ def parts(labels: Tensor, count: int, partition: Partition, *, alpha: float = 1.
     labels (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
     """
     random = torch.Generator().manual_seed(seed)
-    if partition == "contiguous":
+    if scheme == "contiguous":
         return _stretches(torch.arange(len(labels)), count)
-    if partition == "shuffled":
+    if scheme == "shuffled":
         return _stretches(torch.randperm(len(labels), generator=random), count)
     return _by_label(labels.cpu(), count, alpha, random)
 

@@ -1,5 +1,5 @@
-"""Where one process's training is: everything that a checkpoint must hold so that the training goes on as if it had
-never stopped.
+"""The state of a training in one process: everything that a checkpoint must hold so that the training goes on as if it
+had never stopped.
 """
 
 import time
@@ -14,27 +14,27 @@ from engine.data.batches import Batches
 
 
 @dataclass
-class Training:
-    """What changes while training goes on; `weights` and `velocity` [P] are the very vectors that are trained."""
+class TrainingState:
+    """What changes during training; `weights` and `velocity` [P] are the very vectors that are trained."""
 
     weights: Tensor
     velocity: Tensor
     batches: Batches
     epoch: int = 1
     taken: int = 0
-    """Mini-batches trained on in this epoch."""
+    """Mini-batches of this epoch that were trained on."""
     step: int = 0
     samples: int = 0
     time_before_s: float = 0.0
     """Training time of the runs that this one goes on from."""
     began: float = field(default_factory=time.monotonic)
 
-    def count(self, samples: int) -> None:
-        """Note that one more mini-batch was trained on."""
+    def count_step(self, samples: int) -> None:
+        """Count one more mini-batch."""
         self.taken, self.step, self.samples = self.taken + 1, self.step + 1, self.samples + samples
 
     def next_epoch(self) -> None:
-        """Note that the epoch is over."""
+        """Begin the next epoch."""
         self.epoch, self.taken = self.epoch + 1, 0
 
     @property
@@ -54,7 +54,7 @@ class Training:
         )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to where `state` was taken."""
+        """Restore what `state()` returned."""
         self.weights.copy_(state["weights"])
         self.velocity.copy_(state["velocity"])
         self.batches.restore(state["order"])

@@ -1,0 +1,115 @@
+"""A trainer's side of a run with a server: its copy of the net, its mini-batches, and what it asks the server."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from engine.data.allocator import keep_freed_memory
+from engine.data.devices import usable
+from engine.errors import RunFailed
+from engine.runtime.transport.request_reply import Answer, ClientLink, Exchange, Request
+from engine.runtime.worker.ranks import Rank
+from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
+from engine.training.faults import Faults
+from engine.training.flat_net import FlatNet
+from engine.training.server import FETCH, LEAVE, PUSH
+from engine.training.settings import ServerConfig
+from engine.training.workload import Batch, Workload
+
+
+class ServerClient:
+    """One trainer as it sees the server; `net` holds the weights that the last answer brought."""
+
+    def __init__(
+        self, rank: Rank, config: ServerConfig, line: ClientLink, workload: Workload, device: torch.device
+    ) -> None:
+        self.rank = rank
+        self.config = config
+        self.line = line
+        self.workload = workload
+        self.record = rank.recorder
+        self.shares_memory = line.incoming.device == device
+        """Whether the net lies in the very memory that the line reads and writes."""
+        with torch.device("meta"):  # its numbers come with the first fetch
+            net = workload.net(seed_of(config.seed, WEIGHTS))
+        state, message = (line.incoming, line.outgoing) if self.shares_memory else (None, None)
+        self.net = FlatNet(net, workload.loss, state, message, device)
+        self.faults = Faults(rank, config, rank.index)
+        self.step = 0
+        self.samples = 0
+        self.version = 0
+
+    @classmethod
+    @contextmanager
+    def connect(
+        cls, rank: Rank, config: ServerConfig, exchange: Exchange, workload: Workload
+    ) -> Iterator["ServerClient"]:
+        """Be a trainer for the block; at its end tell the server that no more gradients come."""
+        keep_freed_memory()
+        device = usable(config.device, str(rank.device))
+        with exchange.connect(rank) as line:
+            client = cls(rank, config, line, workload.to(device), device)
+            torch.manual_seed(rank.seed_of(DROPOUT))
+            rank.ready()
+            yield client
+            line.ask(Request(rank.index, LEAVE), send=False)
+
+    def fetch(self) -> None:
+        """Fetch the weights, and take up this trainer's work after those of its steps that are in them already."""
+        with self.record.phase("communicate"):
+            answer = self._ask(FETCH, send=False)
+        self.step, self.version = answer.note, answer.version
+        self.samples = self.workload.samples(self.rank.index, self.step)
+        if self.step:
+            torch.manual_seed(self.rank.seed_of(DROPOUT, self.step))
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield this trainer's mini-batches; `step` counts them."""
+        batches = self.workload.batches(self.rank.index, self.rank.seed_of(ORDER), self.step)
+        while True:
+            with self.record.phase("data"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            self.step += 1
+            yield batch
+
+    def push(self, loss: float, samples: int) -> Answer:
+        """Push the gradient in `net` and wait for the answer, whose weights are in `net` afterwards.
+
+        The time that the server holds the answer back is `wait`. Raises RunFailed where the loss is not finite.
+        """
+        if not math.isfinite(loss):
+            self.record.log({"train/loss": loss}, step=self.step)
+            raise RunFailed(
+                f"{self.rank.role}'s loss became {loss} at its step {self.step}. Lower learning_rate "
+                f"({self.config.learning_rate}) or momentum ({self.config.momentum}); "
+                "a checkpoint from before is kept."
+            )
+        with self.record.phase("communicate"):
+            answer = self._ask(PUSH, samples)
+        held = answer.held_ns / 1e9
+        self.record.spend("wait", held)
+        self.record.spend("communicate", -held)
+        self.version = answer.version
+        self.samples += samples
+        return answer
+
+    def log_step(self, loss: float, answer: Answer) -> None:
+        """Record a step and how stale its gradient was."""
+        values = {"train/loss": loss}
+        if self.config.may_be_stale:
+            values["perf/staleness"] = answer.staleness
+            self.record.histogram("staleness", answer.staleness)
+        self.record.log(values, step=self.step, passes=answer.samples / self.workload.pass_size)
+        self.record.progress(self.samples, self.workload.samples(self.rank.index))
+
+    def _ask(self, kind: int, samples: int = 0, send: bool = True) -> Answer:
+        if send and not self.shares_memory:
+            self.line.outgoing.copy_(self.net.message)
+        answer = self.line.ask(Request(self.rank.index, kind, self.step, self.version, samples), send=send)
+        if not self.shares_memory:
+            self.net.state.copy_(self.line.incoming)
+        return answer

@@ -1,0 +1,71 @@
+"""What a trainer records of its steps, and how all trainers together count passes over the data."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from engine.data.nets import Score
+from engine.data.shared_tensors import shared
+from engine.errors import RunFailed
+from engine.runtime.worker.ranks import Rank
+
+NOTHING: Mapping[str, float] = {}
+
+
+class StepLog:
+    """One trainer's steps and samples; `passes` counts the samples of all trainers over the whole training set.
+
+    Each trainer adds to its own column of `counters` [samples and updates, trainers] alone, so the sums are exact but
+    for mini-batches under way. `advice` ends the error of a loss that is not finite.
+    """
+
+    def __init__(self, rank: Rank, counters: Tensor, *, pass_size: int, total: int, advice: str) -> None:
+        self.record = rank.recorder
+        self.steps = 0
+        self._role = rank.role
+        self._index = rank.index
+        self._samples, self._updates = counters.numpy()  # an element's access takes a tenth of the tensor's time
+        self._pass_size = pass_size
+        self._total = total
+        self._advice = advice
+        self._read_at: int | None = None
+
+    @staticmethod
+    def shared_counters(trainers: int) -> Tensor:
+        """Return counters of each trainer's samples and updates in shared memory."""
+        return shared(torch.zeros(2, trainers, dtype=torch.int64))
+
+    @property
+    def passes(self) -> float:
+        """The passes over the training set that all trainers together have made."""
+        return float(self._samples.sum()) / self._pass_size
+
+    def resume(self, steps: int, samples: int) -> None:
+        """Count from where an earlier run ended."""
+        self.steps = steps
+        self._samples[self._index] = samples
+
+    def mark_read(self) -> None:
+        """Mark the version of shared weights that the next gradient is computed from; its staleness is recorded."""
+        self._read_at = int(self._updates.sum())
+
+    def log_step(self, loss: float, samples: int, measured: Mapping[str, float] = NOTHING) -> None:
+        """Record one step and what else was measured in it; raises RunFailed when the loss is not finite."""
+        self.steps += 1
+        self._samples[self._index] += samples
+        values = {"train/loss": loss, **measured}
+        if self._read_at is not None:
+            values["perf/staleness"] = staleness = int(self._updates.sum()) - self._read_at
+            self.record.histogram("staleness", staleness)
+            self._read_at = None
+        self._updates[self._index] += 1
+        self.record.log(values, step=self.steps, passes=self.passes)
+        self.record.progress(int(self._samples[self._index]), self._total)
+        if not math.isfinite(loss):
+            raise RunFailed(f"{self._role}'s loss became {loss} at step {self.steps}: {self._advice}")
+
+    def log_score(self, score: Score) -> None:
+        """Record a test of the global weights."""
+        self.record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=self.steps, passes=self.passes)
