@@ -26,8 +26,8 @@ from bench.measuring import save
 from bench.store_size import fill
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
-from tests.app import duel_labs, museum_labs, small_labs
 from tests.browser.places import Place, the_pages
+from tests.labs import duel, museum, small
 
 REPEATS = 5
 drawn: list[int] = []
@@ -40,12 +40,12 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         with Reader.open(home) as reader:
             first = reader.sweeps(limit=10)[-1].id
             runs_of = [run.id for run in reader.sweep_runs(first)]
-        lab = small_labs.Lab(first, f"{runs_of[0]}-{runs_of[-1]}", *_others(home))
+        lab = small.Lab(first, f"{runs_of[0]}-{runs_of[-1]}", *_others(home))
     else:
         fill(home, runs, points, long=100_000)
-        lab = small_labs.fill(home)
-        duel_labs.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
-        museum_labs.visited(home, "aliased_weights", ["aliased_weights"])
+        lab = small.fill(home)
+        duel.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
+        museum.visited(home, "aliased_weights", ["aliased_weights"])
         with Store.open(home) as store:
             store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     many = (

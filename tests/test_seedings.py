@@ -26,8 +26,8 @@ from engine.store.records import RunRow
 from engine.sweep.extend import extend_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
-from tests.app import compare_labs, duel_labs, figure_labs
 from tests.app.test_pages import opened, said
+from tests.labs import compare, duel, figures
 
 
 def drew_by_1(home: Home, *run_ids: int) -> None:
@@ -40,7 +40,7 @@ def drew_by_1(home: Home, *run_ids: int) -> None:
 def mixed(home: Home) -> list[RunRow]:
     """Return three runs that differ in the seed, the first of them by rule 1."""
     with Store.open(home) as store:
-        ids = [compare_labs.add(store, steps=5, seed=seed) for seed in range(3)]
+        ids = [compare.add(store, steps=5, seed=seed) for seed in range(3)]
     drew_by_1(home, ids[0])
     with Reader.open(home) as reader:
         return reader.some(ids)
@@ -66,11 +66,11 @@ def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[
 
 
 def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
-    found = duel_labs.whole(home, "hogwild", "parameter_server", seeds=6)
+    found = duel.whole(home, "hogwild", "parameter_server", seeds=6)
     run = found.of("judging", 0)[0].run
     assert run
     drew_by_1(home, run.id)
-    told = outcome(duel_labs.gathered(home, found.stored.id))
+    told = outcome(duel.gathered(home, found.stored.id))
     assert [len(each.by_seed) for each in told.found] == [5]
     assert (
         f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out."
@@ -79,7 +79,7 @@ def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
 
 
 def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home: Home) -> None:
-    sweep_id, runs = figure_labs.pipeline(home, lambda splits: 10.0 / splits)
+    sweep_id, runs = figures.pipeline(home, lambda splits: 10.0 / splits)
     drew_by_1(home, runs[0].id)
     with Reader.open(home) as reader:
         evidence = judge(reader, figure("pipeline_as_run"), reader.sweep(sweep_id)).evidence

@@ -18,7 +18,7 @@ from engine.sweep.extend import extend_sweep
 from engine.sweep.plan import launch_sweep, plan
 from engine.sweep.random_search import Draw, Range, read_range, usual_range
 from engine.sweep.values import MOST_RUNS, read_values, usual_values
-from tests.app.duel_labs import duel_of
+from tests.labs.duel import duel_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""What a worker does on a machine that makes no network namespaces; run by tests/runtime/test_isolation.py in such an
-environment.
-"""
+"""What a worker does on a machine that makes no network namespaces; run by
+tests/runtime/system/test_network_isolation.py in such an environment."""
 
 import json
 import tempfile

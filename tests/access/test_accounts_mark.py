@@ -21,7 +21,7 @@ from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.upkeep.backups import back_up
 from engine.upkeep.restore import restore
-from tests.access.test_gate import BROKEN
+from tests.access.test_middleware import BROKEN
 from tests.app.browsing import Client
 from tests.waiting import PATIENCE_S
 

@@ -26,8 +26,8 @@ from engine.store.sign_ins import key_of
 from engine.upkeep.backups import back_up
 from engine.upkeep.restore import restore
 from tests.access.people import PASSWORD, settle
-from tests.app import small_labs
 from tests.browser.conftest import Console
+from tests.labs import small
 from tests.waiting import PATIENCE_S
 
 ROUTES = """
@@ -113,7 +113,7 @@ class Door:
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     home = Home(tmp_path_factory.mktemp("lab") / "home").create()
     settle(home, "mo", "mia", "max", "may", "zoe")
-    small_labs.without_a_runner(home)
+    small.without_a_runner(home)
     console = Console(home)
     console.start()
     yield Door(console, home)

@@ -14,7 +14,7 @@ from engine.sweep.plan import launch_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
 from tests.access.people import settle
-from tests.app import labs
+from tests.labs import basic
 from tests.waiting import PATIENCE_S
 
 CYRILLIC_A, GREEK_O = "\u0430", "\u03bf"
@@ -71,8 +71,8 @@ def bundle(tmp_path: Path) -> Path:
     """Give a bundle of another lab whose runs, one of them of a sweep, are said to be ada's."""
     theirs = Home(tmp_path / "theirs").create()
     with Store.open(theirs) as store:
-        for run_id in (labs.add(store, "ada"), labs.add(store, "ada")):
-            labs.drive(store, theirs, run_id, "finished")
+        for run_id in (basic.add(store, "ada"), basic.add(store, "ada")):
+            basic.drive(store, theirs, run_id, "finished")
     with Reader.open(theirs) as reader:
         write_bundle(reader, [1, 2], tmp_path / "runs.zip", by="eve")
     return tmp_path / "runs.zip"
@@ -100,7 +100,7 @@ def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path
     )
     with Store.open(home) as store:
         for run in store.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):
-            labs.drive(store, home, run["id"], "finished")
+            basic.drive(store, home, run["id"], "finished")
         store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     other = Home(tmp_path / "other").create()
     other.database.write_bytes(home.database.read_bytes())

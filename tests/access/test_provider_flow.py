@@ -15,9 +15,9 @@ from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.audit import Entry
 from tests.access.labs import Browser, Provider, lab_with_provider, said
-from tests.app import small_labs
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
+from tests.labs import small
 from tests.waiting import PATIENCE_S
 
 Lab = tuple[Console, Provider]
@@ -30,7 +30,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Serve a lab whose admin is Ada; each test has people of its own."""
     folder = tmp_path_factory.mktemp("provider")
     home = Home(folder / "home").create()
-    small_labs.without_a_runner(home)
+    small.without_a_runner(home)
     with lab_with_provider(home, folder) as (console, provider), Browser(console) as browser:
         provider.knows("ada", "lab-admins", email="ada@example.org")
         browser.sign_in("ada")

@@ -17,8 +17,8 @@ from engine.home import Home
 from engine.store import Store
 from engine.store.records import Status
 from engine.store.sign_ins import Scope
-from tests.app import labs
 from tests.app.browsing import Client
+from tests.labs import basic
 
 PEOPLE: dict[str, Role] = {"ada": "admin", "mo": "member", "mia": "member", "vera": "viewer"}
 PASSWORD = "seven brown foxes"
@@ -85,7 +85,7 @@ class Lab:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """Fill a lab once; tests get copies."""
     home = Home(tmp_path_factory.mktemp("filled") / "home").create()
-    return Lab(home, labs.fill(home))
+    return Lab(home, basic.fill(home))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from engine.store import Demand, NewRun, Reader
 from engine.store.configs import LEFT_OUT, MOST_LISTED
 from engine.transfer.point_rows import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
-from tests.app import labs
+from tests.labs import basic
 
 HOSTILE = "</script><script>alert(1)</script>\n\"; =cmd|' /C calc'!A0 \u2028 é"
 
@@ -126,7 +126,7 @@ def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_
 def test_curves_streams_and_logs_say_how_far_they_go(open_lab: Lab, script: Script) -> None:
     run_id = open_lab.runs["running"]
     with open_lab.store() as store:
-        labs.record(store, run_id, steps=3_000, first=101)
+        basic.record(store, run_id, steps=3_000, first=101)
     (one, two) = script.told(f"/runs/{run_id}/series", metrics="train/loss", max_points=100)["series"]
     assert (one["role"], two["role"], one["total"]) == ("trainer1", "trainer2", 3_100)
     assert len(one["values"]) == len(one["steps"]) == len(one["passes"]) == one["shown"] <= 100

@@ -8,8 +8,9 @@ import pytest
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
-from tests.app import labs, quick_pages
+from tests.app import quick_pages
 from tests.cheap import cheap_passwords
+from tests.labs import basic
 
 __all__ = ["cheap_passwords", "quick_pages"]
 
@@ -17,7 +18,7 @@ __all__ = ["cheap_passwords", "quick_pages"]
 @pytest.fixture
 def lab(home: Home) -> dict[Status, int]:
     """Fill the home with one run in each status; return their ids."""
-    return labs.fill(home)
+    return basic.fill(home)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from engine.duel.catalogue import read_strategy
 from engine.duel.outcome import outcome
 from engine.home import Home
 from engine.store import Reader, Store
-from tests.app import duel_labs as labs
 from tests.app.test_pages import opened, said
+from tests.labs import duel as labs
 
 
 def words(test: AppTest) -> str:

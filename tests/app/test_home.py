@@ -15,10 +15,11 @@ from engine.runtime.system.disk_space import storage
 from engine.store import MachineSample, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status
-from tests.app import compare_labs, figure_labs, labs, sweep_labs
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.labs import basic, compare, sweeps
+from tests.labs import figures as figure_labs
 from tests.waiting import PATIENCE_S
 
 Lab = dict[Status, int]
@@ -117,9 +118,9 @@ def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Hom
 
 
 def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe"]}, 2, title="<i>Splits</i>")
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2], "mode": ["gpipe"]}, 2, title="<i>Splits</i>")
     for run, status in zip(runs[:3], ("finished", "finished", "failed"), strict=True):
-        sweep_labs.drive(home, run, status)
+        sweeps.drive(home, run, status)
     news = slots(home)["home-news"]
     assert "3 runs have ended" in news and "2 finished" in news and "1 failed" in news and "1 to go" in news
     assert f'<a href="/sweep?sweep={sweep_id}">Sweep {sweep_id}: &lt;i&gt;Splits&lt;/i&gt;</a>' in news
@@ -127,7 +128,7 @@ def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
 
 
 def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home, reader: Reader) -> None:
-    ids = compare_labs.fill(home)
+    ids = compare.fill(home)
     runs = reader.some(ids[:5])
     best = max(runs, key=lambda run: run.last["test/accuracy"])
     shown = slots(home)["home-best"]
@@ -162,7 +163,7 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     shown = slots(home)["home-published"]
     assert "not reproduced" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
     before = len(judged)
-    labs_run = compare_labs.fill(home)[0]
+    labs_run = compare.fill(home)[0]
     with Store.open(home) as store:
         store.star([labs_run, runs[0].id], by="Ada")
     assert slots(home)["home-published"] == shown
@@ -203,8 +204,8 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
     found = storage(home)
     monkeypatch.setattr("app.home.machine_load.storage", lambda _: found)  # other programs write to the disk meanwhile
     with Store.open(home) as store:
-        labs.drive(store, home, labs.add(store, "Ada"), "finished")
-        waits = labs.add(store, "Ada")
+        basic.drive(store, home, basic.add(store, "Ada"), "finished")
+        waits = basic.add(store, "Ada")
     client = Client()
     first = client.get("/api/home", params={"since": LONG_AGO}).json()
     assert (first["slots"], first["token"]) == (slots(home), standing(home, LONG_AGO).token)
@@ -213,7 +214,7 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
         "unchanged": True,
     }
     with Store.open(home) as store:
-        labs.drive(store, home, waits, "failed")
+        basic.drive(store, home, waits, "failed")
     news = client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json()
     assert "2 runs have ended" in news["slots"]["home-news"]
     assert "1 run waits" in first["slots"]["home-now"] and "waits" not in news["slots"]["home-now"]

@@ -13,8 +13,8 @@ from engine.museum.latest_runs import museum
 from engine.museum.signs.catalogue import SIGNS, sign, systems
 from engine.registry import experiment
 from engine.store import Reader
-from tests.app.museum_labs import queued, visited
 from tests.app.test_pages import opened, said
+from tests.labs.museum import queued, visited
 
 
 def html_of(test: AppTest) -> str:

@@ -18,7 +18,7 @@ from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run, Status
-from tests.app import labs
+from tests.labs import basic
 from tests.waiting import PATIENCE_S
 
 SECTIONS = ("Ranks", "Machine", "Log", "Events", "Config", "Environment", "Notes")
@@ -274,7 +274,7 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
 
 
 def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> None:
-    labs.add(store, "![x](http://evil.example/x.png)<img src=x>")
+    basic.add(store, "![x](http://evil.example/x.png)<img src=x>")
     for page, query in (
         ("runs", {}),
         ("run", {"run": "1"}),

@@ -23,11 +23,11 @@ from engine.store import Reader, Store
 from engine.store.sign_ins import key_of
 from engine.transfer.tables import as_csv
 from engine.upkeep.disk_use import disk_use
-from tests.app import labs, people_labs
 from tests.app.browsing import BASE, Client
-from tests.app.people_labs import PASSWORD, SETUP, sign_in
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.labs import basic, people
+from tests.labs.people import PASSWORD, SETUP, sign_in
 from tests.waiting import PATIENCE_S
 
 FORMULA = '=HYPERLINK("http://evil.example")'
@@ -35,7 +35,7 @@ FORMULA = '=HYPERLINK("http://evil.example")'
 
 @pytest.fixture
 def accounts(home: Home) -> Home:
-    people_labs.people(home)
+    people.people(home)
     return home
 
 
@@ -61,13 +61,13 @@ def test_only_an_admin_is_shown_the_people_and_the_log(
         assert "ada" not in html(test)
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
-    assert all(f"<strong>{name}</strong>" in shown for name in people_labs.PEOPLE)
+    assert all(f"<strong>{name}</strong>" in shown for name in people.PEOPLE)
 
 
 def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(accounts) as store:
-        first, _ = labs.add(store, "mo"), labs.add(store, "mo")
-        labs.drive(store, accounts, first, "running")
+        first, _ = basic.add(store, "mo"), basic.add(store, "mo")
+        basic.drive(store, accounts, first, "running")
     (accounts.run_folder(first) / "checkpoint").write_bytes(b"x" * 5_000_000)
     accounts.run_folder(999).mkdir()
     with Reader.open(accounts) as reader:

@@ -16,8 +16,8 @@ from engine.recorder import Span
 from engine.store import Reader, Store
 from engine.store.records import Status
 from tests.analysis.traces import hand_made, made
-from tests.app import labs
 from tests.app.test_pages import opened, said
+from tests.labs import basic
 
 
 @pytest.fixture
@@ -44,17 +44,17 @@ def charts(test: AppTest) -> list[str]:
 
 
 def test_the_section_is_there_only_for_pipelines_with_spans(home: Home, lab: dict[Status, int], store: Store) -> None:
-    labs.write_spans(store, lab["running"], hand_made())
+    basic.write_spans(store, lab["running"], hand_made())
     assert "Pipeline" not in opened("run", {"run": str(lab["running"])}).button_group(key="section").options
-    run_id = labs.pipeline_run(store, shares=(0.5, 0.5), splits=4, recorded=())
+    run_id = basic.pipeline_run(store, shares=(0.5, 0.5), splits=4, recorded=())
     assert "Pipeline" not in opened("run", {"run": str(run_id)}).button_group(key="section").options
-    labs.write_spans(store, run_id, made("gpipe", (0.5, 0.5), 4))
+    basic.write_spans(store, run_id, made("gpipe", (0.5, 0.5), 4))
     assert "Pipeline" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
 def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
-    run_id = labs.pipeline_run(store, shares=(0.4, 0.6), splits=2, recorded=())
-    labs.write_spans(store, run_id, hand_made())
+    run_id = basic.pipeline_run(store, shares=(0.4, 0.6), splits=2, recorded=())
+    basic.write_spans(store, run_id, hand_made())
     shown = words(section(run_id))
     for number in (
         "<strong>41 %</strong>",
@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
 
 
 def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_least_time_is_drawn(store: Store) -> None:
-    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4)
+    run_id = basic.pipeline_run(store, shares=(0.3, 0.7), splits=4)
     assert "Gantt chart of batch 20" in charts(section(run_id))[0]
     test = section(run_id, batch="3")
     assert "Gantt chart of batch 3:" in charts(test)[0]
@@ -93,29 +93,29 @@ def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_lea
 
 
 def test_while_batches_come_in_whole_ones_are_shown_and_the_others_are_said(store: Store) -> None:
-    run_id = labs.pipeline_run(store, shares=(0.3, 0.7), splits=4, ended=False)
+    run_id = basic.pipeline_run(store, shares=(0.3, 0.7), splits=4, ended=False)
     coming = made("gpipe", (0.3, 0.7), 4, batch=20)
-    labs.write_spans(store, run_id, [span for span in coming if span.stage == 1])
+    basic.write_spans(store, run_id, [span for span in coming if span.stage == 1])
     test = section(run_id)
     assert "Gantt chart of batch 20:" in charts(test)[0]
     half = section(run_id, batch="21")
     assert "It is still coming in, so it has no numbers." in words(half)
     assert "What to change" not in words(half)
-    labs.write_spans(store, run_id, [span for span in coming if span.stage == 0])
+    basic.write_spans(store, run_id, [span for span in coming if span.stage == 0])
     assert "Gantt chart of batch 21:" in charts(test.run())[0]
-    run_id = labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
-    labs.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
+    run_id = basic.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
+    basic.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
     test = section(run_id)
     assert "Batch 1: 2 stages, 2 micro-batches, 5 ms. It was not recorded whole, so it has no numbers." in words(test)
     assert len(charts(test)) == 1
-    labs.write_spans(store, run_id, [Span("forward", -1, 2, 10, 5_000_010)])
+    basic.write_spans(store, run_id, [Span("forward", -1, 2, 10, 5_000_010)])
     assert "Batch 2 left no span of any stage." in words(section(run_id))
 
 
 def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store: Store) -> None:
-    large = labs.pipeline_run(store, shares=(0.5, 0.5), splits=4)
-    labs.pipeline_run(store, shares=(0.5, 0.5), splits=4, image_size=32, trace={"slow": 0.1})
-    small = labs.pipeline_run(store, shares=(0.5, 0.5), splits=16, trace={"slow": 2.2})
+    large = basic.pipeline_run(store, shares=(0.5, 0.5), splits=4)
+    basic.pipeline_run(store, shares=(0.5, 0.5), splits=4, image_size=32, trace={"slow": 0.1})
+    small = basic.pipeline_run(store, shares=(0.5, 0.5), splits=16, trace={"slow": 2.2})
     assert f"Lower splits to 4: an image takes 2.2 times the work that it takes in run {large}" in words(section(small))
     assert "Lower splits" not in words(section(large))
 
@@ -125,7 +125,7 @@ def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store:
     [("gpipe", (0.3, 0.7), 3), ("1f1b", (0.25,) * 4, 8), ("rpc", (0.5, 0.5), 2), ("torch_pipelining", (0.5, 0.5), 1)],
 )
 def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
-    run_id = labs.pipeline_run(store, shares=shares, splits=splits, mode=mode)
+    run_id = basic.pipeline_run(store, shares=shares, splits=splits, mode=mode)
     shown = words(section(run_id))
     assert "What to change:" in shown
     assert f"stage{len(shares)}" in shown
@@ -151,12 +151,12 @@ def test_a_cut_is_read_from_its_event(detail: str, cuts: tuple[int, ...]) -> Non
 def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_one(
     store: Store, home: Home, reader: Reader
 ) -> None:
-    run_id = labs.pipeline_run(store, shares=(0.25,) * 4, splits=120)
+    run_id = basic.pipeline_run(store, shares=(0.25,) * 4, splits=120)
     assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
     assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
     assert "4 stages, 120 micro-batches" in charts(section(run_id))[0]
     run_id, other = (
-        labs.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3))
+        basic.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3))
     )
     test = section(run_id, batch="8")
     assert "Gantt chart of batch 11:" in charts(test)[0]

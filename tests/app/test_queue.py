@@ -13,10 +13,10 @@ from engine.runtime.system.machine import machine
 from engine.runtime.system.processes import me
 from engine.store import Demand, ProcessIdentity, Reader, Store
 from engine.store.records import Status
-from tests.app import labs
-from tests.app.people_labs import people, sign_in
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html, words
+from tests.labs import basic
+from tests.labs.people import people, sign_in
 
 
 def press(test: AppTest, label: str) -> AppTest:
@@ -44,7 +44,7 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
 ) -> None:
     monkeypatch.setattr("engine.queue.forecast.MOST", 0)
     with Store.open(home) as store:
-        held, first, second = labs.add(store, "Ada"), labs.add(store, "Ada"), labs.add(store, "Ada")
+        held, first, second = basic.add(store, "Ada"), basic.add(store, "Ada"), basic.add(store, "Ada")
         store.hold(held, by="Bea")
     assert "On hold." in words(opened("run", {"run": str(held)}))
     assert "Next in the queue." in words(opened("run", {"run": str(first)}))
@@ -57,7 +57,7 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
 def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home: Home) -> None:
     assert not [expander for expander in opened("runs").expander if expander.label.startswith("Queue")]
     with Store.open(home) as store:
-        first, second = labs.add(store, "Ada"), labs.add(store, "Grace")
+        first, second = basic.add(store, "Ada"), basic.add(store, "Grace")
         store.set_priority(second, "high", by="Grace")
         store.hold(first, by="<i>Bea</i>")
     test = opened("runs")
@@ -72,7 +72,7 @@ def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home:
 def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     home: Home, reader: Reader, store: Store
 ) -> None:
-    first, second = labs.add(store, "Ada"), labs.add(store, "Ada")
+    first, second = basic.add(store, "Ada"), basic.add(store, "Ada")
     test = opened("run", {"run": str(second)})
     test.session_state["person"] = "Ada"
     test = press(test, "Hold")
@@ -84,7 +84,7 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     test = press(test, "Make its priority low")
     assert (reader.run(second).terms.priority, reader.run(second).held_by) == ("low", None)
     assert [run.id for run in reader.queue()] == [first, second]
-    run_id = labs.add(store, "Ada")
+    run_id = basic.add(store, "Ada")
     test = opened("run", {"run": str(run_id)})
     store.claim(run_id, me(), ())
     button = next(button for button in test.button if button.label == "Hold")

@@ -23,11 +23,11 @@ from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.run_import import import_path
 from engine.transfer.tables import Table
-from tests.app import compare_labs, figure_labs, labs, sweep_labs
 from tests.app.downloads import Offered, catch, data_of, grids
 from tests.app.test_pages import opened
 from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
+from tests.labs import basic, compare, figures, sweeps
 
 
 def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home: Home) -> None:
@@ -52,7 +52,7 @@ def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home:
             "hogwild",
             config.model_dump(mode="json"),
             owner="Ada",
-            demand=labs.demand(config, labs.machine()),
+            demand=basic.demand(config, basic.machine()),
             preset="quick",
         )
         assert repeating(reader.run(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
@@ -185,11 +185,9 @@ def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Off
 
 
 def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(home: Home, offered: Offered) -> None:
-    _, runs = sweep_labs.pipeline(
-        home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>"
-    )
+    _, runs = sweeps.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2, title="Splits; <b>modes</b>")
     for run in runs:
-        sweep_labs.drive(home, run, "failed" if run.id == 12 else "finished")
+        sweeps.drive(home, run, "failed" if run.id == 12 else "finished")
     numbers = shown(page("sweep", sweep="1"), "Execution time of the sweep")
     report = report_of(offered)
     assert len(numbers) > 10 and not numbers - written(report)
@@ -206,7 +204,7 @@ def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(ho
 def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(
     home: Home, offered: Offered
 ) -> None:
-    figure_labs.pipeline(home, lambda splits: splits / 10)
+    figures.pipeline(home, lambda splits: splits / 10)
     test = page("figures", figure="pipeline_as_run")
     numbers = shown(test, "Start-up and execution", "Rules of")
     report = report_of(offered)
@@ -234,7 +232,7 @@ TABS = {
 
 @pytest.mark.parametrize("tab", ["curves", *TABS])
 def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, tab: str, reader: Reader) -> None:
-    compare_labs.fill(home)
+    compare.fill(home)
     test = page("compare", runs="1-6", tab=tab, same="0")
     report = report_of(offered)
     text = unescape(report.decode())
@@ -267,7 +265,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
 
 def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, offered: Offered, store: Store) -> None:
     for seed in range(10):
-        compare_labs.add(store, steps=4_000, trainers=2, seed=seed)
+        compare.add(store, steps=4_000, trainers=2, seed=seed)
     page("compare", runs="1-10", metrics="train/loss")
     report = report_of(offered)
     assert re.search(r"Showing \d,\d{3} of 40,000 points\.", report.decode())
@@ -277,7 +275,7 @@ def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, o
 def test_nothing_is_made_before_it_is_asked_for_and_a_bundle_is_taken_in_elsewhere(
     home: Home, offered: Offered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare_labs.fill(home)
+    compare.fill(home)
     made: list[str] = []
     monkeypatch.setattr("app.report.page_capture.of_frame", lambda frame: made.append("table"))
     page("compare", runs="1-6", tab="bars")

@@ -11,10 +11,10 @@ from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.sign_ins import key_of
-from tests.app import people_labs
-from tests.app.people_labs import PEOPLE, SETUP, Lab, sign_in
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.labs import people
+from tests.labs.people import PEOPLE, SETUP, Lab, sign_in
 from tests.waiting import PATIENCE_S
 
 OWNERS = ("mo", "mia")
@@ -33,7 +33,7 @@ FORMS = {"home": "Launch a run", "museum": "Run all exhibits", "results": "Impor
 @pytest.fixture
 def roles(home: Home) -> Lab:
     """Fill a home that has accounts."""
-    return people_labs.fill(home)
+    return people.fill(home)
 
 
 def offered(test: AppTest) -> dict[str, bool]:

@@ -29,8 +29,8 @@ from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep.plan import launch_sweep
-from tests.app import sweep_labs
 from tests.app.test_pages import opened, said
+from tests.labs import sweeps
 from tests.stand_in import worker
 
 HERE = {"host": "lab", "cpu": "Xeon", "cores": 4, "gpus": []}
@@ -193,9 +193,9 @@ def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader)
 def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_stages(
     home: Home, reader: Reader
 ) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
+    sweep_id, runs = sweeps.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     found = of_sweep(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), reader)
     assert not isinstance(found, str)
     assert (found.field, found.line_keys()) == ("splits", [("gpipe",), ("1f1b",)])
@@ -214,7 +214,7 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
         assert "This sweep varies learning_rate, which is no count of ranks or splits." in words(view(sweep_id, name))
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "The first point appears when a run has finished." in words(view(sweep_id, "Scaling"))
     assert "The first bars appear when a run has finished." in words(view(sweep_id, "Where the time went"))
 
@@ -241,8 +241,8 @@ def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Ho
 
 def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
-    _, runs = sweep_labs.pipeline(home, {"splits": [1]})
-    sweep_labs.drive(home, runs[0])
+    _, runs = sweeps.pipeline(home, {"splits": [1]})
+    sweeps.drive(home, runs[0])
     assert "No law is fitted. The runs are of 2 experiments (hogwild, pipeline). Choose runs of one." in words(
         chosen("1..4", lines="")
     )
@@ -255,7 +255,7 @@ def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
 
 def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2]}, seeds=1)
-    sweep_labs.pipeline(home, {"splits": [1]})
+    sweeps.pipeline(home, {"splits": [1]})
     shown = words(chosen("1..3, 99"))
     assert "No such runs (they may have been deleted): 99." in shown
     assert "1 of these runs did not finish, or have not yet" in shown

@@ -21,9 +21,9 @@ from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
 from engine.sweep.plan import launch_sweep
 from engine.sweep.random_search import Draw
-from tests.app import sweep_labs
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
+from tests.labs import sweeps
 from tests.waiting import PATIENCE_S
 
 STATUSES: tuple[Status, ...] = ("starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
@@ -45,11 +45,11 @@ def form(experiment_name: str = "hogwild", **query: Any) -> AppTest:
 
 
 def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(
+    sweep_id, runs = sweeps.pipeline(
         home, {"splits": [1, 2, 4, 8]}, 2, title="![x](http://evil.example/x.png)<img src=x>"
     )
     for run, status in zip(runs, STATUSES, strict=False):
-        sweep_labs.drive(home, run, status)
+        sweeps.drive(home, run, status)
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert not test.exception
     assert not test.error
@@ -74,39 +74,39 @@ def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) ->
 
 
 def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, reader: Reader) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]}, title="bubble")
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]}, title="bubble")
     link = f'href="/sweep?sweep={sweep_id}"'
     assert link in html(opened("sweep"))
     assert link in html(opened("run", {"run": str(runs[0].id)}))
     assert link in html(opened("runs"))
     table = opened("results").dataframe[0].value
     assert list(table["sweep"]) == [f"/sweep?sweep={sweep_id}"] * 2
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     test = opened("sweep", {"sweep": str(sweep_id)})
     test.button(key=f"cancel-sweep-{sweep_id}").click().run()
     assert "2 of its 2 runs have not ended." in words(test)
     assert reader.sweep(sweep_id).statuses == {"queued": 2}
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     assert "Cancel all" not in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
 
 
 def test_a_sweeps_token_is_served(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     before = Client().get(f"/api/token?sweep={sweep_id}").json()["token"]
     with Store.open(home) as store:
         store.add_run("hogwild", {}, owner="ada", demand=store_demand(home, runs[0].id))
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] == before
-    sweep_labs.drive(home, runs[0])
+    sweeps.drive(home, runs[0])
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] > before
     assert Client().get("/api/token?sweep=x").status_code == 400
 
 
 def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
-    sweep_labs.drive(home, runs[0])
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
+    sweeps.drive(home, runs[0])
     with Store.open(home) as store, store.change() as connection:
         connection.execute("UPDATE sweeps SET experiment = 'gone'")
         connection.execute("UPDATE runs SET experiment = 'gone'")
@@ -121,7 +121,7 @@ def store_demand(home: Home, run_id: int) -> Any:
 
 
 def test_a_matrix_that_would_be_too_wide_is_turned_round(home: Home) -> None:
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": range(1, 21)}, 2)
+    sweep_id, _ = sweeps.pipeline(home, {"splits": range(1, 21)}, 2)
     with Reader.open(home) as reader:
         shown = matrix(reader.sweep(sweep_id), reader.sweep_runs(sweep_id))
     assert shown.count("<tr>") == 21
@@ -129,8 +129,8 @@ def test_a_matrix_that_would_be_too_wide_is_turned_round(home: Home) -> None:
 
 
 def test_a_sweep_whose_cells_all_finished_offers_no_retry(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1]})
-    sweep_labs.drive(home, runs[0])
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1]})
+    sweeps.drive(home, runs[0])
     assert not {"Retry", "Pause", "Cancel all"} & set(labels(page(sweep_id)))
 
 
@@ -272,9 +272,9 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
     test = form("pipeline")
     assert "No like run has finished on this machine yet, so nothing tells how long these take." in words(test)
     assert "<span>not known when</span>" in html(test)
-    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     held_for(home, 3600)
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
     assert "Told from like runs of this machine." in words(test)
@@ -289,10 +289,10 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
 
 
 def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4]})
     assert "3 runs are left; how long they take is not known yet." in words(page(sweep_id))
     for run in runs[:2]:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     held_for(home, 3600)
     st.cache_data.clear()
     told = words(page(sweep_id))
@@ -313,7 +313,7 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
 
 
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     page(sweep_id).button(key=f"hold-sweep-{sweep_id}").click().run()
     assert read(home).paused
     test = page(sweep_id)
@@ -326,7 +326,7 @@ def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
 
 
 def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:
-    sweep_id, _ = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     page(sweep_id).button(key=f"extend-sweep-{sweep_id}").click().run()
     test = dialog("ask_extend")
     test.text_input(key="extend-splits").set_value("2").run()
@@ -356,9 +356,9 @@ def dialog(name: str) -> AppTest:
 
 
 def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Reader) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4]})
     for run, status in zip(runs, ("failed", "finished", "cancelled"), strict=True):
-        sweep_labs.drive(home, run, status)  # type: ignore[arg-type]
+        sweeps.drive(home, run, status)  # type: ignore[arg-type]
     test = page(sweep_id)
     test.button(key=f"retry-sweep-{sweep_id}").click().run()
     assert "1 of 3 cells failed or was lost." in words(test)
@@ -377,7 +377,7 @@ def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Rea
     settings = experiment("pipeline").preset("quick").settings
     sweep_id = launch_sweep(home, "pipeline", settings, {"splits": [1, 2]}, owner="Ada", stop_after=1)
     first, second = reader.sweep_runs(sweep_id)
-    sweep_labs.drive(home, first, "failed")
+    sweeps.drive(home, first, "failed")
     with Store.open(home) as store:
         assert store.next_queued() is None
     shown = html(page(sweep_id))
@@ -396,7 +396,7 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
     settings = experiment("pipeline").preset("quick").settings
     sweep_id = launch_sweep(home, "pipeline", settings, {}, 2, owner="Ada", preset="quick", draw=Draw(4, 0, over))
     for run in reader.sweep_runs(sweep_id):
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     shown = html(page(sweep_id))
     assert '<th scope="col">seed 0</th><th scope="col">seed 1</th>' in shown
     assert "4 at random, seed 0" in shown
@@ -424,33 +424,33 @@ def named(figure: go.Figure) -> dict[str, Any]:
 
 
 def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [4, 2], "mode": ["gpipe", "1f1b"]}, 3)
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [4, 2], "mode": ["gpipe", "1f1b"]}, 3)
     for run in reversed(runs):
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     figure, colours, _ = drawn(home, sweep_id)
     assert len(colours) == len(figure.data)
     lines = named(figure)
     assert list(lines) == ["gpipe", "1f1b"]
     for mode, line in lines.items():
         assert list(line.x) == [2, 4], "along the axis, however the grid was written"
-        assert list(line.y) == pytest.approx([sweep_labs.execution_time_s(splits, mode, 1) for splits in (2, 4)])
+        assert list(line.y) == pytest.approx([sweeps.execution_time_s(splits, mode, 1) for splits in (2, 4)])
     band, single = figure.data[0], figure.data[1]
-    assert max(band.y) == pytest.approx(sweep_labs.execution_time_s(2, "gpipe", 2))
-    assert min(band.y) == pytest.approx(sweep_labs.execution_time_s(4, "gpipe", 0))
+    assert max(band.y) == pytest.approx(sweeps.execution_time_s(2, "gpipe", 2))
+    assert min(band.y) == pytest.approx(sweeps.execution_time_s(4, "gpipe", 0))
     assert sorted(single.customdata) == sorted(run.id for run in runs if run.config["mode"] == "gpipe")
     assert colours[: len(colours) // 2] == [0] * (len(colours) // 2)
     assert {line.marker.symbol for line in lines.values()} == {"circle", "square"}
 
 
 def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2)
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4], "mode": ["gpipe", "1f1b"]}, 2)
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     figure, _, lacking = drawn(home, sweep_id)
     lines = named(figure)
     assert lacking == ""
     for mode, at_4 in (("gpipe", 0.7), ("1f1b", 0.65)):
-        start = sweep_labs.ONE_SPLIT_S[mode] + 0.05
+        start = sweeps.ONE_SPLIT_S[mode] + 0.05
         assert list(lines[f"{mode}, ideal"].y) == pytest.approx([start, start * 3 / 4, start * 5 / 8])
         assert list(lines[f"{mode}, bound for these stages"].y) == pytest.approx(
             [start, start * (2 * at_4 - 0.6), start * at_4]
@@ -462,9 +462,9 @@ def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -
 
 
 def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
-    without, runs = sweep_labs.pipeline(home, {"splits": [2, 4]})
+    without, runs = sweeps.pipeline(home, {"splits": [2, 4]})
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     figure, _, lacking = drawn(home, without)
     assert list(named(figure)) == ["measured"]
     assert (
@@ -472,42 +472,42 @@ def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
         == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
     )
     assert lacking in words(opened("sweep", {"sweep": str(without)}))
-    half, runs = sweep_labs.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
+    half, runs = sweeps.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
     for run in runs:
-        sweep_labs.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
+        sweeps.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
     figure, _, lacking = drawn(home, half)
     assert [name for name in named(figure) if "ideal" in name] == ["gpipe, ideal"]
     assert lacking.endswith("they appear once a run with splits 1 has finished.")
 
 
 def test_only_finished_runs_count_and_the_whole_axis_is_there_from_the_first_point(home: Home, reader: Reader) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 16], "batches": [10, 20]})
-    sweep_labs.drive(home, runs[2])
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4, 16], "batches": [10, 20]})
+    sweeps.drive(home, runs[2])
     figure, _, _ = drawn(home, sweep_id)
     first, last = figure.layout.xaxis.range
     assert (figure.layout.xaxis.type, first < 0.0, 1.2 < last < 1.4) == ("log", True, True)
     assert list(figure.layout.xaxis.ticktext) == ["1", "2", "4", "16"]
     assert list(named(figure)) == ["batches 10"], "a line of numbers says what they are of"
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2, 4, 8]}, 2)
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4, 8]}, 2)
     for run, status in zip(runs, STATUSES, strict=False):
-        sweep_labs.drive(home, run, status)
+        sweeps.drive(home, run, status)
     groups = groups_of(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), EXECUTION)
     assert [list(group.values) for group in groups] == [[runs[STATUSES.index("finished")].id]]
 
 
 def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(home: Home, reader: Reader) -> None:
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     assert metric_choices(reader.sweep_runs(sweep_id)) == [EXECUTION, "perf/startup_time_s"]
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     names = metric_choices(reader.sweep_runs(sweep_id))
     assert names[:2] == [EXECUTION, "test/accuracy"]
     assert {"perf/activations_held", "perf/peak_memory"} < set(names)
     accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
     assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
-    sweep_id, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     for run in runs:
-        sweep_labs.drive(home, run)
+        sweeps.drive(home, run)
     lines = named(drawn(home, sweep_id, "perf/peak_memory")[0])
     assert {name: list(line.y) for name, line in lines.items()} == {"stage1": [190.0, 190.0], "stage2": [220.0, 220.0]}
     test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})

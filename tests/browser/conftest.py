@@ -17,10 +17,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Error, Locator, Page, Playwright, expect, sync_playwright
 
 from engine.home import Home
-from tests.app import small_labs
 from tests.browser.consoles import Console, Lab, Members
 from tests.browser.consoles import free_port as free_port
 from tests.conftest import end_processes_of
+from tests.labs import small
 from tests.waiting import PATIENCE_S, wait_until
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -141,7 +141,7 @@ def real(monkeypatch: pytest.MonkeyPatch) -> Console:
 @pytest.fixture
 def still(home: Home) -> Home:
     """Give a home whose console, started after this, starts no runner and leaves runs as they are."""
-    small_labs.without_a_runner(home)
+    small.without_a_runner(home)
     return home
 
 

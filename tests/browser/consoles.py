@@ -13,7 +13,7 @@ import httpx
 
 from engine.home import ROOT, Home
 from engine.store import Store
-from tests.app import compare_labs, duel_labs, figure_labs, labs, museum_labs, people_labs, small_labs
+from tests.labs import basic, compare, duel, figures, museum, people, small
 from tests.waiting import PATIENCE_S, wait_until
 
 PORTS = range(20_000, 32_000)
@@ -84,11 +84,11 @@ class Lab(Console):
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)
-        small_labs.without_a_runner(home)
-        figure_labs.pipeline(home, lambda splits: splits / 10)
-        self.compared = compare_labs.fill(home)
+        small.without_a_runner(home)
+        figures.pipeline(home, lambda splits: splits / 10)
+        self.compared = compare.fill(home)
         self.small = _fill(home)
-        ids = labs.fill(home)
+        ids = basic.fill(home)
         self.running, self.queued = ids["running"], ids["queued"]
 
 
@@ -100,29 +100,29 @@ class Members(Console):
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)
-        small_labs.without_a_runner(home)
+        small.without_a_runner(home)
         self.small = _fill(home)
         with Store.open(home) as store:
-            self.running, _ = labs.add(store, "ada"), labs.add(store, "ada")
-            labs.drive(store, home, self.running, "running")
-            store.tag([row["id"] for row in store.rows("SELECT id FROM runs")], TAG, by=people_labs.SETUP)
-            store.set_note(self.running, f"{NAME}\n\n# {NAME}", by=people_labs.SETUP)
+            self.running, _ = basic.add(store, "ada"), basic.add(store, "ada")
+            basic.drive(store, home, self.running, "running")
+            store.tag([row["id"] for row in store.rows("SELECT id FROM runs")], TAG, by=people.SETUP)
+            store.set_note(self.running, f"{NAME}\n\n# {NAME}", by=people.SETUP)
             with store.change() as connection:
                 for table in ("runs", "sweeps", "duels", "views"):
                     connection.execute(f"UPDATE {table} SET owner = ?, name = ?", [PERSON, NAME])
                 connection.execute("UPDATE events SET who = ?", [PERSON])
                 connection.execute("UPDATE runs SET pinned_by = ? WHERE pinned_by IS NOT NULL", [PERSON])
-        self.people = people_labs.fill(home, passwords=True)
+        self.people = people.fill(home, passwords=True)
         with Store.open(home) as store:
-            store.add_person(PERSON, "member", by=people_labs.SETUP)
+            store.add_person(PERSON, "member", by=people.SETUP)
             for owner in (PERSON, "ada"):
-                store.make_token(owner, NAME[:60], "read", by=people_labs.SETUP)
+                store.make_token(owner, NAME[:60], "read", by=people.SETUP)
 
 
-def _fill(home: Home) -> small_labs.Lab:
-    duel_labs.whole(home)
-    museum_labs.visited(home, "aliased_weights", ["aliased_weights"])
-    return small_labs.fill(home)
+def _fill(home: Home) -> small.Lab:
+    duel.whole(home)
+    museum.visited(home, "aliased_weights", ["aliased_weights"])
+    return small.fill(home)
 
 
 def free_port() -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 from playwright.sync_api import Page, TimeoutError
 
 from app.links.compare import TABS
-from tests.app.small_labs import Lab
+from tests.labs.small import Lab
 
 LAUNCH = "/launch"
 

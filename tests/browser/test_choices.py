@@ -15,9 +15,9 @@ from playwright.sync_api import Page
 
 from engine.home import Home
 from engine.store import Reader
-from tests.app import small_labs
 from tests.browser.conftest import Lab
 from tests.browser.places import Place, go, settle
+from tests.labs import small
 
 pytestmark = pytest.mark.browser
 SOON_S = 20.0
@@ -107,7 +107,7 @@ def unsmoothed(page: Page) -> None:
     page.get_by_role("slider", name="Smoothing").press("Home")
 
 
-def choices(lab: small_labs.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Sequence[Choice]]]:
+def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Sequence[Choice]]]:
     """Yield each place that has a chart, and what there is to choose that changes it."""
     run = f"/run?run={lab.stale}"
     axes = [radio(name) for name in ("Passes", "Time", "Step")]

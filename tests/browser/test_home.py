@@ -5,10 +5,10 @@ import re
 from playwright.sync_api import Page, expect
 
 from engine.store import Store
-from tests.app import compare_labs
 from tests.browser.conftest import Lab
 from tests.browser.places import settle
 from tests.browser.test_live import pytestmark, store
+from tests.labs import compare
 from tests.waiting import wait_until
 
 __all__ = ["pytestmark", "store"]
@@ -28,7 +28,7 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     before = count()
     settle(page)
     best.evaluate("element => { element.drawn_once = true; }")
-    ahead = compare_labs.add(store, trainers=4, level=0.01, owner="Grace")
+    ahead = compare.add(store, trainers=4, level=0.01, owner="Grace")
     wait_until(lambda: count() == before + 1, "it counts one more")
     expect(best.get_by_role("link", name=f"{ahead}, quick")).to_be_visible()
     expect(page.locator("[data-slot='home-machine']")).to_contain_text("CPU")

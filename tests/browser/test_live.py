@@ -7,9 +7,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from engine.recorder import Point
 from engine.store import RankBatch, Store
-from tests.app import labs
 from tests.browser.conftest import Lab, zoom
 from tests.browser.places import settle
+from tests.labs import basic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -55,8 +55,8 @@ def store(lab: Lab) -> Iterator[Store]:
 @pytest.fixture
 def run(lab: Lab, store: Store) -> Iterator[int]:
     """Give a run that is on, and end it: this process writes as its worker does."""
-    made = labs.add(store, "Ada")
-    labs.drive(store, lab.home, made, "running")
+    made = basic.add(store, "Ada")
+    basic.drive(store, lab.home, made, "running")
     yield made
     if store.run(made).status == "running":
         store.end(made, "finished", "All ranks ended their work.")
@@ -91,7 +91,7 @@ def test_a_zoom_and_its_node_outlive_new_points(lab: Lab, page: Page, store: Sto
     zoom(page, plot, to=0.8, down=60)
     zoomed = plot.evaluate("plot => [plot.layout.xaxis.range, plot.layout.yaxis.range]")
     before = points(page)
-    labs.record(store, run, steps=60, first=101)
+    basic.record(store, run, steps=60, first=101)
     wait_until(lambda: points(page) == before + 60, "the new points were drawn")
     assert plot.evaluate("plot => [plot.layout.xaxis.range, plot.layout.yaxis.range]") == zoomed
     assert plot.evaluate("plot => plot.marked === true")
@@ -101,7 +101,7 @@ def test_a_long_curve_is_thinned_in_the_browser_too_and_says_so(lab: Lab, page: 
     page.goto(path_of(lab, run))
     page.locator(LOSS).locator(".nsewdrag").wait_for()
     for part in range(3):
-        labs.record(store, run, steps=1_500, first=101 + part * 1_500)
+        basic.record(store, run, steps=1_500, first=101 + part * 1_500)
         wait_until(lambda seen=part: _last_step(page) == 100 + (seen + 1) * 1_500, "the last point was drawn")  # type: ignore[misc]
     expect(page.locator(".pl-panel", has=page.locator(LOSS)).locator(".pl-caption")).to_contain_text("of 9,200 points")
     assert points(page) <= 2_000
@@ -122,7 +122,7 @@ def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_follows_its_run_to_the_e
     page.evaluate("() => { window.tabHidden = true; document.dispatchEvent(new Event('visibilitychange')); }")
     wait_until(lambda: is_silent(page), "a hidden page asks nothing")
     before, asked = points(page), page.evaluate("window.asked.length")
-    labs.record(store, run, steps=20, first=101)
+    basic.record(store, run, steps=20, first=101)
     assert is_silent(page) and page.evaluate("window.asked.length") == asked
     page.evaluate("() => { window.tabHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
     wait_until(lambda: points(page) == before + 20, "the points of the meantime were drawn")
@@ -179,7 +179,7 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
     bars = page.locator(".pl-figure").last
     bars.locator(".nsewdrag").first.wait_for()
     before = len(sent)
-    labs.record(store, run, steps=100, first=101)
+    basic.record(store, run, steps=100, first=101)
     store.write(run, [RankBatch(0, phases={"compute": 800.0, "wait": 0.5})], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()
     expect(page.locator("[data-slot='ranks']")).to_contain_text("200")
@@ -213,7 +213,7 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
     page.evaluate("window.load()")
     drawn(page)
     before, bars = points(page), page.locator(".pl-figure").last
-    labs.record(store, run, steps=100, first=101)
+    basic.record(store, run, steps=100, first=101)
     store.write(run, [RankBatch(0, phases={"compute": 800.0})], progress=(9_600, 12_800, "samples"))
     wait_until(lambda: points(page) == before + 100, "the new points were drawn")
     expect(page.locator(LOSS)).to_have_count(1)

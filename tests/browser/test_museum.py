@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.store import Reader
-from tests.app import museum_labs
 from tests.browser.conftest import Lab
 from tests.browser.places import settle
+from tests.labs import museum
 
 pytestmark = pytest.mark.browser
 EXHIBIT = "gradients_set_to_none"
@@ -26,7 +26,7 @@ def test_an_exhibit_is_launched_from_its_page_and_shows_what_caught_the_fault(la
     with Reader.open(lab.home) as reader:
         run = reader.runs(limit=1)[0]
     assert (run.experiment, run.config["exhibit"]) == ("fault_museum", EXHIBIT)
-    museum_labs.visit(lab.home, run.id, [EXHIBIT], wrong=1.0)
+    museum.visit(lab.home, run.id, [EXHIBIT], wrong=1.0)
     expect(page.get_by_text("It <must> be 7.")).to_be_visible()  # nobody touched the page
     expect(page.get_by_text("TypeError: of the wrong way")).to_be_visible()
     page.wait_for_function(POINTS)

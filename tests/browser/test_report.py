@@ -11,11 +11,11 @@ from playwright.sync_api import Page, expect
 
 from app.run.report import run_report
 from engine.store import Reader, Store
-from tests.app import labs
-from tests.app.people_labs import PASSWORD
 from tests.browser.conftest import Lab, Members, sign_in
 from tests.browser.places import settle
 from tests.browser.test_choices import OFFERED
+from tests.labs import basic
+from tests.labs.people import PASSWORD
 
 pytestmark = pytest.mark.browser
 
@@ -47,8 +47,8 @@ TRACES = (
 def run(lab: Lab) -> int:
     """Give a run that ended."""
     with Store.open(lab.home) as store:
-        made = labs.add(store, "Ada")
-        labs.drive(store, lab.home, made, "finished")
+        made = basic.add(store, "Ada")
+        basic.drive(store, lab.home, made, "finished")
     return made
 
 
@@ -67,7 +67,7 @@ def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_a
     drawn = page.evaluate(TRACES)[0]
     assert page.evaluate(OFFERED) == []
     assert [(trace["name"], trace["x"]) for trace in drawn] == [
-        (role, series.steps) for role, series in zip(labs.ROLES, losses, strict=True)
+        (role, series.steps) for role, series in zip(basic.ROLES, losses, strict=True)
     ]
     for trace, series in zip(drawn, losses, strict=True):
         assert [value for value in trace["y"] if value is not None] == [

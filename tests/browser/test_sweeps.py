@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.store import Store
-from tests.app import labs
-from tests.app.small_labs import finish
 from tests.browser.conftest import Console, Lab
 from tests.browser.replay import launch, launch_sweep, runs_of
+from tests.labs import basic
+from tests.labs.small import finish
 
 pytestmark = pytest.mark.browser
 RUNS_MS = 1_200_000
@@ -54,7 +54,7 @@ def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_
     page.get_by_role("button", name="Let it go on").click()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     with Store.open(lab.home) as store:
-        labs.drive(store, lab.home, first.id, "running")
+        basic.drive(store, lab.home, first.id, "running")
         expect(
             other.get_by_role("link", name=f"run {first.id}", exact=True)
         ).to_be_visible()  # nobody touched this page

@@ -13,11 +13,11 @@ from playwright.sync_api import Page, expect
 
 from engine.home import ROOT, Home
 from engine.store import Reader
-from tests.app import duel_labs, small_labs
-from tests.app.small_labs import Lab
 from tests.browser import consoles
 from tests.browser.places import LAUNCH, settle
 from tests.browser.replay import launch as by_hand
+from tests.labs import duel, small
+from tests.labs.small import Lab
 
 pytestmark = pytest.mark.browser
 TOUR = ROOT / "docs" / "tour.md"
@@ -41,7 +41,7 @@ def watch(page: Page, address: str, lab: Lab) -> None:
     run = by_hand(page, "Launch", to="run")
     if not FOR_PICTURES:
         with Reader.open(Home.find()) as reader:
-            small_labs.finish(reader.home, reader.entry(run), work=20_000, time_s=4.0)
+            small.finish(reader.home, reader.entry(run), work=20_000, time_s=4.0)
     page.wait_for_function(
         "() => document.querySelector('[data-metric=\"test/accuracy\"]')?._fullData?.[0]?.x?.length >= 4",
         timeout=RUN_MS,
@@ -91,8 +91,8 @@ def toured(request: pytest.FixtureRequest) -> tuple[str, Lab]:
         shared: consoles.Lab = request.getfixturevalue("lab")
         return shared.address, shared.small
     home: Home = request.getfixturevalue("home")
-    duel_labs.whole(home, "hogwild", "parameter_server", amount=8)
-    found = small_labs.fill(home)  # before the console starts, whose runner would claim what is queued for a moment
+    duel.whole(home, "hogwild", "parameter_server", amount=8)
+    found = small.fill(home)  # before the console starts, whose runner would claim what is queued for a moment
     return request.getfixturevalue("console").address, found
 
 

@@ -13,10 +13,10 @@ from playwright.sync_api import Page, expect
 from engine.recorder import Point
 from engine.rl.pictures import PICTURE, write_gif
 from engine.store import RankBatch, Store
-from tests.app import labs
 from tests.browser.conftest import Console, Lab
 from tests.browser.places import settle
 from tests.browser.replay import launch
+from tests.labs import basic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -76,7 +76,7 @@ def test_an_agents_run_is_watched_with_its_queue_and_a_drawn_episode_and_cancell
     page.goto(f"{lab.address}/launch?experiment=dppo&preset=quick")
     run = launch(page, "Launch", to="run")
     with Store.open(lab.home) as store:
-        labs.drive(store, lab.home, run, "running")
+        basic.drive(store, lab.home, run, "running")
         write_gif(
             lab.home.run_folder(run) / PICTURE, [np.full((80, 120, 3), 9 * number, np.uint8) for number in range(8)], 25
         )

@@ -3,8 +3,8 @@
 import json
 
 from engine.home import Home
-from tests.app import duel_labs as labs
 from tests.cli.conftest import Parallab
+from tests.labs import duel as labs
 
 
 def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from tests.app import sweep_labs
 from tests.cli.conftest import Parallab
+from tests.labs import sweeps
 
 
 def test_csv_has_a_row_for_every_point_and_keeps_nan_and_infinity(parallab: Parallab, ended: int) -> None:
@@ -63,13 +63,13 @@ def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: i
 def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
     parallab: Parallab, home: Home, tmp_path: Path
 ) -> None:
-    _, runs = sweep_labs.pipeline(home, {"splits": [1, 2]})
+    _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     path = str(tmp_path / "sweep.zip")
     assert (
         "No run of sweep 1 has ended, so there is nothing to write yet."
         in parallab("export", "--sweep", "1", "--out", path).stderr
     )
-    sweep_labs.drive(home, runs[0])
+    sweeps.drive(home, runs[0])
     assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
     assert "is here already, as run 1" in parallab("import", path).stderr
     assert "Say what to write: ids of runs, or --sweep" in parallab("export", "--out", path).stderr

@@ -5,12 +5,12 @@ import json
 from engine.home import Home
 from engine.published import FIGURES
 from engine.store import Reader
-from tests.app import figure_labs
 from tests.cli.conftest import Parallab
+from tests.labs import figures
 
 
 def test_figures_are_listed_with_their_verdicts(home: Home, parallab: Parallab) -> None:
-    figure_labs.pipeline(home, lambda splits: splits / 10)
+    figures.pipeline(home, lambda splits: splits / 10)
     lines = parallab("figures").stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines] == [found.name for found in FIGURES]
     assert "trend only" in lines[2] and "reduced" in lines[2]
@@ -26,7 +26,7 @@ def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -
         sweep, runs = reader.sweep(1), reader.sweep_runs(1)
     assert (sweep.figure, sweep.owner) == ("hogwild/reduced", "ada")
     for run, accuracy in zip(runs, (98.0, 98.1, 98.2, 98.05, 98.15), strict=True):
-        figure_labs.end(home, run, 3.0, points={4.0: 96.0, 8.0: accuracy})
+        figures.end(home, run, 3.0, points={4.0: 96.0, 8.0: accuracy})
     told = json.loads(parallab("figures", "hogwild", "--json").stdout)
     assert (told["verdict"], told["size"], told["missing"]) == ("trend only", "reduced", [])
     assert {check["outcome"] for check in told["checks"]} == {"holds", "not judged"}

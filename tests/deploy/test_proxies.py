@@ -16,8 +16,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from engine.home import ROOT, Home
 from engine.store import Store
-from tests.app import labs, small_labs
 from tests.browser.conftest import FLAGS, chromium, free_port
+from tests.labs import basic, small
 from tests.waiting import PATIENCE_S, wait_until
 
 HOST, WORDS = "lab.example.org", "correct horse battery"
@@ -60,11 +60,11 @@ def running(words: list[str], log: Path, **environment: str) -> Iterator[subproc
 @pytest.fixture
 def run_id(home: Home) -> int:
     """Give the home a live run that nobody ends, and an account."""
-    small_labs.without_a_runner(home)
+    small.without_a_runner(home)
     with Store.open(home) as store:
         store.add_person("ada", "admin", by="ada", password=WORDS)
-        run_id = labs.add(store, "ada")
-        labs.drive(store, home, run_id, "running")
+        run_id = basic.add(store, "ada")
+        basic.drive(store, home, run_id, "running")
     return run_id
 
 

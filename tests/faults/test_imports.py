@@ -13,7 +13,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store, checks
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
-from tests.app import labs
+from tests.labs import basic
 
 pytestmark = pytest.mark.processes
 RUNS, POINTS = 6, 4_000
@@ -36,8 +36,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
     home = Home(folder / "theirs").create()
     with Store.open(home) as store, Reader.open(home) as reader:
         for _ in range(RUNS):
-            run_id = labs.add(store, "Ada")
-            labs.drive(store, home, run_id, "running")
+            run_id = basic.add(store, "Ada")
+            basic.drive(store, home, run_id, "running")
             store.write(
                 run_id,
                 [
@@ -64,7 +64,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
 def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, bundle: tuple[Path, float], share: float) -> None:
     path, takes_s = bundle
     with Store.open(home) as store:
-        labs.add(store, "Lin")
+        basic.add(store, "Lin")
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"go\n"
         time.sleep(takes_s * share)

@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 from engine.cli import COMMANDS, main
 from engine.home import Home
 from engine.store import Reader
-from tests.app import labs
 from tests.fuzz.hostile import WORDS
 from tests.inputs import counts, inputs
+from tests.labs import basic
 
 LEFT_OUT = {
     "run": "waits for its run; submit takes the same words",
@@ -99,7 +99,7 @@ def test_every_command_is_tried() -> None:
 @pytest.mark.processes
 @counts()
 def test_no_words_get_a_traceback_out_of_a_command(home: Home, count: int) -> None:
-    labs.fill(home)
+    basic.fill(home)
     folder = home.path.parent / "given"
     folder.mkdir()
     (folder / "there.json").write_text("{}")

@@ -11,11 +11,12 @@ from app.links.compare import CompareView
 from app.runs.query import CHOICES
 from app.ui.widgets import PAGES
 from engine.home import Home
-from tests.app import labs, quick_pages
+from tests.app import quick_pages
 from tests.app.browsing import Client
 from tests.app.test_pages import opened
 from tests.fuzz.hostile import MARKED, WORDS
 from tests.inputs import counts, inputs
+from tests.labs import basic
 
 __all__ = ["quick_pages"]
 KEYS = (
@@ -80,7 +81,7 @@ ASKED = (
 @counts(20)
 def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("app.ui.current_user._cookies", dict)  # AppTest has none of its own
-    labs.fill(home)
+    basic.fill(home)
     texts = some.one_of(
         NEAR,
         some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]),
@@ -98,7 +99,7 @@ def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, c
 
 @counts()
 def test_no_address_breaks_a_route(home: Home, count: int) -> None:
-    labs.fill(home)
+    basic.fill(home)
     client = Client()
     logging.getLogger("httpx").setLevel(logging.WARNING)
     words = some.one_of(NEAR, WORDS).map(lambda text: text.encode("utf-8", "ignore").decode())

@@ -23,9 +23,9 @@ from engine.registry import EXPERIMENTS, UNLISTED, experiment
 from engine.store import Reader, Store
 from engine.sweep.plan import plan
 from engine.sweep.values import read_values
-from tests.app import labs
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs
+from tests.labs import basic
 
 NAMES = (*EXPERIMENTS, *UNLISTED)
 LONGEST_SENTENCE = 20_000
@@ -105,7 +105,7 @@ def test_no_written_setting_gets_past_a_sentence(home: Home, count: int) -> None
 
 @counts()
 def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
-    labs.fill(home)
+    basic.fill(home)
     keys = some.one_of(WORDS, some.sampled_from([*CompareView.__dataclass_fields__, "v"]))
 
     @inputs(count)
@@ -139,7 +139,7 @@ def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
 
 @counts()
 def test_no_filter_or_search_gets_past_a_sentence(home: Home, count: int) -> None:
-    labs.fill(home)
+    basic.fill(home)
     words = some.sampled_from(
         [
             "owner",
@@ -217,7 +217,7 @@ def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: 
                         "hogwild",
                         {},
                         owner="ada",
-                        demand=labs.demand(experiment("hogwild").configure("quick"), labs.machine()),
+                        demand=basic.demand(experiment("hogwild").configure("quick"), basic.machine()),
                     )
                 )
 

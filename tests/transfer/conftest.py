@@ -9,19 +9,19 @@ from engine.home import Home
 from engine.recorder import Span
 from engine.store import RankBatch, Reader, Store
 from engine.transfer.bundles.bundle import write_bundle
-from tests.app import labs
+from tests.labs import basic
 
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Home:
     """Give a lab with ended runs, one of them with all that a run can have."""
     home = Home(tmp_path / "theirs").create()
-    ids = labs.fill(home)
+    ids = basic.fill(home)
     with Store.open(home) as store:
         store.add_tag(ids["finished"], "=cmd", by="Ada")
         store.set_note(ids["finished"], "the one to keep", by="Ada")
-        child = labs.add(store, "Ada")
-        labs.drive(store, home, child, "running")
+        child = basic.add(store, "Ada")
+        basic.drive(store, home, child, "running")
         batch = RankBatch(0, spans=[Span("forward", 0, 1, 10, 20, 30, "trainer2")], histograms={("staleness", 2): 7})
         store.write(child, [batch])
         store.end(child, "finished", "It finished.", execution_time_s=3.5)
@@ -41,5 +41,5 @@ def bundle(theirs: Home, tmp_path: Path) -> Path:
 def ours(home: Home) -> Iterator[Store]:
     """Give the store of another lab, which has runs of its own."""
     with Store.open(home) as store:
-        labs.add(store, "Lin")
+        basic.add(store, "Lin")
         yield store

@@ -83,7 +83,7 @@ SIGNS = (
             Number("megabytes", "Its size", "MB"),
             Number("milliseconds", "Packing and unpacking it", "ms"),
         ),
-        guard="tests/runtime/test_exchange.py::test_every_question_is_answered_once_with_a_whole_vector",
+        guard="tests/runtime/transport/test_request_reply.py::test_every_question_is_answered_once_with_a_whole_vector",
     ),
     Sign(
         "buffers_left_behind",

@@ -16,7 +16,8 @@ from engine.store.sweeps import Sweep
 from engine.sweep.extend import extend_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
-from tests.app import figure_labs, sweep_labs
+from tests.labs import figures
+from tests.labs import sweeps as sweep_labs
 from tests.transfer.bundles.bundle_files import Change, changed, counts, manifest, row, text
 
 FIGURE, RUNS = "pipeline_as_run", 20
@@ -26,10 +27,10 @@ FIGURE, RUNS = "pipeline_as_run", 20
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Give a lab with the sweep of a figure whose last run failed."""
     home = Home(tmp_path_factory.mktemp("theirs") / "home").create()
-    _, runs = figure_labs.figure_sweep(home, FIGURE)
+    _, runs = figures.figure_sweep(home, FIGURE)
     assert len(runs) == RUNS
     for run in runs:
-        figure_labs.end(
+        figures.end(
             home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if run.id == RUNS else "finished"
         )
     return home

@@ -19,7 +19,7 @@ from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep.plan import launch_sweep
-from tests.app import labs
+from tests.labs import basic
 from tests.stand_in import worker
 
 ABOUT = {
@@ -77,8 +77,8 @@ def fill(home: Home) -> Lab:
     finish(home, stale, work=8_000, time_s=6.5, staleness=True)
     failed = _queued(home, "hogwild", "Ada Lovelace-Featherstonehaugh", LONG)
     with Store.open(home) as store:
-        pipeline = labs.pipeline_run(store, shares=(0.6, 0.4), splits=4)
-        labs.drive(store, home, failed.id, "failed")
+        pipeline = basic.pipeline_run(store, shares=(0.6, 0.4), splits=4)
+        basic.drive(store, home, failed.id, "failed")
         store.tag([failed.id], "thesis", by="Ada")
         store.pin(1, by="Ada")
         store.save_view("Losses by trainers", "compare", "runs=1-12&group=trainers", owner="Ada")

@@ -11,7 +11,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.semaphore import Bell
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
-from tests import bell_functions as functions
+from tests import semaphore_functions as functions
 from tests.waiting import PATIENCE_S, wait_until
 
 

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.store import Reader, Store
-from tests.app import compare_labs
 from tests.browser.conftest import Lab, double_click, zoom
 from tests.browser.places import settle
+from tests.labs import compare
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -60,7 +60,7 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
 
 
 def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, page: Page) -> None:
-    ids = compare_labs.fill(lab.home)[-2:]  # the newest two, which stand on top
+    ids = compare.fill(lab.home)[-2:]  # the newest two, which stand on top
     both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=1$")
     page.goto(f"{lab.address}/compare")
     expect(page.get_by_text("No run is chosen.")).to_be_visible()
@@ -95,7 +95,7 @@ SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.fro
 
 def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(lab: Lab, page: Page) -> None:
     with Store.open(lab.home) as store:
-        ids = [compare_labs.add(store, trainers=2, seed=seed, steps=20_000) for seed in (7, 8)]
+        ids = [compare.add(store, trainers=2, seed=seed, steps=20_000) for seed in (7, 8)]
     page.goto(f"{lab.address}/compare?runs={ids[0]},{ids[1]}&metrics=train/loss&smooth=0")
     picture(page, 1)
     expect(page.get_by_text("A zoom shows more.")).to_be_visible()

@@ -20,8 +20,8 @@ from app.web.polling import SLOWER, Often
 from app.web.routes import often_asked
 from engine.home import Home
 from engine.store import Store
-from tests.app import labs
 from tests.app.browsing import BASE
+from tests.labs import basic
 
 LOOK_S = 0.05
 FURTHER = "what stands behind"
@@ -45,7 +45,7 @@ def asked(method: str, address: str, pace: Backpressure | None = None) -> httpx.
 def live(home: Home) -> None:
     """Give the home one run, which is on."""
     with Store.open(home) as store:
-        labs.drive(store, home, labs.add(store, "Ada"), "running")
+        basic.drive(store, home, basic.add(store, "Ada"), "running")
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from engine.runtime.system.machine import demand, machine
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status
-from tests.app import compare_labs, labs
 from tests.app.browsing import BASE, Client
 from tests.app.test_pages import opened
+from tests.labs import basic, compare
 
 Lab = dict[Status, int]
 
@@ -58,7 +58,7 @@ def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(
         "version": first["version"],
         "unchanged": True,
     }
-    labs.record(store, lab["running"], steps=5, first=101)
+    basic.record(store, lab["running"], steps=5, first=101)
     news = series(client, lab["running"], after=first["last_id"], version=first["version"])
     assert [curve["steps"] for curve in news["series"] if curve["metric"] == "train/loss"] == [
         [101, 102, 103, 104, 105]
@@ -79,12 +79,12 @@ def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(
         "running",
         "stopping",
     }
-    labs.record(store, lab["running"], steps=3_000, first=101)
+    basic.record(store, lab["running"], steps=3_000, first=101)
     curve = series(client, lab["running"], metrics="train/loss")["series"][0]
     assert len(curve["values"]) <= FIRST_POINTS
     assert curve["total"] == 3_100
     assert (curve["steps"][0], curve["steps"][-1]) == (1, 3_100)
-    labs.record(store, lab["running"], steps=20_000, first=101)
+    basic.record(store, lab["running"], steps=20_000, first=101)
     query = {"metrics": "train/loss"}
     whole = series(client, lab["running"], **query)["series"][0]
     part = series(client, lab["running"], **query | {"axis": "step", "from": 9_000, "to": 9_500.5})["series"][0]
@@ -182,7 +182,7 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
     run_id = store.add_run(
         "dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name=""
     )
-    labs.drive(store, home, run_id, "running")
+    basic.drive(store, home, run_id, "running")
     for step, reward in enumerate((10.0, 20.0, 30.0)):
         store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
     answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
@@ -196,7 +196,7 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
 def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(
     client: Client, home: Home, store: Store
 ) -> None:
-    ids = [compare_labs.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
+    ids = [compare.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
     query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0"}
 
     def traces(**more: Any) -> list[dict[str, Any]]:
@@ -241,7 +241,7 @@ def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path
     assert latest.token(home, 1) == latest.token(home) == 0
     with Store.open(home) as store, Reader.open(home) as reader:
         for _ in range(3):
-            run_id = labs.add(store, "Ada")
+            run_id = basic.add(store, "Ada")
             store.set_note(1, f"after run {run_id}", by="Ada")
             assert latest.token(home, 1) == reader.token(1)
             assert latest.token(home) == reader.token()
@@ -251,7 +251,7 @@ def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path
     for one, runs in ((home, 1), (other, 3)):
         with Store.open(one) as store:
             for _ in range(runs):
-                labs.add(store, "Ada")
+                basic.add(store, "Ada")
             store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     before = latest.token(home)
     expected = latest.token(other)
@@ -275,7 +275,7 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
 ) -> None:
     run_id = lab["running"]
     before = frame_of(home, run_id, section)
-    labs.record(store, run_id, steps=20, first=101)
+    basic.record(store, run_id, steps=20, first=101)
     store.update_ranks(run_id, [RankRow(0, "trainer1", 4000, "cpu", "running", 120, now(), None, 500.0, 50.0)])
     store.write(
         run_id, [], progress=(9_600, 12_800, "samples"), samples=[MachineSample(now(), "host", "cpu_percent", 12.0)]
@@ -319,7 +319,7 @@ def test_a_section_that_the_script_draws_is_drawn_at_each_news(
     home: Home, lab: Lab, section: str, store: Store
 ) -> None:
     before = frame_of(home, lab["running"], section)
-    labs.record(store, lab["running"], steps=1, first=101)
+    basic.record(store, lab["running"], steps=1, first=101)
     assert frame_of(home, lab["running"], section) != before
 
 

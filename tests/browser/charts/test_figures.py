@@ -4,10 +4,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.store import Reader
-from tests.app.small_labs import finish
 from tests.browser.conftest import Lab
 from tests.browser.places import settle
 from tests.browser.replay import runs_of
+from tests.labs.small import finish
 
 pytestmark = pytest.mark.browser
 NAME = "parameter_server"

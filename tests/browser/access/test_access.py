@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.home import Home
-from tests.app import people_labs, small_labs
 from tests.browser.axe import findings, grave
 from tests.browser.conftest import Console, Lab, Members, sign_in
 from tests.browser.consoles import NAME, PERSON
 from tests.browser.places import EMPTY, OF_ACCOUNTS, Place, go, settle, states, the_pages, turn
+from tests.labs import people, small
 
 pytestmark = pytest.mark.browser
 CONTRAST = ("color-contrast", "link-in-text-block")
@@ -71,7 +71,7 @@ def found_at(page: Page, address: str, place: Place, *, dark: bool = True) -> li
     return [f"{place.name}: {each}" for each in grave(seen)]
 
 
-def places(lab: small_labs.Lab, running: int) -> Iterator[Place]:
+def places(lab: small.Lab, running: int) -> Iterator[Place]:
     """Yield every page of a lab with accounts, where all have names that would do harm."""
     for place in the_pages(lab, running):
         seen = {"home": "Published figures", "sweep": "Finished runs", "notifications": "Add a channel"}.get(
@@ -86,7 +86,7 @@ def places(lab: small_labs.Lab, running: int) -> Iterator[Place]:
 def test_on_no_page_axe_finds_anything_grave_the_browser_refuses_anything_or_what_people_write_is_more_than_text(
     members: Members, page: Page, complaints: list[str]
 ) -> None:
-    sign_in(page, members.address, "ada", people_labs.PASSWORD, "/account")
+    sign_in(page, members.address, "ada", people.PASSWORD, "/account")
     page.get_by_text("Make a token").wait_for()
     found = []
     for place in places(members.small, members.running):

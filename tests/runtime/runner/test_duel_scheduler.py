@@ -10,8 +10,8 @@ from engine.runtime.runner.runner import Runner
 from engine.runtime.system.machine import Machine
 from engine.runtime.system.processes import me, uptime_s
 from engine.store import Store
-from tests.app import duel_labs as labs
-from tests.runtime.test_runner import PaperLauncher
+from tests.labs import duel as labs
+from tests.runtime.runner.test_runner import PaperLauncher
 
 
 def stage(home: Home, duel_id: int) -> tuple[str, int]:

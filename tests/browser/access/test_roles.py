@@ -14,10 +14,11 @@ from app.core.visitor import COOKIE
 from engine.access.rules import PersonStanding
 from engine.errors import Forbidden
 from engine.store import Reader, Store
-from tests.app import labs, people_labs
-from tests.app.people_labs import PASSWORD, PEOPLE, SETUP
 from tests.browser.conftest import Members, sign_in
 from tests.browser.places import Place, go, settle
+from tests.labs import basic
+from tests.labs import people as people_labs
+from tests.labs.people import PASSWORD, PEOPLE, SETUP
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.browser
@@ -93,8 +94,8 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     address, home = members.address, members.home
     with Store.open(home) as store:
         store.add_person("max", "member", by=SETUP, password=PASSWORD)
-        running, queued = (labs.add(store, "max") for _ in range(2))
-        labs.drive(store, home, running, "running")
+        running, queued = (basic.add(store, "max") for _ in range(2))
+        basic.drive(store, home, running, "running")
     sign_in(page, address, "max", "a quiet summer evening", f"/run?run={queued}")
     expect(page.get_by_role("alert")).to_have_text(
         "That name and password do not belong together, or nobody has that name."

@@ -17,8 +17,8 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
-from tests.app import duel_labs as labs
-from tests.app.duel_labs import duel_of
+from tests.labs import duel as labs
+from tests.labs.duel import duel_of
 
 ALL = ("reference", "parameter_server", "async_sgd", "sync_sgd", "sync_gradients", "hogwild")
 

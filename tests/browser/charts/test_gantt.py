@@ -8,10 +8,10 @@ from playwright.sync_api import Page, expect
 
 from engine.store import Store
 from tests.analysis.traces import made
-from tests.app import labs
 from tests.browser.conftest import Lab
 from tests.browser.places import settle
 from tests.browser.test_live import path_of, pytestmark, store
+from tests.labs import basic
 from tests.waiting import wait_until
 
 __all__ = ["pytestmark", "store"]
@@ -23,7 +23,7 @@ def label(page: Page) -> str:
 
 
 def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page, store: Store) -> None:
-    run = labs.pipeline_run(store, shares=SHARES, splits=4, recorded=(0,), ended=False)
+    run = basic.pipeline_run(store, shares=SHARES, splits=4, recorded=(0,), ended=False)
     page.goto(path_of(lab, run, "&section=Pipeline"))
     chart = page.locator(".pl-figure").last
     chart.locator(".nsewdrag").wait_for()
@@ -36,7 +36,7 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
         == 5
     )
     chart.evaluate("plot => { plot.marked = true; }")
-    labs.write_spans(store, run, made("gpipe", SHARES, 4, batch=7))
+    basic.write_spans(store, run, made("gpipe", SHARES, 4, batch=7))
     wait_until(lambda: "batch 8:" in label(page), "the chart shows batch 8")
     expect(page.get_by_text("Batch 8: 2 stages, 4 micro-batches")).to_be_visible()
     assert chart.evaluate("plot => plot.marked === true")
@@ -45,7 +45,7 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
     page.get_by_role("option", name="1", exact=True).click()
     wait_until(lambda: "batch 1:" in label(page), "the chart shows batch 1")
     expect(page).to_have_url(re.compile(r"[?&]batch=1(&|$)"))
-    labs.write_spans(store, run, made("gpipe", SHARES, 4, batch=9))
+    basic.write_spans(store, run, made("gpipe", SHARES, 4, batch=9))
     store.write(run, [], progress=(320, 640, "images"))
     expect(page.get_by_text("50% done")).to_be_visible()
     assert "batch 1:" in label(page)

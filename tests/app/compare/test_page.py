@@ -10,10 +10,10 @@ from app.compare.selection import LONGEST_NAME, names
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
 from engine.store import Demand, Reader, Store
-from tests.app import compare_labs
-from tests.app.compare_labs import ACCURACY, LOSS
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
+from tests.labs import compare
+from tests.labs.compare import ACCURACY, LOSS
 
 AT = session_state._WIDGETS
 
@@ -26,7 +26,7 @@ def words(test: AppTest) -> str:
 
 @pytest.fixture
 def ids(home: Home) -> list[int]:
-    return compare_labs.fill(home)
+    return compare.fill(home)
 
 
 def opened_at(**query: str) -> AppTest:
@@ -45,7 +45,7 @@ def test_runs_without_a_single_number_are_said(home: Home, store: Store) -> None
 
 
 def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Store) -> None:
-    run_id = compare_labs.add(store, "parameter_server", steps=3)
+    run_id = compare.add(store, "parameter_server", steps=3)
     assert "No run shown has training loss against updates. Choose another axis or metric." in words(
         opened_at(runs=str(run_id), x="updates", metrics=LOSS)
     )
@@ -114,7 +114,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
 
 def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Store) -> None:
     for _ in range(33):
-        compare_labs.add(store, steps=5)
+        compare.add(store, steps=5)
     test = opened_at(filter='experiment == "hogwild"', tab="bars")
     assert "33 runs were asked for, and at most 30 can be told apart" in words(test)
     assert html(test).count('<a href="/run?run=') == 30
@@ -129,13 +129,13 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
     assert "steps of different work" not in words(opened_at(runs="1,6", x="passes"))
     assert "steps of different work" not in words(opened_at(runs="1,2"))
     with Store.open(home) as store:
-        bare = compare_labs.add(store, steps=0)
+        bare = compare.add(store, steps=0)
     assert "None of these runs has recorded a curve yet." in words(opened_at(runs=str(bare)))
     shown = words(opened_at(runs=f"1,{bare}"))
     assert "No metric here was recorded by all of these runs" in shown
     assert f"Without Training loss against step: run {bare}." in shown
     with Store.open(home) as store:
-        run_id = compare_labs.add(store, nan_at=3)
+        run_id = compare.add(store, nan_at=3)
     for group in ("", "trainers"):
         assert "1 value is not finite (NaN or infinite): gaps, counted in no mean." in words(
             opened_at(runs=f"1,{run_id}", group=group, metrics=LOSS)
@@ -212,7 +212,7 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     pulse: Callable[..., None] = lambda token, **options: asked.append(options["active"])  # noqa: E731
     monkeypatch.setattr("app.ui.components.pulse", pulse)
     with Store.open(home) as store:
-        on = compare_labs.add(store, ended=False)
+        on = compare.add(store, ended=False)
     opened_at(runs="1,2")
     opened_at(runs=f"1,{on}")
     assert asked == [False, True]

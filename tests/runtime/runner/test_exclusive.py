@@ -14,7 +14,7 @@ from engine.runtime.system.machine import Gpu, Machine
 from engine.runtime.system.processes import me
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan
-from tests.runtime.test_runner import PaperLauncher
+from tests.runtime.runner.test_runner import PaperLauncher
 
 MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 

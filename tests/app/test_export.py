@@ -17,8 +17,8 @@ from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
-from tests.app import labs
 from tests.app.test_pages import SECTIONS, opened, said
+from tests.labs import basic
 from tests.transfer.bundles.bundle_files import changed
 from tests.transfer.readers import events
 from tests.transfer.readers.test_other_programs import mlruns
@@ -122,7 +122,7 @@ def strange(home: Home, tmp_path: Path) -> tuple[int, ...]:
     """Import a pipeline's run without any settings, and one with settings that make no sense."""
     theirs = Home(tmp_path / "theirs").create()
     with Store.open(theirs) as store, Reader.open(theirs) as reader:
-        ids = [labs.pipeline_run(store, shares=(0.5, 0.5), splits=4) for _ in range(2)]
+        ids = [basic.pipeline_run(store, shares=(0.5, 0.5), splits=4) for _ in range(2)]
         write_bundle(reader, ids, tmp_path / "runs.zip", by="Ada")
 
     def change(held: dict[str, bytes]) -> None:

@@ -13,8 +13,8 @@ from engine.published import FIGURES, WHOLE, figure
 from engine.published.judgement import judge
 from engine.store import Reader, Store
 from engine.sweep.extend import extend_sweep
-from tests.app import figure_labs
 from tests.app.test_pages import opened, said
+from tests.labs import figures
 
 
 def words(test: AppTest) -> str:
@@ -58,26 +58,24 @@ def test_a_launch_asks_for_a_name_queues_the_figures_sweep_and_stays_on_its_page
     shown = words(page("hogwild"))
     assert "under way, 0 of 5 runs ended" in shown
     assert "There is no verdict before a run has finished." in shown
-    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    sweep_id, _ = figures.figure_sweep(home, "hogwild")
     assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
 
 
 def test_shapes_the_other_way_round_and_times_of_other_hardware_are_told(home: Home) -> None:
-    figure_labs.pipeline(home, {120: 15.45, 60: 11.33, 30: 9.16, 15: 8.08}.__getitem__, "full")
+    figures.pipeline(home, {120: 15.45, 60: 11.33, 30: 9.16, 15: 8.08}.__getitem__, "full")
     shown = words(page("pipeline_as_run"))
     assert "trend only" in shown
     assert "the source measured on two GPUs, and these runs had less" in shown
-    figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
+    figures.pipeline(home, lambda splits: 20 - splits / 10)
     assert "not reproduced" in words(page("pipeline_as_run"))
 
 
 def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) -> None:
-    _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
+    _, runs = figures.figure_sweep(home, "pipeline_as_run")
     for run in runs:
         failed = run.config["splits"] == 30 and run.config["seed"] < 3
-        figure_labs.end(
-            home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if failed else "finished"
-        )
+        figures.end(home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if failed else "finished")
     shown = words(page("pipeline_as_run"))
     assert (
         "3 of 20 runs did not finish (failed): splits 30, seed 0; splits 30, seed 1; splits 30, seed 2. Try "
@@ -88,7 +86,7 @@ def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) ->
 
 
 def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
-    _, runs = figure_labs.pipeline(home, lambda splits: splits / 10)
+    _, runs = figures.pipeline(home, lambda splits: splits / 10)
     with Store.open(home) as store, store.change() as connection:
         connection.execute("DELETE FROM runs WHERE id IN (?, ?)", [runs[0].id, runs[1].id])
     shown = words(page("pipeline_as_run"))
@@ -104,16 +102,16 @@ def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
 
 
 def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home, reader: Reader) -> None:
-    _, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
+    _, runs = figures.figure_sweep(home, "pipeline_as_run")
     for run in runs:
-        figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]})
-    assert f"Its times are of unlike machines: {figure_labs.HERE['host']} (2 cores of Xeon)" in words(
+        figures.end(home, run, 3.0, about=figures.HERE | {"cores": 2 + run.config["seed"]})
+    assert f"Its times are of unlike machines: {figures.HERE['host']} (2 cores of Xeon)" in words(
         page("pipeline_as_run")
     )
-    _, runs = figure_labs.figure_sweep(home, "hogwild", "full")
+    _, runs = figures.figure_sweep(home, "hogwild", "full")
     for run, accuracy in zip(runs, (99.02, 99.0, 98.96, 98.98, 99.01), strict=True):
         points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
-        figure_labs.end(home, run, 3.0, about=figure_labs.HERE | {"cores": 2 + run.config["seed"]}, points=points)
+        figures.end(home, run, 3.0, about=figures.HERE | {"cores": 2 + run.config["seed"]}, points=points)
     found = judge(reader, figure("hogwild"), reader.sweep(2))
     assert not found.evidence.obstacles
     assert {check.outcome for check in found.checks if "accuracy" in check.rule} == {"holds"}
@@ -121,17 +119,17 @@ def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home,
 
 
 def test_one_seed_is_too_few(home: Home) -> None:
-    _, runs = figure_labs.figure_sweep(home, "hogwild")
-    figure_labs.end(home, runs[0], 3.0, points={4.0: 96.0, 8.0: 98.0})
+    _, runs = figures.figure_sweep(home, "hogwild")
+    figures.end(home, runs[0], 3.0, points={4.0: 96.0, 8.0: 98.0})
     shown = words(page("hogwild"))
     assert "too few seeds" in shown
     assert "1 seed here, and 3 are needed" in shown
 
 
 def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
-    _, runs = figure_labs.figure_sweep(home, "hogwild")
+    _, runs = figures.figure_sweep(home, "hogwild")
     for run in runs:
-        figure_labs.end(home, run, 3.0, "failed")
+        figures.end(home, run, 3.0, "failed")
     shown = words(page("hogwild"))
     assert "no run finished" in shown and "5 of 5 runs did not finish (failed)" in shown
 
@@ -143,7 +141,7 @@ def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
 
 
 def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Reader) -> None:
-    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
+    sweep_id, _ = figures.pipeline(home, lambda splits: splits / 10)
     found = figure("pipeline_as_run")
     judged = judge(reader, found, reader.sweep(sweep_id))
     drawn, colours = picture(found, judged.evidence.readings[WHOLE], WHOLE, "Splits")
@@ -162,13 +160,13 @@ def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Rea
 
 
 def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(home: Home) -> None:
-    figure_labs.pipeline(home, lambda splits: splits / 10)
-    figure_labs.pipeline(home, lambda splits: 20 - splits / 10)
+    figures.pipeline(home, lambda splits: splits / 10)
+    figures.pipeline(home, lambda splits: 20 - splits / 10)
     test = page("pipeline_as_run")
     assert "not reproduced" in words(test)
     test.selectbox(key="sweep-of-pipeline_as_run").set_value(1).run()
     assert "trend only" in words(test)
-    sweep_id, _ = figure_labs.pipeline(home, lambda splits: splits / 10)
+    sweep_id, _ = figures.pipeline(home, lambda splits: splits / 10)
     shown = words(page("pipeline_as_run"))
     assert "trend only" in shown
     assert "at 15 below that at 30 by" in shown
@@ -183,11 +181,11 @@ def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(ho
 def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_alone(
     home: Home, reader: Reader
 ) -> None:
-    sweep_id, _ = figure_labs.figure_sweep(home, "hogwild")
+    sweep_id, _ = figures.figure_sweep(home, "hogwild")
     extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
     runs = reader.sweep_runs(sweep_id)
     for run in runs:
-        figure_labs.end(
+        figures.end(
             home,
             run,
             3.0,

@@ -19,7 +19,7 @@ from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.store import RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity
-from tests.runtime.test_runner import paper, runner
+from tests.runtime.runner.test_runner import paper, runner
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes

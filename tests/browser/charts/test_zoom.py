@@ -5,9 +5,9 @@ another axis shows the whole again.
 from playwright.sync_api import Page, expect
 
 from engine.store import Store
-from tests.app import labs
 from tests.browser.conftest import Lab, double_click, zoom
 from tests.browser.test_live import drawn, path_of, pytestmark, run, store
+from tests.labs import basic
 from tests.waiting import wait_until
 
 __all__ = ["pytestmark", "run", "store"]
@@ -22,7 +22,7 @@ HIDDEN = "plot => [...new Set(plot._fullData.filter(trace => trace.visible === '
 def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_all_of_it(
     lab: Lab, page: Page, store: Store, run: int
 ) -> None:
-    labs.record(store, run, steps=20_000, first=101)
+    basic.record(store, run, steps=20_000, first=101)
     page.goto(path_of(lab, run))
     plot = drawn(page)
     caption = page.locator(".pl-panel", has=plot).locator(".pl-caption")
@@ -31,7 +31,7 @@ def test_a_zoom_shows_more_of_a_long_curve_and_a_double_click_or_another_axis_al
     zoom(page, plot)
     wait_until(lambda: plot.evaluate(SEEN) > 400, "every point in sight came")
     zoomed = plot.evaluate("plot => plot.layout.xaxis.range")
-    labs.record(store, run, steps=60, first=20_101)
+    basic.record(store, run, steps=60, first=20_101)
     wait_until(lambda: plot.evaluate("plot => plot.data[0].x.at(-1)") == 20_160, "new points were drawn")
     assert plot.evaluate("plot => plot.layout.xaxis.range") == zoomed
     assert plot.evaluate(SEEN) > 400

@@ -30,7 +30,7 @@ from engine.runtime.system.log_files import (
 from engine.store import Reader
 from engine.transfer.bundles.bundle import write_bundle
 from engine.upkeep.disk_use import disk_use
-from tests.app import labs
+from tests.labs import basic
 
 BOUND = HEAD_BYTES + TAIL_BYTES + SLACK_BYTES
 LINE = b"%09d a line that a rank prints\n"
@@ -124,7 +124,7 @@ def test_where_a_file_can_have_no_holes_the_beginning_stays_and_what_comes_then(
 
 
 def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: bytes) -> None:
-    run_id = labs.fill(home)["finished"]
+    run_id = basic.fill(home)["finished"]
     path = home.run_folder(run_id) / "logs" / "worker.log"
     path.write_bytes(text)
     trim(path)

@@ -14,7 +14,7 @@ from engine.registry import experiment
 from engine.store import Store
 from engine.store.records import Status
 from engine.sweep.plan import launch_sweep
-from tests.app import labs
+from tests.labs import basic
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin"}
 PASSWORD = "a quiet winter morning"
@@ -68,8 +68,8 @@ def fill(home: Home, *, passwords: bool = False) -> Lab:
 
 
 def _driven(store: Store, home: Home, owner: str, status: Status) -> int:
-    run_id = labs.add(store, owner)
-    labs.drive(store, home, run_id, status)
+    run_id = basic.add(store, owner)
+    basic.drive(store, home, run_id, status)
     return run_id
 
 

@@ -19,8 +19,8 @@ from engine.analysis.statistics.resample import MOST_CELLS, Aligned
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
-from tests.app import compare_labs
-from tests.app.compare_labs import ACCURACY, LOSS
+from tests.labs import compare
+from tests.labs.compare import ACCURACY, LOSS
 
 STEPS = 3_000
 
@@ -30,11 +30,11 @@ def ids(home: Home) -> list[int]:
     """Three long runs with 2 trainers, two short ones with 4, and a reference."""
     curve_data.forget()
     with Store.open(home) as store:
-        found = [compare_labs.add(store, trainers=2, seed=seed, steps=STEPS, level=1 + seed / 5) for seed in range(3)]
+        found = [compare.add(store, trainers=2, seed=seed, steps=STEPS, level=1 + seed / 5) for seed in range(3)]
         return [
             *found,
-            *(compare_labs.add(store, trainers=4, seed=seed, ranks=2) for seed in range(2)),
-            compare_labs.add(store, "reference", steps=200),
+            *(compare.add(store, trainers=4, seed=seed, ranks=2) for seed in range(2)),
+            compare.add(store, "reference", steps=200),
         ]
 
 
@@ -99,14 +99,14 @@ def test_a_group_does_not_change_with_what_else_is_shown(
 def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(
     home: Home, reader: Reader, ids: list[int], store: Store
 ) -> None:
-    on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+    on = compare.add(store, trainers=2, ended=False, steps=50)
     runs = reader.some([on])
     before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
     assert group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0] is before
     store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
     after = group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0]
     assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
-    on = compare_labs.add(store, trainers=2, ended=False, steps=50)
+    on = compare.add(store, trainers=2, ended=False, steps=50)
     (before,) = curves(reader, reader.some([on]), LOSS, "step")
     assert curves(reader, reader.some([on]), LOSS, "step")[0].y is before.y
     assert not np.array_equal(curves(reader, reader.some([on]), LOSS, "time")[0].x, before.x)
@@ -163,12 +163,12 @@ def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], ax
 def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_group(
     home: Home, reader: Reader, ids: list[int], store: Store
 ) -> None:
-    run_id = compare_labs.add(store, trainers=2, nan_at=7)
+    run_id = compare.add(store, trainers=2, nan_at=7)
     (curve,) = curves(reader, reader.some([run_id]), LOSS, "step")
     assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
     values, line = group_line(reader, reader.some([run_id]), LOSS, "step", "mean", "sd")
     assert np.isnan(values.values[0, 7]) and np.isfinite(values.values[0, 8]) and line.count[7] == 0
-    bare = compare_labs.add(store, trainers=2, steps=0)
+    bare = compare.add(store, trainers=2, steps=0)
     groups = groups_of(reader.some([ids[0], bare]), ["trainers"])
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
@@ -178,7 +178,7 @@ def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_grou
 def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(
     home: Home, reader: Reader, store: Store
 ) -> None:
-    run_id = compare_labs.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
+    run_id = compare.add(store, "async_sgd", trainers=2, ranks=3)  # points each 1/20 s
     whole, resumed = (
         [Point("perf/exchanged", 9, value, time_s) for time_s, value in points]
         for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3)))
@@ -233,7 +233,7 @@ def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     curve_data.forget()
     monkeypatch.setattr(binned_sums, "LONG", 1_000)
     with Store.open(home) as store:
-        first, second, bare = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
+        first, second, bare = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
         for rank in (0, 1):
             write(
                 store,
@@ -291,7 +291,7 @@ def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_point
     home: Home, odd_ids: list[int]
 ) -> None:
     with Store.open(home) as store:
-        back, few, nowhere = (compare_labs.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
+        back, few, nowhere = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
         write(store, 0, back, lambda step: abs(step - 1_200) / 20, float)
         write(store, 0, few, lambda step: float(step // 200), float)
         write(store, 0, nowhere, float, float, passes=None)
@@ -300,5 +300,5 @@ def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_point
     assert added is None and plain.exact and plain.x.size == 12 < MOST_CELLS
     assert both(home, [nowhere], "passes")[0] is None
     with Store.open(home) as store:
-        short = compare_labs.add(store, trainers=2, seed=6, steps=200)
+        short = compare.add(store, trainers=2, seed=6, steps=200)
     assert both(home, [odd_ids[1], short], "step")[0] is None

@@ -13,7 +13,7 @@ from engine.runtime.transport import rpc
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
-from tests import exchange_functions as functions
+from tests import request_reply_functions as functions
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes

@@ -19,7 +19,7 @@ from engine.store import Demand, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.duels import Stage
 from engine.store.records import RunRow, Status
-from tests.app.figure_labs import HERE
+from tests.labs.figures import HERE
 from tests.stand_in import worker
 
 SHARED = {"dataset": "digits", "trainers": 2, "batch_size": 32, "momentum": 0.5}

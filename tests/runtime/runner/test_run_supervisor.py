@@ -19,7 +19,7 @@ from engine.runtime.system.processes import boot_id, me, uptime_s
 from engine.runtime.worker import worker
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
-from tests.runtime.test_runner import paper, run_of, runner
+from tests.runtime.runner.test_runner import paper, run_of, runner
 
 __all__ = ["runner"]
 Begin = Callable[..., int]

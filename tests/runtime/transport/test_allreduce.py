@@ -12,7 +12,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
-from tests import collective_functions as functions
+from tests import allreduce_functions as functions
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes

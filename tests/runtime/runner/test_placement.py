@@ -15,7 +15,7 @@ from engine.runtime.runner.placement import Placement
 from engine.runtime.system.gpus import FakeGpus
 from engine.runtime.system.machine import Gpu, Machine
 from engine.store import Demand, Run, Store
-from tests.runtime.test_runner import PaperLauncher
+from tests.runtime.runner.test_runner import PaperLauncher
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 

@@ -8,14 +8,14 @@ from engine.home import Home
 from engine.runtime.runner import disk_meter
 from engine.runtime.runner.disk_meter import Usage, folder_bytes
 from engine.store import Reader, Store
-from tests.app import labs
+from tests.labs import basic
 
 
 def test_folders_and_points_are_measured_once_and_again_when_they_change(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_meter, "AT_ONCE", 3)
-    ids = labs.fill(home)
+    ids = basic.fill(home)
     folder = home.run_folder(ids["finished"])
     (folder / "checkpoint.pt").write_bytes(bytes(5_000_000))
     with Store.open(home) as store, Reader.open(home) as reader:
