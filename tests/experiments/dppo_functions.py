@@ -6,19 +6,20 @@ import torch
 from torch import Tensor
 
 from engine.experiments.dppo import method
-from engine.experiments.dppo.board import BORN, LENGTH, Board, Weights
-from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.learner import Learner
+from engine.experiments.dppo.policy import FlatPolicy
+from engine.experiments.dppo.ppo import PpoLearner
+from engine.experiments.dppo.published_policy import PublishedPolicy
+from engine.experiments.dppo.shared_state import SharedState
 from engine.rl import environments
 from engine.rl.kinds import kind_of
 from engine.runtime.worker.ranks import Rank
 from tests.breaking import Breaking
 
-take_part = method._take_part
+run_rank = method._run_rank
 
 
-class Spoiled(Board):
+class Spoiled(SharedState):
     """A board on which no policy is left when its run is over."""
 
     def stop(self) -> None:
@@ -26,11 +27,11 @@ class Spoiled(Board):
         super().stop()
 
 
-def balance(player: Player) -> None:
+def balance(player: FlatPolicy) -> None:
     """Make a player's policy for CartPole one that holds the pole up: push to the side to which it leans and falls, and
     back to the middle.
     """
-    actor = player.policy.actor
+    actor = player.net.actor
     with torch.no_grad():
         for parameter in actor.parameters():
             parameter.zero_()
@@ -39,11 +40,11 @@ def balance(player: Player) -> None:
         actor[4].weight[:, 0] = torch.tensor([-1.0, 1.0])
 
 
-def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None:
+def publish_and_take(rank: Rank, board: SharedState, torn: Tensor, times: int) -> None:
     """One rank publishes vectors of one number each until the other has taken so many, which counts those that are of
     two.
     """
-    weights, state = Weights(board, rank.lock), torch.zeros(board.weights.shape[1])
+    weights, state = PublishedPolicy(board, rank.lock), torch.zeros(board.weights.shape[1])
     rank.ready()
     if rank.index == 0:
         version = 0
@@ -60,28 +61,30 @@ def publish_and_take(rank: Rank, board: Board, torn: Tensor, times: int) -> None
     board.stop()
 
 
-def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor) -> None:
+def check_batches(rank: Rank, config: DppoConfig, board: SharedState, checked: Tensor) -> None:
     """Take part; the learner compares each batch's log-probabilities with those of the version that it says it was
     played by.
     """
     kept: dict[int, Tensor] = {}
     if rank.role != "learner":
-        method._take_part(rank, config, board)
+        method._run_rank(rank, config, board)
         return
     kind = kind_of(config.environment)
-    learner = Learner(board, config, kind, rank.lock, rank.recorder)
-    kept[0] = learner.player.state.clone()
-    judge, learn, publish = Player(config, kind), learner._update, learner.weights.publish
+    learner = PpoLearner(board, config, kind, rank.lock, rank.recorder)
+    kept[0] = learner.policy.state.clone()
+    judge, learn, publish = FlatPolicy(config, kind), learner._update, learner.published.publish
 
     def update(batch: object) -> dict[str, float]:
         slot = next(
-            each for each in range(len(board.about)) if board.batch(each).states.data_ptr() == batch.states.data_ptr()
+            each
+            for each in range(len(board.headers))
+            if board.rollout(each).states.data_ptr() == batch.states.data_ptr()
         )  # type: ignore[attr-defined]
-        about = board.about[slot].tolist()
-        judge.state.copy_(kept[about[BORN]])
-        own = board.batch(slot, about[LENGTH])
+        header = board.header(slot)
+        judge.state.copy_(kept[header.first_version])
+        own = board.rollout(slot, header.steps)
         with torch.no_grad():
-            found = judge.policy.judge(own.states.flatten(0, 1), own.actions.flatten()).log_probabilities
+            found = judge.net.judge(own.states.flatten(0, 1), own.actions.flatten()).log_probabilities
         checked[0] += 1
         checked[1] = max(float(checked[1]), float((found - own.log_probabilities.flatten()).abs().max()))
         return learn(batch)  # type: ignore[arg-type]
@@ -91,14 +94,14 @@ def check_batches(rank: Rank, config: DppoConfig, board: Board, checked: Tensor)
         kept[version] = state.clone()
         return version
 
-    learner._update, learner.weights.publish = update, publish_and_keep  # type: ignore[method-assign, assignment]
+    learner._update, learner.published.publish = update, publish_and_keep  # type: ignore[method-assign, assignment]
     rank.barrier("policy made")
     rank.ready()
     learner.learn()
 
 
-def take_part_and_break(rank: Rank, config: DppoConfig, board: Board, how: str) -> None:
+def take_part_and_break(rank: Rank, config: DppoConfig, board: SharedState, how: str) -> None:
     """Take part, but collector2's environments hang or raise in their eleventh step."""
     if rank.role == "collector2":
         environments.make = lambda name: Breaking(name, how)  # type: ignore[attr-defined]
-    method._take_part(rank, config, board)
+    method._run_rank(rank, config, board)

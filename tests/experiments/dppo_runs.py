@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from engine.experiments.dppo.board import Board
 from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.shared_state import SharedState
 from engine.rl.kinds import kind_of
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
@@ -33,5 +33,5 @@ def ranks_of(config: DppoConfig, folder: Path) -> tuple[Ranks, MemorySink]:
     return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
 
 
-def board_of(config: DppoConfig) -> Board:
-    return Board.create(config, kind_of(config.environment))
+def board_of(config: DppoConfig) -> SharedState:
+    return SharedState.create(config, kind_of(config.environment))

@@ -4,19 +4,20 @@ from typing import Any
 
 import torch
 
-from engine.experiments.pipeline import peer, remote, served, staged
-from engine.experiments.pipeline.stage import Stage
+from engine.experiments.pipeline import gpipe, rpc_master, rpc_stage, torch_pipelining
+from engine.experiments.pipeline.monitor import StageMonitor
 from engine.runtime.worker.ranks import Rank
 
 
-def keep_weights(rank: Rank, stage: Stage) -> None:
+def keep_weights(rank: Rank, monitor: StageMonitor) -> None:
     """Keep a stage's weights, and what lies in their `.grad`, at the end of a run."""
+    stage = monitor.stage
     torch.save((stage.weights.detach().clone(), stage.gradient.clone()), rank.folder / f"{stage.role}.pt")
 
 
-def take_part_and_keep(rank: Rank, mode: str, *given: Any) -> None:
-    """Take part in a run of that mode and keep the stage's weights."""
-    for each in (peer, served, staged):
+def run_and_keep(rank: Rank, mode: str, *given: Any) -> None:
+    """Run a rank of that mode and keep the stage's weights."""
+    for each in (torch_pipelining, rpc_stage, gpipe):
         each.log_memory = keep_weights  # type: ignore[attr-defined]
-    module: Any = {"rpc": remote, "torch_pipelining": peer}.get(mode, staged)
-    module.take_part(rank, *given)
+    module: Any = {"rpc": rpc_master, "torch_pipelining": torch_pipelining}.get(mode, gpipe)
+    module.run_rank(rank, *given)

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from engine.errors import RankFailed
-from engine.experiments.batched_reinforce.agent import Agent, layout
+from engine.experiments.batched_reinforce.agent_service import AgentService
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
+from engine.experiments.batched_reinforce.messages import MessageLayout
+from engine.experiments.batched_reinforce.reinforce import Agent
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
@@ -59,7 +61,8 @@ def played(config: BatchedReinforceConfig, order: list[int]) -> tuple[Agent, dic
     unlearned, and its answers.
     """
     agent = agent_of(config)
-    agent._learn = lambda: None  # type: ignore[method-assign]
+    agent.learn = lambda: None  # type: ignore[method-assign]
+    service = AgentService(LocalRanks(config.roles)._rank(0, "agent"), agent)
     answers: dict[tuple[int, int], Tensor] = {}
     random = torch.Generator().manual_seed(9)
     told = torch.randn(config.steps + 1, config.observers, *agent.layout.shape, generator=random)
@@ -71,7 +74,7 @@ def played(config: BatchedReinforceConfig, order: list[int]) -> tuple[Agent, dic
                 assert vector is not None
                 answers[step, place] = vector.clone()
 
-            agent(Request(place + 1, 0, step), told[step, place].flatten(), respond)
+            service(Request(place + 1, 0, step), told[step, place].flatten(), respond)
     return agent, answers
 
 
@@ -153,7 +156,7 @@ def test_a_run_plays_all_its_steps_and_records_every_finished_episode(
     assert sink.progress == (480, 480, "env steps")
     assert "perf/env_steps_per_second" in {point.name for point in sink.run_points}
     assert len(sink.values("charts/first_length", 0)) == len(sink.values("charts/running_length", 0)) == 2
-    whole = 2 * (config.steps + 1) * 2 * layout(config, kind_of(config.environment)).size * 4 / 1e6
+    whole = 2 * (config.steps + 1) * 2 * MessageLayout.of(config, kind_of(config.environment)).size * 4 / 1e6
     for observer in (1, 2, 3):
         assert sink.values("perf/exchanged", observer)[-1] == pytest.approx(whole)
         rewards = sink.values("charts/episodic_return", observer)
@@ -166,9 +169,7 @@ def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path) 
     configs = [config_of(observers=1, mode=mode, transport=transport) for mode in MODES for transport in TRANSPORTS]
     cases = [(config, exchange_of(config)) for config in configs]
     sink = MemorySink()
-    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(
-        in_each_case, functions.take_part_seeded, cases
-    )
+    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(in_each_case, functions.run_seeded, cases)
     losses, returns = sink.values("train/loss", 0), sink.values("charts/episodic_return", 1)
     assert len(losses) == 6 * 2 and losses == losses[:2] * 6 and returns == returns[: len(returns) // 6] * 6
     assert returns
@@ -212,7 +213,7 @@ def test_an_environment_that_raises_ends_the_run_with_its_name_and_step(tmp_path
 
 
 def exchange_of(config: BatchedReinforceConfig) -> Exchange:
-    size, clients = layout(config, kind_of(config.environment)).size, tuple(range(1, config.observers + 1))
+    size, clients = MessageLayout.of(config, kind_of(config.environment)).size, tuple(range(1, config.observers + 1))
     return Exchange.create(
         config.transport, size, server=0, server_role="agent", clients=clients, patience_s=config.patience_s
     )
@@ -221,7 +222,7 @@ def exchange_of(config: BatchedReinforceConfig) -> Exchange:
 def fall(config: BatchedReinforceConfig, folder: Path, how: str) -> None:
     """Run with an observer whose environment breaks in its eleventh step."""
     ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
-    ranks.run(functions.take_part_and_fall, config, exchange_of(config), how)
+    ranks.run(functions.run_and_break, config, exchange_of(config), how)
 
 
 @pytest.mark.long

@@ -14,8 +14,9 @@ import torch
 
 from engine.data.weights import FlatAdam
 from engine.errors import RankFailed
-from engine.experiments.dppo.board import BATCHES, COLLECTED, DEPTH, MIXED, STOP, SYNCS, USED, Queue, Weights
-from engine.experiments.dppo.learner import Learner
+from engine.experiments.dppo.ppo import PpoLearner
+from engine.experiments.dppo.published_policy import PublishedPolicy
+from engine.experiments.dppo.rollout_queue import RolloutQueue
 from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
@@ -45,15 +46,15 @@ def test_weights_are_taken_whole_while_another_process_publishes(tmp_path: Path)
 
 def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path) -> None:
     board = board_of(config_of(max_queue_size=3))
-    queue = Queue(board, lambda name: FileLock(tmp_path / name))
+    queue = RolloutQueue(board, lambda name: FileLock(tmp_path / name))
     slots = [queue.take_free() for _ in range(3)]
     assert sorted(slots) == [0, 1, 2]
     with pytest.raises(IndexError, match="no slot is free"):
         queue.take_free()
     assert [queue.put(slot, 32) for slot in slots] == [1, 2, 3]
-    assert int(board.counts[COLLECTED]) == 96
+    assert board.counts.steps_collected == 96
     assert [queue.get(), queue.get()] == slots[:2] and queue.depth == 1
-    queue.give_back(slots[0])
+    queue.free_slot(slots[0])
     assert queue.put(queue.take_free(), 32) == 2
     assert [queue.get(), queue.get(), queue.get()] == [slots[2], slots[0], None]
 
@@ -78,35 +79,35 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
     config = config_of(mode=mode, collectors_as=collectors_as)
     ranks, sink = ranks_of(config, tmp_path)
     board = board_of(config)
-    ranks.run(functions.take_part, config, board)
-    counts = board.counts.tolist()
-    assert counts[COLLECTED] >= 2000
-    assert 0 < counts[USED] <= counts[COLLECTED]
+    ranks.run(functions.run_rank, config, board)
+    counts = board.counts
+    assert counts.steps_collected >= 2000
+    assert 0 < counts.steps_used <= counts.steps_collected
     assert max(sink.values("perf/queue_depth", 0)) <= config.bound
     assert len(sink.values("test/episodic_return", 0)) == 1
     for name in ("train/policy_loss", "train/value_loss", "train/entropy", "train/kl", "perf/policy_age"):
         values = sink.values(name, 1)
-        assert len(values) == counts[BATCHES] and np.isfinite(values).all()
+        assert len(values) == counts.rollouts and np.isfinite(values).all()
     players = [1] if collectors_as == "threads" else [2, 3, 4]
     rewards = [reward for rank in players for reward in sink.values("charts/episodic_return", rank)]
     assert all(8 <= reward <= 500 for reward in rewards)
-    assert sum(rewards) > counts[COLLECTED] / 2, (
+    assert sum(rewards) > counts.steps_collected / 2, (
         "a reward a step: most steps are of episodes that ended; how many were whose is for the machine to say"
     )
     if mode != "unlocked":
-        assert counts[MIXED] == 0
-        assert counts[SYNCS] > 0
+        assert counts.mixed_rollouts == 0
+        assert counts.synchronizations > 0
 
 
 def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp_path: Path) -> None:
     config = config_of(max_queue_size=5, total_steps=5 * 32 * 6)
     ranks, sink = ranks_of(config, tmp_path)
     board = board_of(config)
-    ranks.run(functions.take_part, config, board)
-    counts = board.counts.tolist()
-    assert counts[COLLECTED] == counts[USED] == counts[BATCHES] * 32 == config.total_steps
+    ranks.run(functions.run_rank, config, board)
+    counts = board.counts
+    assert counts.steps_collected == counts.steps_used == counts.rollouts * 32 == config.total_steps
     assert set(sink.values("perf/steps_used", 1)) == {100.0}
-    assert counts[SYNCS] == counts[BATCHES] // 5
+    assert counts.synchronizations == counts.rollouts // 5
     batches = 30 * board.bytes_of(0, 32)
     taken = (
         sum(1e6 * max([0.0, *sink.values("perf/exchanged", rank)]) for rank in (2, 3, 4)) - batches
@@ -140,8 +141,8 @@ def test_reader_writer_uses_about_one_collectors_share(tmp_path: Path) -> None:
     config = config_of(mode="reader_writer", collectors=4, envs_per_collector=1, batch_steps=64, total_steps=6400)
     ranks, _ = ranks_of(config, tmp_path)
     board = board_of(config)
-    ranks.run(functions.take_part, config, board)
-    share = int(board.counts[USED]) / int(board.counts[COLLECTED])
+    ranks.run(functions.run_rank, config, board)
+    share = board.counts.steps_used / board.counts.steps_collected
     assert 0.1 < share < 0.7
 
 
@@ -181,13 +182,13 @@ def test_a_killed_rank_ends_the_run_with_its_name(tmp_path: Path, mode: str, rol
 
 
 PHASES: dict[str, tuple[dict[str, Any], Any]] = {
-    "filling": ({"batch_steps": 5000}, lambda counts: counts[DEPTH] == 0),
+    "filling": ({"batch_steps": 5000}, lambda counts: counts.queue_depth == 0),
     "full": (
         {"batch_steps": 400, "epochs": 100, "minibatches": 400},
-        lambda counts: counts[DEPTH] == counts[BATCHES] + 5,
+        lambda counts: counts.queue_depth == counts.rollouts + 5,
     ),
-    "draining": ({"epochs": 20}, lambda counts: 0 < counts[DEPTH] < 3 and counts[BATCHES] > 6),
-    "evaluating": ({"evaluate_every_s": 0.01, "evaluation_episodes": 1000}, lambda counts: counts[BATCHES] > 20),
+    "draining": ({"epochs": 20}, lambda counts: 0 < counts.queue_depth < 3 and counts.rollouts > 6),
+    "evaluating": ({"evaluate_every_s": 0.01, "evaluation_episodes": 1000}, lambda counts: counts.rollouts > 20),
 }
 
 
@@ -199,11 +200,11 @@ def test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded(tmp_
     board = board_of(config)
 
     def pressed() -> bool:
-        return bool(sink.values("perf/queue_depth", 0)) and holds(board.counts.tolist())
+        return bool(sink.values("perf/queue_depth", 0)) and holds(board.counts)
 
     ranks.stop_requested = pressed
     with pytest.raises(StopRequested):
-        ranks.run(functions.take_part, config, board)
+        ranks.run(functions.run_rank, config, board)
     assert not [member.pid for member in ranks.members if identity(member.pid)]
     assert min(sink.values("perf/queue_depth", 0)) >= 0
 
@@ -230,12 +231,12 @@ def test_an_environment_that_raises_is_named_with_its_step(tmp_path: Path) -> No
 def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
     config = config_of(collectors=1)
     board, kind = board_of(config), kind_of("CartPole-v1")
-    learner = Learner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
-    batch = board.batch(0)
+    learner = PpoLearner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
+    batch = board.rollout(0)
     batch.rewards[0, 0] = torch.nan
     with pytest.raises(
         Exception, match=r"learner's losses became .*nan.* in update 1\. Lower learning_rate \(0\.0025\)"
     ):
         learner._update(batch)
-    assert int(board.counts[STOP]) == 0 and int(board.counts[DEPTH]) == 0
-    assert Weights(board, lambda name: threading.Lock()).version == 0
+    assert board.counts.stopped == 0 and board.counts.queue_depth == 0
+    assert PublishedPolicy(board, lambda name: threading.Lock()).version == 0

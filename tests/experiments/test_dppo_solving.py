@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from engine.experiments.dppo import evaluation
-from engine.experiments.dppo.board import Board
-from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
+from engine.experiments.dppo.policy import FlatPolicy
+from engine.experiments.dppo.shared_state import SharedState
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
@@ -30,11 +30,11 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_
     """
     monkeypatch.delenv("DISPLAY", raising=False)
     config = config_of(render_every_s=0.001, **asked)
-    board, player = board_of(config), Player(config, kind_of(config.environment))
+    board, player = board_of(config), FlatPolicy(config, kind_of(config.environment))
     functions.balance(player)
     board.weights[:] = player.state
     if asked:
-        board = functions.Spoiled(**{name: getattr(board, name) for name in Board.__dataclass_fields__})
+        board = functions.Spoiled(**{name: getattr(board, name) for name in SharedState.__dataclass_fields__})
     else:
         board.stop()
     ranks = LocalRanks(("main",), folder=tmp_path)

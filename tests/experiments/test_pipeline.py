@@ -17,9 +17,9 @@ from torch import Tensor
 from engine.data.shared_tensors import shared_zeros
 from engine.data.weights import bind, flat_weights
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.cutting import boundaries, whole_net
-from engine.experiments.pipeline.feed import Feed
-from engine.experiments.pipeline.links import Lines
+from engine.experiments.pipeline.links import Links
+from engine.experiments.pipeline.micro_batches import MicroBatches
+from engine.experiments.pipeline.partition import boundaries, whole_net
 from engine.experiments.pipeline.stage import loss_of
 from engine.recorder import Span
 from engine.registry import experiment, method
@@ -62,7 +62,7 @@ class Keeping:
         return getattr(self.ranks, name)
 
     def run(self, function: Callable[..., None], *shared: Any) -> None:
-        self.ranks.run(pipeline_functions.take_part_and_keep, self.mode, *shared)
+        self.ranks.run(pipeline_functions.run_and_keep, self.mode, *shared)
 
 
 def ranks_for(config: PipelineConfig, folder: Path) -> Ranks:
@@ -80,10 +80,10 @@ def trained_one_after_another(configs: list[PipelineConfig], folder: Path) -> li
     """Run configs of the same stages in one start of the ranks; return the weights that each ends with."""
     costs = shared_zeros(configs[0].stages, len(boundaries(configs[0])), dtype=torch.float64)
     cases = [
-        (config.mode, config, Feed.create(config), Lines.create(config, False, ("cpu",) * config.stages), costs)
+        (config.mode, config, MicroBatches.create(config), Links.create(config, False, ("cpu",) * config.stages), costs)
         for config in configs
     ]
-    ranks_for(configs[0], folder).run(in_each_case, pipeline_functions.take_part_and_keep, cases)
+    ranks_for(configs[0], folder).run(in_each_case, pipeline_functions.run_and_keep, cases)
     return [
         torch.cat([torch.load(folder / str(number) / f"{role}.pt")[0] for role in configs[0].stage_roles])
         for number in range(len(configs))
@@ -92,7 +92,7 @@ def trained_one_after_another(configs: list[PipelineConfig], folder: Path) -> li
 
 def in_one_piece(config: PipelineConfig) -> tuple[Tensor, Tensor]:
     """Return the weights before the first update and the gradient of its batch, of the net in one piece."""
-    net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
+    net, feed, cpu = whole_net(config), MicroBatches.create(config), torch.device("cpu")
     before = flat_weights(net)
     gradient = bind(net, before.clone())
     images, targets = feed.images(cpu), feed.targets(cpu)
@@ -209,7 +209,7 @@ def spans_of(sink: MemorySink, stage: int, *names: str) -> list[Span]:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_loss_is_that_of_the_whole_batch_in_every_mode(mode: str, sink_of: Callable[[str], MemorySink]) -> None:
     config, sink = recorded_config(mode), sink_of(mode)
-    net, feed, cpu = whole_net(config), Feed.create(config), torch.device("cpu")
+    net, feed, cpu = whole_net(config), MicroBatches.create(config), torch.device("cpu")
     images, targets = feed.images(cpu), feed.targets(cpu)
     optimizer = torch.optim.SGD(net.parameters(), lr=config.learning_rate)
     expected = []

@@ -7,12 +7,12 @@ import torch
 
 from engine.data.resnets import layers_of, resnet
 from engine.errors import ConfigError, RunFailed
-from engine.experiments.pipeline import mail
+from engine.experiments.pipeline import rpc_links
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
-from engine.experiments.pipeline.cutting import best_cut, boundaries, largest_boundary
-from engine.experiments.pipeline.fault import is_out_of_memory, named
-from engine.experiments.pipeline.feed import Feed
-from engine.experiments.pipeline.links import Lines, slot_of
+from engine.experiments.pipeline.links import Links, slot_of
+from engine.experiments.pipeline.micro_batches import MicroBatches
+from engine.experiments.pipeline.monitor import is_out_of_memory, named
+from engine.experiments.pipeline.partition import best_cut, boundaries, largest_boundary
 from engine.registry import experiment
 
 CPU = torch.device("cpu")
@@ -90,7 +90,7 @@ def test_a_slot_keeps_the_numbers_and_the_layout_of_images() -> None:
 def test_a_feed_gives_the_same_images_however_they_are_split(dataset: str) -> None:
     batches = []
     for splits in (1, 3, 4):
-        feed = Feed.create(config_of(dataset=dataset, splits=splits, loss="cross_entropy"))
+        feed = MicroBatches.create(config_of(dataset=dataset, splits=splits, loss="cross_entropy"))
         images, targets = feed.images(CPU), feed.targets(CPU)
         batches.append([torch.cat([next(source) for _ in range(2 * splits)]) for source in (images, targets)])
     for images, targets in batches[1:]:
@@ -101,44 +101,44 @@ def test_a_feed_gives_the_same_images_however_they_are_split(dataset: str) -> No
 
 
 def test_random_targets_are_drawn_once_and_images_anew() -> None:
-    feed = Feed.create(config_of(splits=1))
+    feed = MicroBatches.create(config_of(splits=1))
     images, targets = feed.images(CPU), feed.targets(CPU)
     assert not torch.equal(next(images), next(images))
     assert torch.equal(next(targets), next(targets))
 
 
 def test_an_epochs_rest_goes_into_the_next_batch() -> None:
-    feed = Feed.create(config_of(dataset="digits", batch_size=1000, splits=1, loss="cross_entropy"))
+    feed = MicroBatches.create(config_of(dataset="digits", batch_size=1000, splits=1, loss="cross_entropy"))
     labels = feed.targets(CPU)
     assert [len(next(labels)) for _ in range(4)] == [1000] * 4
-    assert feed.passes == pytest.approx(1000 / 1437)
+    assert feed.passes_after(1) == pytest.approx(1000 / 1437)
 
 
 def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
-    lines = Lines.create(config_of(stages=4), over_rpc=True, devices=("cpu",) * 4)
-    lines.waiting[:] = torch.tensor([1, 2, -1, 2])
-    told = str(lines.blame(0, "the gradient of micro-batch 1, batch 2"))
+    links = Links.create(config_of(stages=4), over_rpc=True, devices=("cpu",) * 4)
+    links.waits.stages[:] = torch.tensor([1, 2, -1, 2])
+    told = str(links.waits.timeout_error(0, "the gradient of micro-batch 1, batch 2"))
     assert told.startswith(
         "stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for"
     )
-    assert str(lines.blame(3, "activations")).startswith(
+    assert str(links.waits.timeout_error(3, "activations")).startswith(
         "stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations."
     )
-    lines.waiting[:] = torch.tensor([1, 2, 1, 2])
-    assert str(lines.blame(0, "a gradient")).startswith("stage3 did not come to send")
-    assert str(lines.blame(1, "a gradient")).startswith(
+    links.waits.stages[:] = torch.tensor([1, 2, 1, 2])
+    assert str(links.waits.timeout_error(0, "a gradient")).startswith("stage3 did not come to send")
+    assert str(links.waits.timeout_error(1, "a gradient")).startswith(
         "stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient."
     )
 
 
 def test_a_stage_that_hears_nothing_over_rpc_gives_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "LOOK_S", 0.01)
-    lines = Lines.create(config_of(stages=2, transport="rpc", timeout_s=1), over_rpc=True, devices=("cpu",) * 2)
-    mail.forget_mail()
+    monkeypatch.setattr(rpc_links, "LOOK_S", 0.01)
+    links = Links.create(config_of(stages=2, transport="rpc", timeout_s=1), over_rpc=True, devices=("cpu",) * 2)
+    rpc_links.clear_mail()
     with pytest.raises(
         RunFailed, match=r"stage2 did not come to send within 1 s \(timeout_s\): stage1 waited for a gradient"
     ):
-        mail.RpcLink(lines, 0, 1).wait(0, "a gradient")
+        rpc_links.RpcLink(links.config, links.waits, 0, 1).wait(0, "a gradient")
 
 
 def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:

@@ -1,21 +1,25 @@
-"""REINFORCE with one agent and many observers, who ask it for every action.
+"""REINFORCE with one agent and many observers, who ask it for every action (Williams 1992); after PyTorch's tutorial
+"Implementing Batch RPC Processing Using Asynchronous Executions".
 
 Roles: `agent` owns the policy; `observer1…N` each play their own environments. In every step an observer sends its
-state s and gets an action a ~ pi(s): by itself (`per_call`), or out of one forward pass for all observers (`batched`),
-which the last to ask sets off. After `steps` steps, with G the sum of the rewards from a step to the end of its
+state s and gets an action a ~ pi(s): by itself (`per_call`), or from one forward pass for all observers (`batched`),
+started by the last to ask. After `steps` steps, with G the sum of the rewards from a step to the end of its
 sub-episode,
 
     policy <- Adam(policy, gradient of -sum of log pi(a|s) * G over all steps / environments)
 
-and the next round begins (Williams 1992).
+and the next round begins. The loops of both roles are in reinforce.py.
 """
 
-from engine.experiments.batched_reinforce.agent import Agent, layout
+from engine.experiments.batched_reinforce.agent_service import AgentService
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
-from engine.experiments.batched_reinforce.observer import observe
+from engine.experiments.batched_reinforce.messages import AgentLine, MessageLayout
+from engine.experiments.batched_reinforce.reinforce import Agent, Observer
+from engine.rl.environments import Environments
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
+from engine.seeding import ENVIRONMENT
 
 
 def run(config: BatchedReinforceConfig, ranks: Ranks) -> None:
@@ -23,22 +27,29 @@ def run(config: BatchedReinforceConfig, ranks: Ranks) -> None:
     if config.variant == "tutorial":
         from engine.experiments.batched_reinforce import tutorial
 
-        ranks.run(tutorial.take_part, config)
+        ranks.run(tutorial.run_rank, config)
         return
     exchange = Exchange.create(
         config.transport,
-        layout(config, kind_of(config.environment)).size,
+        MessageLayout.of(config, kind_of(config.environment)).size,
         server=0,
         server_role="agent",
         clients=tuple(range(1, config.observers + 1)),
         patience_s=config.patience_s,
     )
-    ranks.run(_take_part, config, exchange)
+    ranks.run(_run_rank, config, exchange)
 
 
-def _take_part(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange) -> None:
+def _run_rank(rank: Rank, config: BatchedReinforceConfig, exchange: Exchange) -> None:
+    """Run the agent or an observer for all rounds."""
     kind = kind_of(config.environment)
     if rank.index == exchange.server:
-        Agent(rank, config, kind).until_all_played(exchange)
-    else:
-        observe(rank, config, exchange, kind)
+        AgentService(rank, Agent(rank, config, kind)).serve(exchange)
+        return
+    environments = Environments(kind, config.envs_per_observer, rank.seed_of(ENVIRONMENT), rank.role)
+    with exchange.connect(rank) as line:
+        observer = Observer(config, AgentLine(rank, config, line, MessageLayout.of(config, kind)), environments)
+        rank.ready()
+        while observer.play_round():
+            pass
+    environments.close()

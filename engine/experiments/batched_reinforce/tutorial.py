@@ -32,32 +32,32 @@ from engine.runtime.transport.rpc import (
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ENVIRONMENT
 
-_observer: list["Observer"] = []
+_observer: list["TutorialObserver"] = []
 """The observer of this process, where it is one."""
 ACTION_BYTES = 8
 Played = tuple[Tensor, Tensor]
 """An observer's rewards and ends of sub-episodes in one round, each [T]."""
 
 
-def take_part(rank: Rank, config: BatchedReinforceConfig) -> None:
-    """Be the agent or an observer."""
+def run_rank(rank: Rank, config: BatchedReinforceConfig) -> None:
+    """Run the agent or an observer for all rounds."""
     kind = kind_of(config.environment)
     if rank.index == 0:
         torch.manual_seed(config.seed)  # as published
-        agent = Agent(config, kind)
+        agent = TutorialAgent(config, kind)
         with joined(rank, config.patience_s, threads=PUBLISHED_THREADS):
             rank.ready()
             agent.play(rank)
             rank.barrier("played")
         return
-    _observer[:] = [Observer(rank, config, kind)]
+    _observer[:] = [TutorialObserver(rank, config, kind)]
     with joined(rank, config.patience_s, threads=PUBLISHED_THREADS):
         rank.ready()
         with rank.recorder.phase("serve"):
             rank.barrier("played")
 
 
-class Agent:
+class TutorialAgent:
     """The policy, and the log-probabilities of one round with their graphs."""
 
     def __init__(self, config: BatchedReinforceConfig, kind: Kind) -> None:
@@ -134,19 +134,19 @@ class Agent:
 
 
 def ask_at_once(agent: Any, place: int, state: Tensor) -> int:
-    """Hand a state to the agent and get the action."""
+    """Send a state to the agent and return its action."""
     action: int = agent.local_value().act_at_once(place, state)
     return action
 
 
 @answered_later
 def ask_together(agent: Any, place: int, state: Tensor) -> Future[Any]:
-    """Hand a state to the agent and get the action when every observer has asked."""
+    """Send a state to the agent; its action comes when every observer has asked."""
     future: Future[Any] = agent.local_value().act_together(place, state)
     return future
 
 
-class Observer:
+class TutorialObserver:
     """One environment, and what was played in it."""
 
     def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:

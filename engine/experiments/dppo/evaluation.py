@@ -1,4 +1,4 @@
-"""What the main process does while others train: watch, test the newest policy, draw an episode of it."""
+"""The main process beside training: it watches the other ranks, evaluates the newest policy, and draws an episode."""
 
 import threading
 import time
@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from engine.errors import RunFailed
-from engine.experiments.dppo.board import COLLECTED, DEPTH, Board, Weights, silent_ns
-from engine.experiments.dppo.collector import Player
 from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.policy import FlatPolicy
+from engine.experiments.dppo.published_policy import PublishedPolicy
+from engine.experiments.dppo.shared_state import SharedState
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, make
 from engine.rl.pictures import PICTURE, write_gif
@@ -27,18 +28,18 @@ TESTS, CONFIRMATION, LAST, PICTURES = range(4)
 """What an episode is played for; its draws."""
 
 
-class Evaluation:
+class PolicyEvaluation:
     """The newest policy, or the one that solved the environment, in environments of its own, where it always does what
     it thinks best.
     """
 
-    def __init__(self, rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
+    def __init__(self, rank: Rank, shared: SharedState, config: DppoConfig, kind: Kind) -> None:
         self.rank = rank
-        self.board = board
+        self.shared = shared
         self.config = config
         self.kind = kind
-        self.weights = Weights(board, rank.lock)
-        self.player = Player(config, kind)
+        self.published = PublishedPolicy(shared, rank.lock)
+        self.policy = FlatPolicy(config, kind)
         self.draws = config.render_every_s > 0
         """Whether episodes are drawn; no more where the environment turned out not to be drawable."""
         self.steps = 0
@@ -58,7 +59,7 @@ class Evaluation:
         found: dict[int, float] = {}
         so_far = np.zeros(episodes)
         while len(found) < episodes:
-            actions = self.player.policy.best(self.player.seen(torch.from_numpy(environments.observations)))
+            actions = self.policy.net.best(self.policy.normalized(torch.from_numpy(environments.observations)))
             step = environments.step(actions.numpy())
             so_far += step.rewards
             for place in step.last:
@@ -95,8 +96,8 @@ class Evaluation:
     def _take(self) -> None:
         """Take the newest policy, or stay with the one that solved the environment."""
         if self.solved is None:
-            self.steps = int(self.board.counts[COLLECTED])
-            self.weights.take(self.player.state)
+            self.steps = self.shared.counts.steps_collected
+            self.published.take(self.policy.state)
 
     @torch.inference_mode()
     def _draw(self, path: Path) -> None:
@@ -106,33 +107,33 @@ class Evaluation:
         played = Environments(self.kind, 1, self.rank.seed_of(EVALUATION, PICTURES), self.rank.role, [environment])
         while len(frames) < FRAMES:
             frames.append(environment.render())
-            actions = self.player.policy.best(self.player.seen(torch.from_numpy(played.observations)))
+            actions = self.policy.net.best(self.policy.normalized(torch.from_numpy(played.observations)))
             if played.step(actions.numpy()).last:
                 break
         played.close()
         write_gif(path, frames, int(environment.metadata.get("render_fps", 30)))
 
 
-def watch(rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
-    """Be the main process: end the run when the environment is solved, and look after everyone meanwhile."""
-    evaluation = Evaluation(rank, board, config, kind)
+def watch(rank: Rank, shared: SharedState, config: DppoConfig, kind: Kind) -> None:
+    """Run the main process: end the run when the environment is solved, and fail where a collector hangs."""
+    evaluation = PolicyEvaluation(rank, shared, config, kind)
     rank.ready()
-    beside = Beside(evaluation)
+    beside = EvaluationThread(evaluation)
     beside.start()
     looks = 0
     try:
-        while not board.over:
+        while not shared.over:
             with rank.recorder.phase("wait"):
                 time.sleep(LOOK_S)
             looks += 1
-            _report(rank, board, config, looks)
+            _report(rank, shared, config, looks)
             beside.check()
-            _look_after_collectors(board, config)
+            _check_collectors(shared, config)
     finally:
-        board.stop()
+        shared.stop()
         beside.join()
     beside.check()
-    _report(rank, board, config, looks + 1)
+    _report(rank, shared, config, looks + 1)
     with rank.recorder.phase("evaluate"):
         if evaluation.solved is None:
             final = evaluation.mean_return(CONFIRM, LAST)
@@ -143,15 +144,15 @@ def watch(rank: Rank, board: Board, config: DppoConfig, kind: Kind) -> None:
         evaluation.draw(rank.folder / PICTURE)
 
 
-def _report(rank: Rank, board: Board, config: DppoConfig, look: int) -> None:
-    collected = int(board.counts[COLLECTED])
-    rank.recorder.log({"perf/queue_depth": float(board.counts[DEPTH])}, step=look)
+def _report(rank: Rank, shared: SharedState, config: DppoConfig, look: int) -> None:
+    collected = shared.counts.steps_collected
+    rank.recorder.log({"perf/queue_depth": float(shared.counts.queue_depth)}, step=look)
     rank.recorder.progress(collected, max(collected, config.total_steps), "env steps")
 
 
-def _look_after_collectors(board: Board, config: DppoConfig) -> None:
+def _check_collectors(shared: SharedState, config: DppoConfig) -> None:
     for place, role in enumerate(config.collector_roles):
-        if silent_ns(board, place) > config.timeout_s * 1e9:
+        if shared.step_ns(place) > config.timeout_s * 1e9:
             raise RunFailed(
                 f"{role}'s environments have been in one step for {config.timeout_s:g} s (timeout_s): "
                 f"{config.environment} hangs there. "
@@ -159,12 +160,12 @@ def _look_after_collectors(board: Board, config: DppoConfig) -> None:
             )
 
 
-class Beside(threading.Thread):
+class EvaluationThread(threading.Thread):
     """Evaluates and draws in a thread of its own, so that watching goes on; keeps its failure for the
     watching thread.
     """
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: PolicyEvaluation) -> None:
         super().__init__(name="evaluation", daemon=True)
         self.evaluation = evaluation
         self.failure: BaseException | None = None
@@ -183,7 +184,7 @@ class Beside(threading.Thread):
     def _until_over(self) -> None:
         evaluation, config = self.evaluation, self.evaluation.config
         tested = drawn = time.monotonic()
-        while not evaluation.board.over:
+        while not evaluation.shared.over:
             time.sleep(LOOK_S)
             now = time.monotonic()
             if config.evaluate_every_s and now - tested >= config.evaluate_every_s:
@@ -200,4 +201,4 @@ class Beside(threading.Thread):
         if not config.stop_when_solved or goal is None or mean < goal:
             return
         if evaluation.solves(evaluation.mean_return(CONFIRM, CONFIRMATION)):
-            evaluation.board.stop()
+            evaluation.shared.stop()

@@ -1,5 +1,5 @@
-"""Distributed proximal policy optimization: collectors play with a copy of the policy, a learner updates it, and a
-queue stands between them.
+"""Distributed proximal policy optimization (Schulman et al. 2017; Heess et al. 2017): collectors play with a copy of
+the policy, a learner updates it, and a queue connects them. The algorithm is in ppo.py.
 
 Roles: `main` watches, evaluates and draws; `learner` owns policy and value function; `collector1…N` play (as threads of
 the learner where the config says so). A batch of T steps carries the log-probabilities and values of the policy that
@@ -7,15 +7,13 @@ played it, so the update may come later:
 
     r = pi(a|s) / pi_behaviour(a|s);  maximize the mean of min(r * A, clip(r, 1 - c, 1 + c) * A)
 
-with A the generalized advantage estimate. How the two sides keep out of each other's way is the mode
-(engine/experiments/dppo/modes.py).
+with A the generalized advantage estimate. Which side waits for which is the mode (modes.py).
 """
 
-from engine.experiments.dppo.board import Board
-from engine.experiments.dppo.collector import Collector
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
-from engine.experiments.dppo.learner import Learner
+from engine.experiments.dppo.ppo import Collector, PpoLearner
+from engine.experiments.dppo.shared_state import SharedState
 from engine.experiments.dppo.threads import CollectorThread, ThreadRecorder
 from engine.rl.kinds import Kind, kind_of
 from engine.runtime.worker.ranks import Rank, Ranks
@@ -23,18 +21,18 @@ from engine.runtime.worker.ranks import Rank, Ranks
 
 def run(config: DppoConfig, ranks: Ranks) -> None:
     """Start everyone; return when all have ended."""
-    ranks.run(_take_part, config, Board.create(config, kind_of(config.environment)))
+    ranks.run(_run_rank, config, SharedState.create(config, kind_of(config.environment)))
 
 
-def _take_part(rank: Rank, config: DppoConfig, board: Board) -> None:
+def _run_rank(rank: Rank, config: DppoConfig, shared: SharedState) -> None:
     kind = kind_of(config.environment)
     if rank.role == "main":
         rank.barrier("policy made")
-        watch(rank, board, config, kind)
+        watch(rank, shared, config, kind)
     elif rank.role == "learner":
-        learner = Learner(board, config, kind, rank.lock, rank.recorder)
+        learner = PpoLearner(shared, config, kind, rank.lock, rank.recorder)
         rank.barrier("policy made")
-        threads = _threads(rank, config, board, kind) if config.collectors_as == "threads" else []
+        threads = _threads(rank, config, shared, kind) if config.collectors_as == "threads" else []
         rank.ready()
         for thread in threads:
             thread.start()
@@ -44,14 +42,14 @@ def _take_part(rank: Rank, config: DppoConfig, board: Board) -> None:
             thread.check()
     else:
         rank.barrier("policy made")
-        collector = Collector(board, config, kind, rank.lock, rank.recorder, rank.index - 2)
+        collector = Collector(shared, config, kind, rank.lock, rank.recorder, rank.index - 2)
         rank.ready()
         collector.play()
 
 
-def _threads(rank: Rank, config: DppoConfig, board: Board, kind: Kind) -> list[CollectorThread]:
+def _threads(rank: Rank, config: DppoConfig, shared: SharedState, kind: Kind) -> list[CollectorThread]:
     record = ThreadRecorder(rank.recorder)
     return [
-        CollectorThread(board, Collector(board, config, kind, rank.lock, record, place))
+        CollectorThread(shared, Collector(shared, config, kind, rank.lock, record, place))
         for place in range(config.collectors)
     ]

@@ -1,28 +1,26 @@
-"""The four ways in which collectors and the learner keep out of each other's way. Each has a collector's side and the
-learner's.
+"""The four modes: how collectors and learner wait for each other. Each has a collector's side and the learner's.
 
-A collector's batch:    begin() -> [before(); a step; after()] * T, unless after() says to throw the batch away ->
-finish() The learner:            for slot in mode.updates(): learn from it
+A collector's rollout:   begin(), then (before(), a step, after()) T times or until after() returns False, then finish()
+The learner:             for slot in mode.updates(): learn from it
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from engine.experiments.dppo.board import COLLECTED, ROUND, ROUND_STEPS, SYNCS, USED, Board, Lock, Queue
 from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.rollout_queue import RolloutQueue
+from engine.experiments.dppo.shared_state import Locks, SharedState
 from engine.recorder import Recorder
-
-Locks = Callable[[str], Lock]
 
 
 class Mode(ABC):
-    """One rank's (or thread's) hold on the way of sharing; `place` is the collector's, from 0."""
+    """One rank's (or thread's) side of a mode; `place` is the collector's, from 0."""
 
-    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
-        self.board = board
+    def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        self.shared = shared
         self.config = config
-        self.queue = Queue(board, locks)
+        self.queue = RolloutQueue(shared, locks)
         self.record = record
         self.place = place
         self._behind = 0
@@ -31,26 +29,26 @@ class Mode(ABC):
     # ---- a collector's side
 
     def begin(self) -> bool:
-        """Wait for leave to fill a slot; return False where the run is over."""
+        """Wait until a slot may be filled; return False where the run is over."""
         with self.record.phase("wait"):
-            return self.board.heard(self.board.permits)
+            return self.shared.wait_for(self.shared.permits)
 
     def before(self) -> None:  # noqa: B027  (most modes do nothing here)
-        """Be called before each step."""
+        """Do what comes before each step."""
 
     def after(self, steps: int) -> bool:
-        """Be called after each step, of so many env steps; return False where the batch is to be ended now."""
+        """Count a step of so many env steps; return False where the rollout ends now."""
         return True
 
     @abstractmethod
     def finish(self, slot: int, length: int) -> None:
-        """Hand a filled slot over: `length` steps of every environment."""
+        """Queue a filled slot: `length` steps of every environment."""
 
     # ---- the learner's side
 
     @abstractmethod
     def updates(self) -> Iterator[int]:
-        """Yield slots to learn from until the run is over; between two yields others may play, as the mode has it."""
+        """Yield slots to learn from until the run is over."""
 
     def progress(self) -> float:
         """Return the share of the run that was behind when the batch to learn from was begun: 0 for the first one,
@@ -60,23 +58,23 @@ class Mode(ABC):
 
     def _put(self, slot: int, length: int) -> int:
         """Queue a filled slot; return the depth."""
-        self.record.exchanged(self.board.bytes_of(slot, length))
+        self.record.exchanged(self.shared.bytes_of(slot, length))
         return self.queue.put(slot, length * self.config.envs_per_collector)
 
     def _enough(self) -> bool:
-        """End the run, and say so, where all its steps were collected."""
-        collected = int(self.board.counts[COLLECTED])
+        """End the run and return True where all its steps were collected."""
+        collected = self.shared.counts.steps_collected
         if collected < self.config.total_steps:
             self._behind = collected
             return False
-        self.board.stop()
+        self.shared.stop()
         return True
 
     def _permit(self, count: int) -> None:
-        self.board.permits.ring(count)
+        self.shared.permits.ring(count)
 
     def _synchronized(self) -> None:
-        self.board.counts[SYNCS] += 1
+        self.shared.counts.synchronizations += 1
 
 
 class BoundedQueue(Mode):
@@ -89,14 +87,14 @@ class BoundedQueue(Mode):
 
     def finish(self, slot: int, length: int) -> None:
         if self._put(slot, length) == self.config.bound:
-            self.board.ready.ring()
+            self.shared.ready.ring()
 
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
         while self._full():
             while (slot := self.queue.get()) is not None:
                 yield slot
-                self.queue.give_back(slot)
+                self.queue.free_slot(slot)
             self._synchronized()
             if self._enough():
                 return
@@ -107,11 +105,11 @@ class BoundedQueue(Mode):
         known.
         """
         queueful = self.config.bound * self.config.batch_steps * self.config.envs_per_collector
-        return int(self.board.counts[USED]) / (-(-self.config.total_steps // queueful) * queueful)
+        return self.shared.counts.steps_used / (-(-self.config.total_steps // queueful) * queueful)
 
     def _full(self) -> bool:
         with self.record.phase("wait"):
-            return self.board.heard(self.board.ready)
+            return self.shared.wait_for(self.shared.ready)
 
 
 class Unlocked(Mode):
@@ -119,7 +117,7 @@ class Unlocked(Mode):
 
     def finish(self, slot: int, length: int) -> None:
         self._put(slot, length)
-        self.board.ready.ring()
+        self.shared.ready.ring()
 
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
@@ -127,7 +125,7 @@ class Unlocked(Mode):
             slot = self.queue.get()
             assert slot is not None
             yield from self._update(slot)
-            self.queue.give_back(slot)
+            self.queue.free_slot(slot)
             if self._enough():
                 return
             self._permit(1)
@@ -137,7 +135,7 @@ class Unlocked(Mode):
 
     def _one_is_there(self) -> bool:
         with self.record.phase("wait"):
-            return self.board.heard(self.board.ready)
+            return self.shared.wait_for(self.shared.ready)
 
 
 class UpdateLocked(Unlocked):
@@ -147,8 +145,8 @@ class UpdateLocked(Unlocked):
     them while it updates.
     """
 
-    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
-        super().__init__(board, config, locks, record, place)
+    def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        super().__init__(shared, config, locks, record, place)
         self._turnstile = locks("turnstile")
         self._own = locks(f"step{place}")
         self._all = [locks(f"step{each}") for each in range(config.collectors)]
@@ -185,33 +183,31 @@ class ReaderWriter(Mode):
     Then everyone stops, the learner updates, and all begin anew.
     """
 
-    def __init__(self, board: Board, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
-        super().__init__(board, config, locks, record, place)
+    def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        super().__init__(shared, config, locks, record, place)
         self._counter = locks("counter")
-        self._counts = board.counts.numpy()
+        self._counts = shared.counts
         self._round = -1
         self._mine = False
 
     def begin(self) -> bool:
         with self.record.phase("wait"):
-            going = self.board.heard(self.board.go[self.place])
-        self._round, self._mine = (
-            self._round + 1,
-            False,
-        )  # its own count: the first to play may close a round before the last begins
+            going = self.shared.wait_for(self.shared.go[self.place])
+        self._round += 1  # its own count: the first to play may close a round before the last begins
+        self._mine = False
         return going
 
     def after(self, steps: int) -> bool:
         with self.record.phase("lock"):
             self._counter.__enter__()
         try:
-            if int(self._counts[ROUND]) != self._round:
+            if self._counts.round != self._round:
                 return False
-            self._counts[ROUND_STEPS] += steps
-            if self._counts[ROUND_STEPS] < self.config.batch_steps * self.config.envs_per_collector:
+            self._counts.round_steps += steps
+            if self._counts.round_steps < self.config.batch_steps * self.config.envs_per_collector:
                 return True
-            self._counts[ROUND] += 1
-            self._counts[ROUND_STEPS] = 0
+            self._counts.round += 1
+            self._counts.round_steps = 0
             self._mine = True
             return False
         finally:
@@ -221,8 +217,8 @@ class ReaderWriter(Mode):
         if self._mine:
             self._put(slot, length)
         else:
-            self.queue.throw_away(slot, length * self.config.envs_per_collector)
-        self.board.parked.ring()
+            self.queue.discard(slot, length * self.config.envs_per_collector)
+        self.shared.parked.ring()
 
     def updates(self) -> Iterator[int]:
         self._let_go()
@@ -230,19 +226,19 @@ class ReaderWriter(Mode):
             slot = self.queue.get()
             assert slot is not None
             yield slot
-            self.queue.give_back(slot)
+            self.queue.free_slot(slot)
             self._synchronized()
             if self._enough():
                 return
             self._let_go()
 
     def _let_go(self) -> None:
-        for bell in self.board.go:
+        for bell in self.shared.go:
             bell.ring()
 
     def _all_parked(self) -> bool:
         with self.record.phase("wait"):
-            return all(self.board.heard(self.board.parked) for _ in range(self.config.collectors))
+            return all(self.shared.wait_for(self.shared.parked) for _ in range(self.config.collectors))
 
 
 MODES: dict[str, type[Mode]] = {

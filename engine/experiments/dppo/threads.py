@@ -1,20 +1,20 @@
-"""Collectors as threads of the learner's process, to see what Python's lock makes of them."""
+"""Collectors as threads of the learner's process, to show what Python's global lock costs."""
 
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from engine.experiments.dppo.board import Board
-from engine.experiments.dppo.collector import Collector
+from engine.experiments.dppo.ppo import Collector
+from engine.experiments.dppo.shared_state import SharedState
 from engine.recorder import Recorder
 
 
 class CollectorThread(threading.Thread):
     """A collector as a thread of the learner's process; keeps its failure, and ends the run with it."""
 
-    def __init__(self, board: Board, collector: Collector) -> None:
+    def __init__(self, shared: SharedState, collector: Collector) -> None:
         super().__init__(name=f"collector{collector.place + 1}", daemon=True)
-        self._board = board
+        self._shared = shared
         self._collector = collector
         self._failure: BaseException | None = None
 
@@ -23,7 +23,7 @@ class CollectorThread(threading.Thread):
             self._collector.play()
         except BaseException as failure:
             self._failure = failure
-            self._board.stop()
+            self._shared.stop()
 
     def check(self) -> None:
         """Raise what went wrong, if something did."""

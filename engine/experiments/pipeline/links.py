@@ -1,9 +1,9 @@
 """How activations and their gradients get from one stage to the next.
 
-In shared memory a stage writes into a slot that the next one computes from: one copy, no message but a ring of a bell.
+In shared memory a stage writes into a slot that the next one computes from: one copy, and a bell instead of a message.
 Over RPC a tensor travels to its receiver, from GPU to GPU where both have one. A slot is free again when the backward
 of its micro-batch is done, which the schedule guarantees before it is written to; in tests, which have no backward, the
-receiver says so.
+receiver sends a release.
 """
 
 from collections.abc import Iterator
@@ -15,150 +15,192 @@ import torch
 from torch import Tensor
 
 from engine.data.shared_tensors import check_room, shared_zeros
-from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.cutting import largest_boundary
-from engine.experiments.pipeline.mail import RpcLink, forget_mail
+from engine.experiments.pipeline.measurements import StageClock
+from engine.experiments.pipeline.monitor import WaitTable
+from engine.experiments.pipeline.partition import largest_boundary
+from engine.experiments.pipeline.rpc_links import RpcLink, clear_mail, device_maps
+from engine.experiments.pipeline.stage import Stage
 from engine.pipelining.schedules import depth, sizes
 from engine.runtime.rank.semaphore import Bell
 from engine.runtime.transport import rpc
 from engine.runtime.worker.ranks import Rank
 
 AHEAD, BACK = 0, 1
-"""Directions: activations go ahead, gradients and free slots come back."""
+"""Directions: activations go ahead, gradients and releases come back."""
 
 
 class Link(Protocol):
-    """One end of the way between two neighbouring stages."""
+    """One end of the connection of two neighbouring stages; tensors are told apart by their micro-batch."""
 
-    def send(self, number: int, tensor: Tensor) -> None:
-        """Send the micro-batch's activations ahead, or their gradient back."""
+    def send(self, micro_batch: int, tensor: Tensor) -> None:
+        """Send activations ahead, or their gradient back."""
 
-    def wait(self, number: int, what: str) -> None:
-        """Wait for what the neighbour sends for that micro-batch; raises RunFailed that names who is late."""
+    def wait(self, micro_batch: int, what: str) -> None:
+        """Wait for a tensor of the neighbour; raises RunFailed that names the late stage."""
 
-    def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
-        """Return what the neighbour sent for the micro-batch; wait first."""
+    def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
+        """Return the neighbour's tensor; wait first."""
 
-    def release(self, number: int) -> None:
-        """Say that what was taken for the micro-batch is used up; where there is no backward."""
+    def release(self, micro_batch: int) -> None:
+        """Free the slot of what was taken, where there is no backward."""
+
+
+class Neighbours:
+    """The stages before and after, as one stage sends to them and receives from them; all of it is recorded."""
+
+    def __init__(self, rank: Rank, stage: Stage, clock: StageClock, before: Link | None, after: Link | None) -> None:
+        self._recorder = rank.recorder
+        self._stage = stage
+        self._clock = clock
+        self._before, self._after = before, after
+        roles, number = stage.config.stage_roles, stage.number
+        self._role_before = roles[number - 1]
+        self._role_after = roles[number + 1] if after else ""
+
+    def receive_activations(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
+        """Return the micro-batch's input [shape] from the stage before."""
+        assert self._before
+        what = f"the activations of micro-batch {micro_batch}"
+        return self._receive(self._before, self._role_before, micro_batch, shape, what)
+
+    def send_activations(self, micro_batch: int, activations: Tensor) -> None:
+        """Send the micro-batch's output to the stage after."""
+        assert self._after
+        self._send(self._after, self._role_after, micro_batch, activations)
+
+    def receive_gradient(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
+        """Return the gradient [shape] of the micro-batch's output from the stage after."""
+        assert self._after
+        what = f"the gradient of micro-batch {micro_batch}"
+        return self._receive(self._after, self._role_after, micro_batch, shape, what)
+
+    def send_gradient(self, micro_batch: int, gradient: Tensor) -> None:
+        """Send the gradient of the micro-batch's input to the stage before."""
+        assert self._before
+        self._send(self._before, self._role_before, micro_batch, gradient)
+
+    def _send(self, link: Link, role: str, micro_batch: int, tensor: Tensor) -> None:
+        with self._clock.transfer("send", micro_batch, role, tensor.nbytes):
+            link.send(micro_batch, tensor)
+
+    def _receive(self, link: Link, role: str, micro_batch: int, shape: tuple[int, ...], what: str) -> Tensor:
+        with self._recorder.phase("wait"):
+            link.wait(micro_batch, f"{what}, batch {self._stage.batch + 1}")
+        with self._clock.transfer("receive", micro_batch, role, 4 * torch.Size(shape).numel()):
+            return link.take(micro_batch, shape)
+
+    # ---- tests: a slot is free again when the receiver releases it
+
+    def receive_test_activations(self, part: int, shape: tuple[int, ...]) -> Tensor:
+        """Return the input [shape] of a part of the test images from the stage before."""
+        assert self._before
+        self._before.wait(part, "test images' activations")
+        return self._before.take(part, shape)
+
+    def release_slot(self, part: int) -> None:
+        """Free the slot of what `receive_test_activations` returned."""
+        assert self._before
+        self._before.release(part)
+
+    def send_test_activations(self, part: int, activations: Tensor) -> None:
+        """Send the output for a part of the test images to the stage after."""
+        assert self._after
+        self._recorder.exchanged(activations.nbytes)
+        self._after.send(part, activations)
+
+    def wait_for_slot(self, part: int) -> None:
+        """Wait until the stage after has released the slot of that part."""
+        assert self._after
+        self._after.wait(part, "word that test images were used")
+        self._after.take(part, (0,))
 
 
 @dataclass(frozen=True)
-class Lines:
-    """All ways of a run between its stages; travels to the ranks as an argument of `Ranks.run`."""
+class Links:
+    """All links of a run; travels to the ranks as an argument of `Ranks.run`."""
 
     config: PipelineConfig
     over_rpc: bool
     devices: tuple[str, ...]
     """The device of each stage."""
-    waiting: Tensor
-    """int64 [stages] in shared memory: which stage each one waits for, -1 where it does not wait."""
-    boards: tuple[Tensor, ...]
+    waits: WaitTable
+    slots: tuple[Tensor, ...]
     """For shared memory: float32 [2, slots, numbers] between stages k and k + 1."""
     bells: tuple[tuple[Bell, Bell], ...]
 
     @classmethod
-    def create(cls, config: PipelineConfig, over_rpc: bool, devices: tuple[str, ...]) -> "Lines":
-        """Return lines ready to be handed to ranks; raises DataError where shared memory is too small for them."""
-        waiting = torch.full((config.stages,), -1).share_memory_()  # type: ignore[no-untyped-call]
+    def create(cls, config: PipelineConfig, over_rpc: bool, devices: tuple[str, ...]) -> "Links":
+        """Return links to be passed to ranks; raises DataError where shared memory is too small for them."""
+        waits = WaitTable(config)
         if over_rpc:
-            return cls(config, True, devices, waiting, (), ())
+            return cls(config, True, devices, waits, (), ())
         numbers = largest_boundary(config) * max(sizes(config.batch_size, config.splits))
-        slots = [depth(config.schedule, stage, config.stages, config.splits) for stage in range(config.stages - 1)]
-        check_room("What travels between the stages", 4 * 2 * numbers * sum(slots))
-        boards = tuple(shared_zeros(2, count, numbers) for count in slots)
-        return cls(config, False, devices, waiting, boards, tuple((Bell(), Bell()) for _ in slots))
+        counts = [depth(config.schedule, stage, config.stages, config.splits) for stage in range(config.stages - 1)]
+        check_room("What travels between the stages", 4 * 2 * numbers * sum(counts))
+        slots = tuple(shared_zeros(2, count, numbers) for count in counts)
+        return cls(config, False, devices, waits, slots, tuple((Bell(), Bell()) for _ in counts))
 
     @contextmanager
     def open(self, rank: Rank, stage: int) -> Iterator[tuple[Link | None, Link | None]]:
         """Yield the links to the stage before and the one after, for the block."""
-        before, after = stage > 0, stage < self.config.stages - 1
         if not self.over_rpc:
-            yield (
-                self._shared(stage, stage - 1) if before else None,
-                self._shared(stage, stage + 1) if after else None,
-            )
+            yield self._to(stage, stage - 1), self._to(stage, stage + 1)
             return
         with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
-            forget_mail()
+            clear_mail()
             rank.barrier("joined")
-            yield (
-                RpcLink(self, stage, stage - 1) if before else None,
-                RpcLink(self, stage, stage + 1) if after else None,
-            )
+            yield self._to(stage, stage - 1), self._to(stage, stage + 1)
             rank.barrier("through")
 
-    def _shared(self, stage: int, neighbour: int) -> "SharedLink":
-        place = min(stage, neighbour)
-        return SharedLink(self, stage, neighbour, self.boards[place], self.bells[place])
-
-    @contextmanager
-    def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
-        """Say for the block that a stage waits for its neighbour."""
-        self.waiting[stage] = neighbour
-        yield
-        self.waiting[stage] = -1
-
-    def blame(self, stage: int, what: str) -> RunFailed:
-        """Return the error of a stage that has waited too long: it names the one that all others wait for."""
-        roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
-        late, seen = int(self.waiting[stage]), {stage}
-        while (
-            further := int(self.waiting[late])
-        ) >= 0 and further not in seen:  # who was stopped while it waited points back
-            seen.add(late)
-            late = further
-        through = "" if late == int(self.waiting[stage]) else f", which {roles[int(self.waiting[stage])]} waits for too"
-        return RunFailed(
-            f"{roles[late]} did not come to send within {limit}{through}: {roles[stage]} waited for {what}. "
-            "Look at its log, or raise timeout_s where a micro-batch takes that long."
-        )
-
-
-def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> rpc.DeviceMaps | None:
-    """Return where tensors of this rank's GPU go at each stage, None where it has none."""
-    if rank.device.type != "cuda":
-        return None
-    return {
-        role: {rank.device: torch.device(device)}
-        for role, device in zip(config.stage_roles, devices, strict=True)
-        if role != rank.role
-    }
+    def _to(self, stage: int, neighbour: int) -> Link | None:
+        if not 0 <= neighbour < self.config.stages:
+            return None
+        if self.over_rpc:
+            return RpcLink(self.config, self.waits, stage, neighbour)
+        between = min(stage, neighbour)
+        device = torch.device(self.devices[stage])
+        return SharedLink(self.waits, stage, neighbour, self.slots[between], self.bells[between], device)
 
 
 class SharedLink:
     """A link through memory that both stages see."""
 
-    def __init__(self, lines: Lines, stage: int, neighbour: int, board: Tensor, bells: tuple[Bell, Bell]) -> None:
-        self._lines = lines
-        self._stage = stage
-        self._neighbour = neighbour
-        self._device = torch.device(lines.devices[stage])
+    def __init__(
+        self,
+        waits: WaitTable,
+        stage: int,
+        neighbour: int,
+        slots: Tensor,
+        bells: tuple[Bell, Bell],
+        device: torch.device,
+    ) -> None:
+        self._waits = waits
+        self._stage, self._neighbour = stage, neighbour
+        self._device = device
         out = AHEAD if neighbour > stage else BACK
-        self._out, self._in = board[out], board[1 - out]
-        self._rings, self._hears = bells[out], bells[1 - out]
+        self._out, self._in = slots[out], slots[1 - out]
+        self._sent, self._arrived = bells[out], bells[1 - out]
 
-    def send(self, number: int, tensor: Tensor) -> None:
-        slot_of(self._out, number, tuple(tensor.shape)).copy_(tensor.detach())
-        self._rings.ring()
+    def send(self, micro_batch: int, tensor: Tensor) -> None:
+        slot_of(self._out, micro_batch, tuple(tensor.shape)).copy_(tensor.detach())
+        self._sent.ring()
 
-    def wait(self, number: int, what: str) -> None:
-        with self._lines.waiting_for(self._stage, self._neighbour):
-            if not self._hears.heard(self._lines.config.timeout_s):
-                raise self._lines.blame(self._stage, what)
+    def wait(self, micro_batch: int, what: str) -> None:
+        with self._waits.waiting_for(self._stage, self._neighbour):
+            if not self._arrived.heard(self._waits.config.timeout_s):
+                raise self._waits.timeout_error(self._stage, what)
 
-    def take(self, number: int, shape: tuple[int, ...]) -> Tensor:
-        return slot_of(self._in, number, shape).data.to(
-            self._device
-        )  # .data: what is written to other slots is no change of this one
+    def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
+        slot = slot_of(self._in, micro_batch, shape)
+        return slot.data.to(self._device)  # .data: a write to another slot is no change of this one for autograd
 
-    def release(self, number: int) -> None:
-        self._rings.ring()
+    def release(self, micro_batch: int) -> None:
+        self._sent.ring()
 
 
 def slot_of(slots: Tensor, number: int, shape: tuple[int, ...]) -> Tensor:
-    """Return the stretch of a micro-batch's slot that holds a tensor of `shape`; images lie in it channels-last."""
+    """Return a view [shape] of the micro-batch's slot; images lie in it channels-last."""
     flat = slots[number % len(slots)][: torch.Size(shape).numel()]
     if len(shape) != 4:
         return flat.view(shape)

@@ -1,8 +1,9 @@
 """Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages work at the same time (Huang et al.
 2019).
 
-Roles: `stage1…p`, each with some of the net's layers; in mode rpc a `master` besides, which cuts the batches and asks
-the stages. With m micro-batches, each stage does in every batch, in the order of its schedule,
+Roles: `stage1…p`, each with some of the net's layers; in mode rpc also a `master`, which cuts the batches and calls
+the stages. Modes gpipe and 1f1b are in gpipe.py, rpc in rpc_master.py and rpc_stage.py, torch_pipelining in
+torch_pipelining.py. With m micro-batches, each stage does in every batch, in the order of its schedule,
 
     forward  i   activations of micro-batch i from the stage before, through its layers, to the stage after
     backward i   their gradient from the stage after, through its layers, to the stage before
@@ -15,11 +16,11 @@ import torch
 
 from engine.data.devices import usable
 from engine.data.shared_tensors import shared_zeros
-from engine.experiments.pipeline import staged
+from engine.experiments.pipeline import gpipe
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.cutting import boundaries
-from engine.experiments.pipeline.feed import Feed
-from engine.experiments.pipeline.links import Lines
+from engine.experiments.pipeline.links import Links
+from engine.experiments.pipeline.micro_batches import MicroBatches
+from engine.experiments.pipeline.partition import boundaries
 from engine.runtime.worker.ranks import Ranks
 
 
@@ -27,16 +28,18 @@ def run(config: PipelineConfig, ranks: Ranks) -> None:
     """Start the stages, and the master where there is one; return when all have ended."""
     devices = [usable(config.device, device) for device in ranks.devices]
     stages = tuple(map(str, devices[-config.stages :]))
-    feed = Feed.create(config)
+    batches = MicroBatches.create(config)
     costs = shared_zeros(config.stages, len(boundaries(config)), dtype=torch.float64)
     if config.mode == "rpc":
-        from engine.experiments.pipeline import remote
+        from engine.experiments.pipeline import rpc_master
 
-        ranks.run(remote.take_part, config, feed, costs, stages)
+        ranks.run(rpc_master.run_rank, config, batches, costs, stages)
     elif config.mode == "torch_pipelining":
-        from engine.experiments.pipeline import peer  # torch.distributed.pipelining takes a second to import
+        from engine.experiments.pipeline import (
+            torch_pipelining,  # torch.distributed.pipelining takes a second to import
+        )
 
-        ranks.run(peer.take_part, config, feed, costs)
+        ranks.run(torch_pipelining.run_rank, config, batches, costs)
     else:
         over_rpc = config.transport == "rpc" or (config.transport == "auto" and devices[-1].type == "cuda")
-        ranks.run(staged.take_part, config, feed, Lines.create(config, over_rpc, stages), costs)
+        ranks.run(gpipe.run_rank, config, batches, Links.create(config, over_rpc, stages), costs)

@@ -1,4 +1,7 @@
-"""Mode torch_pipelining: the same stages through torch.distributed.pipelining, on gloo or NCCL, as the peer."""
+"""Mode torch_pipelining: the same stages under `torch.distributed.pipelining`, on gloo or NCCL, to compare with.
+
+Roles: `stage1…p`.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,32 +15,31 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from engine.data.allocator import keep_freed_memory
 from engine.errors import DeviceError, PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.cutting import boundaries
-from engine.experiments.pipeline.fault import named
-from engine.experiments.pipeline.feed import Feed, Score
-from engine.experiments.pipeline.stage import Stage, forget_peak, loss_of
-from engine.experiments.pipeline.staged import log_memory, make_stage
-from engine.experiments.pipeline.timing import Timing
+from engine.experiments.pipeline.measurements import StageClock, reset_peak_memory
+from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
+from engine.experiments.pipeline.monitor import StageMonitor, log_memory
+from engine.experiments.pipeline.partition import boundaries
+from engine.experiments.pipeline.stage import Stage, loss_of, make_stage
 from engine.runtime.transport.allreduce import torch_group
 from engine.runtime.worker.ranks import Rank
 
 
-def take_part(rank: Rank, config: PipelineConfig, feed: Feed, costs: Tensor) -> None:
-    """Be one stage of torch's pipeline, until all batches are trained on."""
+def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, costs: Tensor) -> None:
+    """Train one stage under torch's schedule for all batches of the run."""
     keep_freed_memory()
-    stage, first = make_stage(rank, rank.index, config, costs)
+    stage = make_stage(rank, rank.index, config, costs)
     with torch_group(rank, _backend(rank, config), config.timeout_s):
-        peer = Peer(rank, stage, first, feed)
-        forget_peak(rank.device)
-        peer.timing.ready(rank.ready())
+        peer = TorchStage(rank, stage, batches)
+        reset_peak_memory(rank.device)
+        peer.clock.ready(rank.ready())
         for batch in range(config.batches):
             with _named(stage):
                 peer.train()
-            if feed.tests_after(batch + 1):
+            if batches.tests_after(batch + 1):
                 with _named(stage):
                     peer.test()
         rank.barrier("through")
-    log_memory(rank, stage)
+    log_memory(rank, peer.monitor)
 
 
 def _backend(rank: Rank, config: PipelineConfig) -> Any:
@@ -65,7 +67,7 @@ def _named(stage: Stage) -> Iterator[None]:
         ) from error
 
 
-class AsSent(nn.Module):
+class ChannelsLast(nn.Module):
     """A stage whose activations come and go with channels last, [n, height, width, channels]: gloo sends only what lies
     in one piece.
     """
@@ -80,70 +82,67 @@ class AsSent(nn.Module):
         return outputs.permute(0, 2, 3, 1).contiguous() if outputs.dim() == 4 else outputs
 
 
-def _as_sent(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[1:], shape[0]) if len(shape) == 3 else shape
 
 
-class TimedStage(PipelineStage):
+class WatchedStage(PipelineStage):
     """torch's stage, whose forwards and backwards are recorded; it waits and sends by itself."""
 
-    def __init__(self, stage: Stage, timing: Timing, inputs: Tensor, outputs: Tensor) -> None:
+    def __init__(self, monitor: StageMonitor, clock: StageClock, inputs: Tensor, outputs: Tensor) -> None:
+        stage = monitor.stage
         super().__init__(
-            AsSent(stage),
+            ChannelsLast(stage),
             stage.number,
             stage.config.stages,
             inputs.device,
             input_args=(inputs,),
             output_args=(outputs,),
         )
-        self.of = stage
-        self.timing = timing
+        self.monitor = monitor
+        self.clock = clock
 
     def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **more: Any) -> Any:
-        stage = self.of
-        with (
-            self.timing.work("forward", fwd_chunk_id),
-            named(stage.role, "forward", stage.batch, fwd_chunk_id),
-            stage.memory.kept(fwd_chunk_id),
-        ):
+        with self.clock.work("forward", fwd_chunk_id), self.monitor.watch("forward", fwd_chunk_id):
             return super().forward_one_chunk(fwd_chunk_id, *given, **more)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *given: Any, **more: Any) -> Any:
-        stage = self.of
-        with self.timing.work("backward", bwd_chunk_id), named(stage.role, "backward", stage.batch, bwd_chunk_id):
-            stage.fault.strike(stage.batch, bwd_chunk_id, stage.weights)
-            found = super().backward_one_chunk(bwd_chunk_id, *given, **more)
-        stage.memory.freed(bwd_chunk_id)
-        return found
+        with self.clock.work("backward", bwd_chunk_id), self.monitor.watch_backward(bwd_chunk_id):
+            return super().backward_one_chunk(bwd_chunk_id, *given, **more)
 
 
-class Peer:
+class TorchStage:
     """One stage under torch's schedule."""
 
-    def __init__(self, rank: Rank, stage: Stage, first_layer: int, feed: Feed) -> None:
+    def __init__(self, rank: Rank, stage: Stage, batches: MicroBatches) -> None:
         config = stage.config
         self.rank = rank
         self.config = config
         self.stage = stage
-        self.feed = feed
-        self.timing = Timing(rank.recorder, config, stage.number, rank.device)
-        self.shape = boundaries(config)[first_layer] if stage.number == 0 else _as_sent(boundaries(config)[first_layer])
-        self.images, self.targets = feed.images(rank.device), feed.targets(rank.device)
+        self.batches = batches
+        self.monitor = StageMonitor(stage)
+        self.clock = StageClock(rank.recorder, config, stage.number, rank.device)
+        self.shape = (
+            boundaries(config)[stage.first_layer]
+            if stage.number == 0
+            else _channels_last(boundaries(config)[stage.first_layer])
+        )
+        self.images, self.targets = batches.images(rank.device), batches.targets(rank.device)
         size = config.batch_size // config.splits
         inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
-        outputs = torch.empty(size, *self._outgoing(first_layer), device=rank.device, requires_grad=True)
+        outputs = torch.empty(size, *self._output_shape(), device=rank.device, requires_grad=True)
         ahead, back = (0 if stage.is_last else outputs.nbytes), inputs.nbytes if stage.number > 0 else 0
         self.sent = config.splits * (ahead + back)
         """Bytes of a batch: activations that go ahead, and gradients that go back."""
-        timed = TimedStage(stage, self.timing, inputs, outputs)
+        timed = WatchedStage(self.monitor, self.clock, inputs, outputs)
         self.net = timed.submod
         kind = ScheduleGPipe if config.schedule == "gpipe" else Schedule1F1B
         self.schedule = kind(timed, config.splits, loss_fn=lambda out, truth: loss_of(out, truth, config))
 
-    def _outgoing(self, first_layer: int) -> tuple[int, ...]:
-        after = first_layer + len(self.stage.net)
+    def _output_shape(self) -> tuple[int, ...]:
+        after = self.stage.first_layer + len(self.stage.net)
         shapes = boundaries(self.config)
-        return _as_sent(shapes[after]) if after < len(shapes) else (self.config.outputs,)
+        return _channels_last(shapes[after]) if after < len(shapes) else (self.config.outputs,)
 
     def train(self) -> None:
         """Train on the next batch."""
@@ -157,32 +156,31 @@ class Peer:
         with self.rank.recorder.phase("wait"):
             self.schedule.step(*given, target=truth, losses=losses if stage.is_last else None, return_outputs=False)
         self.rank.recorder.exchanged(self.sent)
-        with self.timing.work("update", 0):
+        with self.clock.work("update", 0):
+            self.monitor.check(stage.gradient)
             stage.update()
-        values, done = self.timing.batch_done(), stage.batch
-        passes = None if self.feed.passes is None else done * self.feed.passes
+        values, done = self.clock.batch_done(), stage.batch
         if stage.is_last:
             values["train/loss"] = float(torch.stack(losses).detach().mean())
             self.rank.recorder.progress(done * config.batch_size, config.batches * config.batch_size)
-        self.rank.recorder.log(values, step=done, passes=passes)
+        self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
 
     def test(self) -> None:
         """Put the test images through the stages, one part after another."""
-        stage, score = self.stage, Score()
+        stage, score = self.stage, TestScore()
         with self.rank.recorder.phase("evaluate"):
-            for part in self.feed.test_parts:
+            for part in self.batches.test_parts:
                 if stage.number == 0:
-                    inputs = self.feed.test_images(part, self.rank.device)
+                    inputs = self.batches.test_images(part, self.rank.device)
                 else:
                     inputs = torch.empty(part.stop - part.start, *self.shape, device=self.rank.device)
                     distributed.recv(inputs, stage.number - 1)
                 outputs = stage.test(inputs, self.net)
                 if stage.is_last:
-                    score.add(outputs, self.feed.test_labels(part, outputs.device))
+                    score.add(outputs, self.batches.test_labels(part, outputs.device))
                 else:
                     self.rank.recorder.exchanged(outputs.nbytes)
                     distributed.send(outputs, stage.number + 1)
         if stage.is_last:
-            passes = None if self.feed.passes is None else stage.batch * self.feed.passes
-            self.rank.recorder.log(score.values(), step=stage.batch, passes=passes)
-        self.timing.start()
+            self.rank.recorder.log(score.values(), step=stage.batch, passes=self.batches.passes_after(stage.batch))
+        self.clock.start()

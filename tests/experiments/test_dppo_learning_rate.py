@@ -9,10 +9,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from engine.experiments.dppo.board import Batch
-from engine.experiments.dppo.collector import Collector
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.learner import Learner
+from engine.experiments.dppo.ppo import Collector, PpoLearner
+from engine.experiments.dppo.shared_state import Rollout
 from engine.experiments.dppo.threads import CollectorThread, ThreadRecorder
 from engine.recorder import MemoryRecorder
 from engine.rl.kinds import kind_of
@@ -25,14 +24,14 @@ def learned(config: DppoConfig) -> tuple[list[float], list[bool]]:
     """
     board, kind, record = board_of(config), kind_of(config.environment), MemoryRecorder()
     kept: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-    learner = Learner(board, config, kind, kept.__getitem__, record)
+    learner = PpoLearner(board, config, kind, kept.__getitem__, record)
     rates, moved, update = list[float](), list[bool](), learner._update
 
-    def noted(batch: Batch) -> dict[str, float]:
-        before = learner.player.weights.clone()
+    def noted(batch: Rollout) -> dict[str, float]:
+        before = learner.policy.weights.clone()
         values = update(batch)
-        rates.append(learner.optimizers[0].learning_rate)
-        moved.append(not torch.equal(before, learner.player.weights))
+        rates.append(learner.optimizer.parts[0].learning_rate)
+        moved.append(not torch.equal(before, learner.policy.weights))
         return values
 
     learner._update = noted  # type: ignore[method-assign]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from engine.data.resnets import fast_in_small_batches, layers_of, resnet
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.feed import CALIBRATION
+from engine.experiments.pipeline.micro_batches import CALIBRATION
 from engine.pipelining.schedules import sizes
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of

@@ -1,20 +1,24 @@
-"""What a stage records of its time: spans of some batches, and of each batch the share in which it idled."""
+"""What a stage records of itself: spans of some batches, the share of each batch in which it idled, and its memory."""
 
+import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.recorder import Recorder
 
+MB = 1e6
 SPANS = 5_000
 """Spans of one stage at the most, spread over the whole run."""
 
 
-class Timing:
-    """One stage's clock."""
+class StageClock:
+    """One stage's times."""
 
     def __init__(self, record: Recorder, config: PipelineConfig, stage: int, device: torch.device) -> None:
         self.record = record
@@ -83,3 +87,70 @@ class Timing:
         idle = 1 - self.busy_s / max(1e-9, now - self.began)
         self.batch, self.busy_s, self.began = self.batch + 1, 0.0, now
         return {"perf/bubble_share": 100 * max(0.0, idle)}
+
+
+class ActivationMemory:
+    """Bytes that wait for backwards, counted in the first batch, in which each micro-batch's tensors are told apart by
+    their memory.
+    """
+
+    def __init__(self, weights: Tensor) -> None:
+        self._own = weights.untyped_storage().data_ptr()
+        self._sizes: dict[int, dict[int, int]] = {}
+        self.counting = True
+        """Whether sizes are not known yet."""
+        self._held: dict[int, int] = {}
+        self.most = 0
+        """The most bytes held at one time."""
+
+    @contextmanager
+    def kept(self, micro_batch: int) -> Iterator[None]:
+        """Count what autograd keeps for the way back in the block."""
+        with (
+            torch.autograd.graph.saved_tensors_hooks(self._count_in(micro_batch), _same)
+            if self.counting
+            else nullcontext()
+        ):
+            yield
+        self._held[micro_batch] = sum(self._sizes.get(micro_batch, {}).values())
+        self.most = max(self.most, sum(self._held.values()))
+
+    def _count_in(self, micro_batch: int):  # type: ignore[no-untyped-def]
+        sizes = self._sizes.setdefault(micro_batch, {})
+
+        def pack(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() != self._own:
+                slot = storage.is_shared()  # part of a larger memory
+                sizes[tensor.data_ptr() if slot else storage.data_ptr()] = tensor.nbytes if slot else storage.nbytes()
+            return tensor.detach()  # the tensor itself would keep its own graph alive
+
+        return pack
+
+    def freed(self, micro_batch: int) -> None:
+        """Count a micro-batch out."""
+        self._held.pop(micro_batch, None)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Let the peak of this process's memory count from now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the most memory that this process had since then, in MB: of the GPU where it computes on one, of the
+    machine otherwise.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / MB
+    with suppress(OSError, StopIteration):
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / MB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB

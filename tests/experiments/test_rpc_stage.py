@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.served import Backwards, Served, Turns
+from engine.experiments.pipeline.rpc_order import ForwardTurns, OpenBackwards
+from engine.experiments.pipeline.rpc_stage import StageService
 from engine.experiments.pipeline.stage import Stage
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
@@ -63,7 +64,7 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
     for each in inputs:
         plain(each)
     rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
-    stage = Served(rank, Stage(config, 0, [norm], rank.device))
+    stage = StageService(rank, Stage(config, 0, [norm], rank.device))
     threads = [
         threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)
     ]
@@ -78,7 +79,7 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
 
 
 def test_a_forward_that_fails_holds_up_no_other() -> None:
-    turns = Turns(2)
+    turns = ForwardTurns(2)
     with pytest.raises(ValueError, match="no"), turns.of(0):
         raise ValueError("no")
     with turns.of(1), pytest.raises(ValueError, match="never"):
@@ -90,7 +91,7 @@ def test_a_forward_that_fails_holds_up_no_other() -> None:
 def told(*happened: int) -> str:
     """Return what is written down where micro-batch n's backward begins (n) and ends (-n), in that order."""
     work = Work()
-    backwards = Backwards(work)
+    backwards = OpenBackwards(work)
     for one in happened:
         backwards.begin(one) if one > 0 else backwards.end(-one)
     return " ".join(work.told)
@@ -111,7 +112,7 @@ def test_one_that_ends_beside_another_leaves_that_one_its_time() -> None:
 
 def test_two_threads_lose_none_and_no_moment_counts_twice() -> None:
     work = Work()
-    backwards = Backwards(work)
+    backwards = OpenBackwards(work)
 
     def carry_out(first: int) -> None:
         order = random.Random(first)

@@ -1,6 +1,4 @@
-"""What goes into the first stage and what the last one compares with, the same for whoever asks with the
-same config.
-"""
+"""A run's batches, cut into micro-batches: images for the first stage, targets for the last, alike in all ranks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ IMAGES, TARGETS, CALIBRATION = range(3)
 
 
 @dataclass(frozen=True)
-class Feed:
+class MicroBatches:
     """All batches of a run, cut into micro-batches. Data sets lie in shared memory; random images are drawn by whoever
     asks for them.
     """
@@ -30,14 +28,13 @@ class Feed:
     data: ImageSet | None
 
     @classmethod
-    def create(cls, config: PipelineConfig) -> "Feed":
-        """Return the feed of a run; raises DataError where its data set can't be had."""
+    def create(cls, config: PipelineConfig) -> "MicroBatches":
+        """Return the batches of a run; raises DataError where its data set can't be had."""
         return cls(config, None if config.dataset == "random" else load(config.dataset))
 
-    @property
-    def passes(self) -> float | None:
-        """Passes over the data set that one batch is; None for random images."""
-        return self.config.batch_size / self.data.size if self.data else None
+    def passes_after(self, batches: int) -> float | None:
+        """Return the passes over the data set that so many batches are; None for random images."""
+        return batches * (self.config.batch_size / self.data.size) if self.data else None
 
     def images(self, device: torch.device) -> Iterator[Tensor]:
         """Yield the images [n, 3, side, side] of one micro-batch after another, for as long as anyone asks."""
@@ -129,7 +126,7 @@ class Feed:
         return self.data is not None and (batches == self.config.batches or (every > 0 and batches % every == 0))
 
 
-class Score:
+class TestScore:
     """Loss and accuracy over all test images, added up part by part."""
 
     def __init__(self) -> None:

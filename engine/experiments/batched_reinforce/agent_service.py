@@ -1,0 +1,84 @@
+"""The agent as the server of an exchange: one request at a time, answers to everyone whose action is ready."""
+
+import threading
+import time
+
+from torch import Tensor
+
+from engine.errors import RunFailed
+from engine.experiments.batched_reinforce.reinforce import Agent
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
+from engine.runtime.worker.ranks import Rank
+
+LOOK_S = 0.05
+
+
+class AgentService:
+    """The handler of the agent's exchange, and the watch over its observers."""
+
+    def __init__(self, rank: Rank, agent: Agent) -> None:
+        self.rank = rank
+        self.agent = agent
+        self.config = agent.config
+        self.waiting: dict[int, Respond] = {}
+        """By observer: how to answer who has asked."""
+        self.heard_at = [time.monotonic()] * self.config.observers
+        self.answered = 0
+        """Forward passes and updates that were answered with."""
+        self.serve_s = 0.0
+        self.lock = threading.Lock()
+        self.done = threading.Event()
+
+    def serve(self, exchange: Exchange) -> None:
+        """Serve until the last round is learned from."""
+        with exchange.serve(self.rank, self) as service:
+            self.rank.ready()
+            self.heard_at = [time.monotonic()] * self.config.observers
+            while not self.done.is_set():
+                with self.rank.recorder.phase("wait"):
+                    self.done.wait(LOOK_S)
+                service.check()
+                self._check_observers()
+                self._report()
+            service.check()
+        self._report()
+
+    def __call__(self, request: Request, vector: Tensor | None, respond: Respond) -> None:
+        """Pass an observer's message to the agent and send the answers that are ready; called by the exchange."""
+        assert vector is not None
+        with self.lock:
+            began = time.thread_time()
+            observer = request.client - 1
+            self.waiting[observer] = respond
+            ready = self.agent.on_states(request.step, observer, vector)
+            if self.agent.episode == self.config.episodes:
+                self.done.set()
+            if ready:
+                self._answer(ready)
+            self.serve_s += time.thread_time() - began
+
+    def _answer(self, observers: list[int]) -> None:
+        self.answered += 1
+        going_on = int(self.agent.episode < self.config.episodes)
+        for observer in observers:
+            self.heard_at[observer] = time.monotonic()
+            self.waiting.pop(observer)(Answer(self.answered, note=going_on), self.agent.answers[observer])
+
+    def _check_observers(self) -> None:
+        """Raise RunFailed that names an observer which has not asked for timeout_s."""
+        with self.lock:
+            for observer, heard_at in enumerate(self.heard_at):
+                is_late = observer not in self.waiting and time.monotonic() - heard_at > self.config.timeout_s
+                if is_late and not self.done.is_set():
+                    role = self.config.observer_roles[observer]
+                    raise RunFailed(
+                        f"{role} asked nothing for {self.config.timeout_s:g} s (timeout_s) in round "
+                        f"{self.agent.episode + 1}, and no one goes on without it. "
+                        "Its environment may hang: look at its log, or raise timeout_s where a step of "
+                        f"{self.config.environment} takes that long."
+                    )
+
+    def _report(self) -> None:
+        with self.lock:
+            serve_s, self.serve_s = self.serve_s, 0.0
+        self.rank.recorder.spend("serve", serve_s)

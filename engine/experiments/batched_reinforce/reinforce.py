@@ -1,0 +1,136 @@
+"""REINFORCE (Williams 1992) with one agent and many observers, who ask it for every action.
+
+Roles: `observer1…N` step their environments and send states; the `agent` owns the policy, answers with actions, and
+learns after each round: returns, loss, one step of Adam.
+
+Letters: T steps of a round, M environments of all observers.
+"""
+
+import time
+
+import torch
+from torch import Tensor
+
+from engine.data.weights import FlatAdam, bind, drawn_from, flat_weights
+from engine.errors import RunFailed
+from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
+from engine.experiments.batched_reinforce.messages import END, REWARD, AgentLine, MessageLayout, RoundMemory
+from engine.experiments.batched_reinforce.policy import Policy
+from engine.rl.environments import Environments
+from engine.rl.kinds import Kind
+from engine.rl.returns import returns_of
+from engine.runtime.worker.ranks import Rank
+from engine.seeding import WEIGHTS, seed_of
+
+
+class Agent:
+    """The policy, the round in memory, and the optimizer."""
+
+    def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:
+        assert kind.choices is not None
+        self.recorder = rank.recorder
+        self.config = config
+        self.layout = MessageLayout.of(config, kind)
+        with drawn_from(seed_of(config.seed, WEIGHTS)):
+            self.policy = Policy(kind.observation, kind.choices, config.dropout).to(rank.device)
+        weights = flat_weights(self.policy).to(rank.device)
+        self.gradient = bind(self.policy, weights)
+        self.optimizer = FlatAdam(weights, self.gradient, config.learning_rate)
+        self.memory = RoundMemory(
+            config.steps, config.observers * config.envs_per_observer, kind.observation, rank.device
+        )
+        self.answers = torch.zeros(config.observers, self.layout.size)
+        """By observer: its actions, as a message."""
+        self.asked: set[int] = set()
+        """Observers that have asked in this step and have no answer yet."""
+        self.episode = 0
+        self.running_length: float | None = None
+        """Half the last round's mean first length, half what it was before."""
+
+    def on_states(self, step: int, observer: int, message: Tensor) -> list[int]:
+        """Remember what an observer (from 0) saw and earned; return the observers whose answers are ready.
+
+        Mode per_call acts for one observer at once; batched acts for all in one forward pass, when the last has asked.
+        After the last step of a round the agent learns.
+        """
+        self.memory.remember(step, self.layout.columns(observer, observer + 1), message.view(self.layout.shape))
+        self.asked.add(observer)
+        everyone = len(self.asked) == self.config.observers
+        if step < self.config.steps and self.config.mode == "per_call":
+            ready = [observer]
+        elif everyone:
+            ready = list(range(self.config.observers))
+        else:
+            return []
+        if step == self.config.steps:
+            self.learn()
+        else:
+            self.act(step, ready[0], ready[-1] + 1)
+        self.asked.difference_update(ready)
+        return ready
+
+    def act(self, step: int, first: int, end: int) -> None:
+        """Draw actions for the states of observers `first` to `end` - 1 in one forward pass."""
+        columns, memory = self.layout.columns(first, end), self.memory
+        masks = self.policy.draw_masks(columns.stop - columns.start)
+        actions = self.policy.act(memory.states[step, columns].to(masks.device), masks)
+        memory.masks[step, columns], memory.actions[step, columns] = masks, actions
+        environments = self.layout.environments
+        self.answers[first:end, :environments] = actions.view(-1, environments).float().cpu()
+
+    def loss(self) -> Tensor:
+        """Return the round's loss []: -sum of log pi(a|s) * return, over environments."""
+        memory = self.memory
+        returns = returns_of(memory.rewards, memory.ends, self.config.gamma)
+        if self.config.normalize_returns:
+            returns = (returns - returns.mean()) / (returns.std() + 1e-6)
+        scores = self.policy.log_probabilities(memory.states.to(memory.masks.device), memory.masks)
+        chosen = scores.gather(2, memory.actions.unsqueeze(2)).squeeze(2)
+        return -(chosen * returns.to(chosen.device)).sum() / returns.shape[1]
+
+    def learn(self) -> None:
+        """Make one step of Adam with the round in memory; raise RunFailed where its loss is not finite."""
+        loss = self.loss()
+        self.episode += 1
+        self._log(float(loss))
+        if not torch.isfinite(loss):
+            raise RunFailed(
+                f"agent's loss became {float(loss)} in round {self.episode}. Lower learning_rate "
+                f"({self.config.learning_rate})."
+            )
+        self.gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+
+    def _log(self, loss: float) -> None:
+        first = float(self.memory.first_lengths().mean())
+        self.running_length = first if self.running_length is None else 0.5 * first + 0.5 * self.running_length
+        values = {"train/loss": loss, "charts/first_length": first, "charts/running_length": self.running_length}
+        self.recorder.log(values, step=self.episode * self.config.steps, passes=float(self.episode))
+
+
+class Observer:
+    """One observer's environments, and its line to the agent."""
+
+    def __init__(self, config: BatchedReinforceConfig, line: AgentLine, environments: Environments) -> None:
+        self.config = config
+        self.line = line
+        self.environments = environments
+
+    def play_round(self) -> bool:
+        """Play T steps with the agent's actions; return whether there is another round."""
+        environments, line, message = self.environments, self.line, self.line.message
+        environments.reset()
+        for step in range(self.config.steps):
+            message[:, :REWARD] = environments.observations
+            line.ask(step)
+            began = time.perf_counter()
+            found = environments.step(line.actions.astype("int64"))
+            message[:, REWARD] = found.rewards
+            message[:, END] = found.terminated | found.truncated
+            line.count_step(step, time.perf_counter() - began)
+            if environments.finished:
+                line.log_episodes(environments.take_finished())
+        answer = line.ask(self.config.steps)
+        line.report()
+        return bool(answer.note)

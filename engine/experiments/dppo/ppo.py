@@ -1,0 +1,150 @@
+"""Distributed PPO (Schulman et al. 2017; Heess et al. 2017): rollout, advantage, update, publish.
+
+Roles: `collector1…N` play rollouts, each with the policy that it took last; the `learner` updates the policy with one
+rollout after another, and publishes it. Who waits for whom is the mode (modes.py).
+"""
+
+import time
+
+import torch
+from torch import Tensor
+
+from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.modes import MODES
+from engine.experiments.dppo.policy import ActorCriticAdam, FlatPolicy, first_policy, mean_losses
+from engine.experiments.dppo.published_policy import PublishedPolicy
+from engine.experiments.dppo.shared_state import Locks, Rollout, SharedState
+from engine.recorder import Recorder
+from engine.rl.environments import Environments
+from engine.rl.kinds import Kind
+from engine.rl.returns import advantages_of
+from engine.seeding import ENVIRONMENT, ORDER, seed_of
+
+
+class Collector:
+    """One collector, in a process or a thread of its own; `place` counts from 0."""
+
+    def __init__(
+        self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int
+    ) -> None:
+        self.shared, self.config, self.record, self.place = shared, config, record, place
+        self.mode = MODES[config.mode](shared, config, locks, record, place)
+        self.published = PublishedPolicy(shared, locks)
+        self.policy = FlatPolicy(config, kind, shared.weights[0] if shared.live else None)
+        seed, role = seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place]
+        self.environments = Environments(kind, config.envs_per_collector, seed, role)
+        self.stepping = shared.stepping.numpy()
+        self.env_steps = 0
+
+    @torch.inference_mode()
+    def play(self) -> None:
+        """Play rollouts until the run is over: take the newest policy, fill a slot, queue it."""
+        while self.mode.begin():
+            slot = self.mode.queue.take_free()
+            header = self.shared.header(slot)
+            header.collector, header.first_version = self.place, self._take_policy()
+            header.steps = self._play_rollout(self.shared.rollout(slot))
+            header.last_version = self.published.version if self.shared.live else header.first_version
+            self.mode.finish(slot, header.steps)
+        self.environments.close()
+
+    def _take_policy(self) -> int:
+        if self.shared.live:
+            return self.published.version
+        self.record.exchanged(self.policy.state.nbytes)
+        return self.published.take(self.policy.state)
+
+    def _play_rollout(self, rollout: Rollout) -> int:
+        """Play into the rollout's tensors; return the steps that every environment took."""
+        config, policy, environments = self.config, self.policy, self.environments
+        states, raw, actions, log_probabilities, values, after, rewards, ends = rollout.arrays()
+        t, going = 0, True
+        value = policy.values(environments.observations)
+        while going and t < config.batch_steps and not self.shared.over:
+            self.mode.before()
+            raw[t] = environments.observations
+            state = policy.normalized(torch.from_numpy(environments.observations))
+            action, log_probability = policy.net.act(state)
+            states[t], actions[t] = state.numpy(), action.numpy()
+            log_probabilities[t], values[t] = log_probability.numpy(), value
+            self.stepping[self.place] = time.monotonic_ns()
+            step = environments.step(actions[t])
+            self.stepping[self.place] = 0
+            rewards[t] = (step.rewards + config.reward_shift) * config.reward_scale
+            ends[t] = step.terminated | step.truncated
+            value = after[t] = policy.values(environments.observations)
+            for place, last in step.last.items():
+                after[t, place] = 0.0 if step.terminated[place] else float(policy.values(last[None])[0])
+            t += 1
+            going = self.mode.after(config.envs_per_collector)
+            self.env_steps += config.envs_per_collector
+            for reward, length in environments.take_finished():
+                self.record.log(
+                    {"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.env_steps
+                )
+        return t
+
+
+class PpoLearner:
+    """The policy that is trained, and its optimizer."""
+
+    def __init__(self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder) -> None:
+        self.shared, self.config, self.record = shared, config, record
+        self.mode = MODES[config.mode](shared, config, locks, record)
+        self.published = PublishedPolicy(shared, locks)
+        self.policy = first_policy(shared, config, kind)
+        self.optimizer = ActorCriticAdam(self.policy, config)
+        self._order = torch.Generator().manual_seed(seed_of(config.seed, ORDER))
+
+    def learn(self) -> None:
+        """Update with every rollout that the mode yields, and publish, until the run is over."""
+        counts = self.shared.counts
+        for slot in self.mode.updates():
+            header = self.shared.header(slot)
+            rollout = self.shared.rollout(slot, header.steps)
+            age = counts.version - header.first_version
+            counts.mixed_rollouts += header.last_version != header.first_version
+            with self.record.phase("update"):
+                values = self._update(rollout)
+            counts.steps_used += rollout.rewards.numel()
+            counts.rollouts += 1
+            self.published.publish(self.policy.state)
+            values |= counts.metrics(self.shared.live) | {"perf/policy_age": float(age)}
+            self.record.log(values, step=counts.rollouts)
+
+    def _update(self, rollout: Rollout) -> dict[str, float]:
+        """Estimate advantages, and go through the rollout in mini-batches; return what is recorded of the update."""
+        config = self.config
+        self.optimizer.scale_rates(1 - self.mode.progress() if config.schedule == "linear" else 1.0)
+        values, dones = rollout.values, rollout.ends
+        advantages = advantages_of(rollout.rewards, values, rollout.after, dones, config.gamma, config.gae_lambda)
+        returns = (advantages + values).flatten()
+        advantages, behaviour = advantages.flatten(), rollout.log_probabilities.flatten()
+        states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
+        if config.normalize_observations:
+            self.policy.normalizer.add(rollout.raw.flatten(0, 1))
+        with torch.no_grad():
+            ratio = self.policy.net.judge(states, actions).log_probabilities - behaviour
+            kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimate: never below 0
+        size = -(-len(advantages) // config.minibatches)
+        losses = [
+            self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part])
+            for _ in range(config.epochs)
+            for part in torch.split(torch.randperm(len(advantages), generator=self._order), size)
+        ]
+        return mean_losses(losses, self.shared.counts.rollouts + 1, config) | {"train/kl": kl}
+
+    def _step(self, states: Tensor, actions: Tensor, behaviour: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
+        """Make one step of Adam; return policy loss, value loss, entropy and the percentage of clipped ratios."""
+        config = self.config
+        judged = self.policy.net.judge(states, actions)
+        if config.normalize_advantages and len(advantages) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        ratios = (judged.log_probabilities - behaviour).exp()
+        clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
+        policy_loss = -torch.minimum(ratios * advantages, clipped * advantages).mean()
+        value_loss = 0.5 * (judged.values - returns).square().mean()
+        entropy = judged.entropies.mean()
+        self.optimizer.step(policy_loss + value_loss - config.entropy * entropy)
+        share = 100.0 * (ratios != clipped).float().mean()
+        return torch.stack([policy_loss.detach(), value_loss.detach(), entropy.detach(), share])

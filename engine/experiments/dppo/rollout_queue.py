@@ -1,0 +1,58 @@
+"""The queue between collectors and learner: a guarded count over a ring in shared memory."""
+
+from engine.experiments.dppo.shared_state import Locks, SharedState
+
+
+class RolloutQueue:
+    """Filled slots, first in first out, and the free slots; one lock guards both."""
+
+    def __init__(self, shared: SharedState, locks: Locks) -> None:
+        self._shared = shared
+        self._counts = shared.counts
+        self._order = shared.order.numpy()
+        self._free = shared.free.numpy()
+        self._lock = locks("queue")
+
+    @property
+    def depth(self) -> int:
+        """How many filled slots wait."""
+        return self._counts.queue_depth
+
+    def take_free(self) -> int:
+        """Return a slot to fill; raises IndexError where none is free."""
+        with self._lock:
+            if self._counts.free_slots == 0:
+                raise IndexError("no slot is free: more were asked for than permits given")
+            self._counts.free_slots -= 1
+            return int(self._free[self._counts.free_slots])
+
+    def free_slot(self, slot: int) -> None:
+        """Free a slot."""
+        with self._lock:
+            self._free[self._counts.free_slots] = slot
+            self._counts.free_slots += 1
+
+    def put(self, slot: int, steps: int) -> int:
+        """Add a filled slot of so many env steps; return the depth."""
+        with self._lock:
+            self._order[(self._counts.queue_head + self._counts.queue_depth) % len(self._order)] = slot
+            self._counts.queue_depth += 1
+            self._counts.steps_collected += steps
+            return self._counts.queue_depth
+
+    def get(self) -> int | None:
+        """Return the slot that has waited longest, or None."""
+        with self._lock:
+            if self._counts.queue_depth == 0:
+                return None
+            slot = int(self._order[self._counts.queue_head])
+            self._counts.queue_head = (self._counts.queue_head + 1) % len(self._order)
+            self._counts.queue_depth -= 1
+            return slot
+
+    def discard(self, slot: int, steps: int) -> None:
+        """Free a slot whose env steps are learned from by nobody; count them."""
+        with self._lock:
+            self._counts.steps_collected += steps
+            self._counts.steps_discarded += steps
+        self.free_slot(slot)

@@ -1,0 +1,210 @@
+"""What the processes (or threads) of a run share: the policy in two copies, slots for rollouts, counts, and bells.
+
+Every count is changed under one lock; a bell has no owner, so a rank that is killed leaves none of them locked.
+"""
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.data.shared_tensors import shared_zeros
+from engine.experiments.dppo.config import DppoConfig
+from engine.rl.actor_critic import ActorCritic, Normalizer
+from engine.rl.kinds import Kind
+from engine.runtime.rank.semaphore import Bell
+
+Lock = AbstractContextManager[Any]
+Locks = Callable[[str], Lock]
+"""Returns the run's lock of a name."""
+LOOK_S = 0.2
+"""Seconds between two looks whether the run is over, while waiting for a bell."""
+
+
+class Counts(ctypes.Structure):
+    """The counts of a run, an int64 each, in memory that its ranks share, also after pickling; made by `over`."""
+
+    version: int
+    """Published updates."""
+    stopped: int
+    """1 when the run is over."""
+    queue_head: int
+    queue_depth: int
+    free_slots: int
+    steps_collected: int
+    """Env steps, as the next two."""
+    steps_used: int
+    steps_discarded: int
+    synchronizations: int
+    """Times that collectors and learner waited for each other."""
+    rollouts: int
+    """Rollouts learned from."""
+    mixed_rollouts: int
+    """Those of two policies."""
+    round: int
+    """Of mode reader_writer: the present round, and the env steps in it."""
+    round_steps: int
+    _fields_ = [(name, ctypes.c_int64) for name in __annotations__]
+
+    @classmethod
+    def over(cls, memory: Tensor) -> "Counts":
+        """Return the counts that lie in `memory`, int64 [13]."""
+        counts = cls.from_buffer(memory.numpy().data)
+        counts._memory = memory
+        return counts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Counts.over, (self._memory,)
+
+    def metrics(self, live: bool) -> dict[str, float]:
+        """Return the metrics of the run so far, after an update; `live` adds the share of mixed rollouts."""
+        found = {
+            "perf/steps_used": 100 * self.steps_used / (self.steps_used + self.steps_discarded),
+            "perf/synchronizations": 1000 * self.synchronizations / max(1, self.steps_collected),
+        }
+        return found | ({"perf/mixed_rollouts": 100 * self.mixed_rollouts / max(1, self.rollouts)} if live else {})
+
+
+class RolloutHeader(ctypes.Structure):
+    """What a slot holds besides its tensors, an int64 each."""
+
+    collector: int
+    first_version: int
+    """The policy's version at the rollout's first step."""
+    last_version: int
+    steps: int
+    """Of every environment."""
+    _fields_ = [(name, ctypes.c_int64) for name in __annotations__]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One slot's tensors, [T, M] for T steps of M environments: views of shared memory."""
+
+    states: Tensor
+    """[T, M, observation], as the policy saw them."""
+    raw: Tensor
+    """[T, M, observation], as the environments returned them."""
+    actions: Tensor
+    """[T, M] of choices or [T, M, action]."""
+    log_probabilities: Tensor
+    """Of the actions under the policy that played."""
+    values: Tensor
+    after: Tensor
+    """The value of the next state: 0 where the episode terminated."""
+    rewards: Tensor
+    ends: Tensor
+
+    def arrays(self) -> Iterator[NDArray[Any]]:
+        """Yield the same memory as arrays, in the order of the fields."""
+        return (getattr(self, name).numpy() for name in Rollout.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class SharedState:
+    """All of it; travels to the ranks as an argument of `Ranks.run`."""
+
+    weights: Tensor
+    """[2, P + N]: P parameters and N numbers of the observations' normalizer; the published copy is version % 2."""
+    counts: Counts
+    order: Tensor
+    """The queue's ring of filled slots."""
+    free: Tensor
+    headers: Tensor
+    """int64 [slots, 4]; read by `header`."""
+    stepping: Tensor
+    """int64 [collectors]: since when (monotonic, ns) a collector's environments are in a step, 0 for none."""
+    slots: Rollout
+    """As a rollout, with the slot in front of every shape."""
+    permits: Bell
+    """A ring lets one collector fill one slot."""
+    ready: Bell
+    """There is something to learn from."""
+    parked: Bell
+    """A collector has stopped (mode reader_writer)."""
+    go: tuple[Bell, ...]
+    """One collector may begin a round (mode reader_writer)."""
+    live: bool
+    """Whether there is but one copy of the weights, the first, which changes while collectors play (mode unlocked)."""
+
+    @classmethod
+    def create(cls, config: DppoConfig, kind: Kind) -> "SharedState":
+        """Return a state with all slots free."""
+        count = max(config.bound, config.collectors) if config.mode != "bounded_queue" else config.bound
+        shape = (count, config.batch_steps, config.envs_per_collector)
+
+        whole = torch.int64
+        slots = Rollout(
+            states=shared_zeros(*shape, kind.observation),
+            raw=shared_zeros(*shape, kind.observation),
+            actions=shared_zeros(*shape, dtype=whole) if kind.choices else shared_zeros(*shape, kind.action),
+            log_probabilities=shared_zeros(*shape),
+            values=shared_zeros(*shape),
+            after=shared_zeros(*shape),
+            rewards=shared_zeros(*shape),
+            ends=shared_zeros(*shape, dtype=torch.bool),
+        )
+        shared = cls(
+            weights=shared_zeros(2, size_of(config, kind)),
+            counts=Counts.over(shared_zeros(len(Counts._fields_), dtype=whole)),
+            order=shared_zeros(count, dtype=whole),
+            free=shared_zeros(count, dtype=whole),
+            headers=shared_zeros(count, len(RolloutHeader._fields_), dtype=whole),
+            stepping=shared_zeros(config.collectors, dtype=whole),
+            slots=slots,
+            permits=Bell(),
+            ready=Bell(),
+            parked=Bell(),
+            go=tuple(Bell() for _ in range(config.collectors)),
+            live=config.mode == "unlocked",
+        )
+        shared.free.copy_(torch.arange(count))
+        shared.counts.free_slots = count
+        return shared
+
+    def header(self, slot: int) -> RolloutHeader:
+        """Return one slot's header: a view of shared memory."""
+        return RolloutHeader.from_buffer(self.headers[slot].numpy().data)
+
+    def rollout(self, slot: int, steps: int | None = None) -> Rollout:
+        """Return one slot's tensors, cut to its first `steps`."""
+        return Rollout(*(getattr(self.slots, name)[slot, :steps] for name in Rollout.__dataclass_fields__))
+
+    def bytes_of(self, slot: int, steps: int) -> int:
+        """Return how many bytes so many steps of a slot are."""
+        return sum(getattr(self.slots, name)[slot, :steps].nbytes for name in Rollout.__dataclass_fields__)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over."""
+        return bool(self.counts.stopped)
+
+    def stop(self) -> None:
+        """End the run."""
+        self.counts.stopped = 1
+
+    def wait_for(self, bell: Bell) -> bool:
+        """Wait for a bell; return False where the run is over instead."""
+        while not self.over:
+            if bell.heard(LOOK_S):
+                return not self.over
+        return False
+
+    def step_ns(self, place: int) -> int:
+        """Return for how long a collector's environments have been in one step, 0 where they are not."""
+        since = int(self.stepping[place])
+        return time.monotonic_ns() - since if since else 0
+
+
+def size_of(config: DppoConfig, kind: Kind) -> int:
+    """Return P + N: the numbers of a policy and of its normalizer."""
+    with torch.random.fork_rng(devices=[]):
+        return sum(parameter.numel() for parameter in ActorCritic(kind, config.network).parameters()) + Normalizer.size(
+            kind.observation
+        )

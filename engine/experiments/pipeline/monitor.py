@@ -1,0 +1,177 @@
+"""What watches the stages: failures are named, numbers checked, held activations counted, late stages found; and the
+fault that is injected on request.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from engine.errors import EngineError, RunFailed
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.measurements import MB, ActivationMemory, peak_memory_mb
+from engine.experiments.pipeline.stage import Stage
+from engine.runtime.worker.ranks import Rank
+
+FAULTY_BATCH = 1
+"""The batch (from 0) in whose backward the fault is injected."""
+ABSURD = 2**50
+OUT_OF_MEMORY = re.compile(r"allocate (?:memory: you tried to allocate )?([\d.]+) ?(bytes|[KMGT]iB)", re.IGNORECASE)
+
+
+class StageMonitor:
+    """The watch over one stage; it looks at what goes in and out of `stage.net` by hooks."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.memory = ActivationMemory(stage.weights)
+        self.fault = FaultInjection(stage.config, stage.number)
+        self._is_bad = torch.zeros(3, dtype=torch.bool, device=stage.weights.device)
+        """Whether the input, the output, and the output's gradient held a NaN or an infinity since the last update."""
+        stage.net.register_forward_hook(self._check_forward)
+
+    @contextmanager
+    def watch(self, what: str, micro_batch: int) -> Iterator[None]:
+        """Name failures in the block, and count the activations that it keeps for the backward."""
+        with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.kept(micro_batch):
+            yield
+
+    def inject_fault(self, micro_batch: int) -> None:
+        """Fail as the config asks for, if this is the backward of its micro-batch."""
+        with named(self.stage.role, "backward", self.stage.batch, micro_batch):
+            self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
+
+    @contextmanager
+    def watch_backward(self, micro_batch: int) -> Iterator[None]:
+        """Inject the config's fault, name failures in the block, and count the micro-batch's activations out."""
+        with named(self.stage.role, "backward", self.stage.batch, micro_batch):
+            self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
+            yield
+        self.memory.freed(micro_batch)
+
+    def check(self, gradient: Tensor) -> None:
+        """Raise RunFailed where numbers became NaN or infinite in this stage first: in its output or in `gradient` (or
+        the weights that it was added to).
+        """
+        self.memory.counting = False
+        came, went, came_back = self._is_bad.tolist()
+        self._is_bad.zero_()
+        stage = self.stage
+        what = "activations" if went and not stage.is_last else "loss" if went else "gradient"
+        if not came and (went or (not came_back and not gradient.sum().isfinite())):
+            raise RunFailed(
+                f"{stage.role}'s {what} became NaN or infinite in batch {stage.batch + 1}, from finite inputs. "
+                f"Lower learning_rate ({stage.config.learning_rate})."
+            )
+
+    def _check_forward(self, net: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
+        """Check by sums: a sum holds a NaN if any number does, and costs little beside the layers."""
+        if not torch.is_grad_enabled():
+            return
+        self._is_bad[:2] |= torch.stack([inputs[0].detach().sum(), outputs.detach().sum()]).isfinite().logical_not_()
+        if not self.stage.is_last:
+            outputs.register_hook(self._check_backward)  # type: ignore[no-untyped-call]
+
+    def _check_backward(self, gradient: Tensor) -> None:
+        self._is_bad[2] |= ~gradient.sum().isfinite()
+
+
+def log_memory(rank: Rank, monitor: StageMonitor) -> None:
+    """Record the most activations that the stage held, and the most memory that its process took, in MB."""
+    rank.recorder.log(
+        {"perf/activations_held": monitor.memory.most / MB, "perf/peak_memory": peak_memory_mb(rank.device)},
+        step=monitor.stage.batch,
+    )
+
+
+class FaultInjection:
+    """The config's fault, for one stage (from 0)."""
+
+    def __init__(self, config: PipelineConfig, stage: int) -> None:
+        self._kind = config.fault if config.fault_stage == stage + 1 else "none"
+        self._micro_batch = config.splits // 2
+
+    def inject(self, batch: int, micro_batch: int, weights: Tensor) -> None:
+        """Do what the config says, in the backward of the faulty batch's middle micro-batch (from 0)."""
+        if self._kind == "none" or (batch, micro_batch) != (FAULTY_BATCH, self._micro_batch):
+            return
+        if self._kind == "raise":
+            raise RuntimeError("raised on purpose (fault)")
+        if self._kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._kind == "memory":
+            torch.empty(ABSURD)
+        while self._kind == "hang":
+            time.sleep(1)
+        if self._kind == "nan":
+            weights.detach().fill_(torch.nan)
+
+
+class WaitTable:
+    """Which stage each one waits for, in shared memory; travels to the ranks as an argument of `Ranks.run`."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
+        self.stages: Tensor = torch.full((config.stages,), -1).share_memory_()  # type: ignore[no-untyped-call]
+        """int64 [stages]: -1 where a stage does not wait."""
+
+    @contextmanager
+    def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
+        """Mark for the block that a stage waits for its neighbour."""
+        self.stages[stage] = neighbour
+        yield
+        self.stages[stage] = -1
+
+    def timeout_error(self, stage: int, what: str) -> RunFailed:
+        """Return the error of a stage that waited too long for `what`: it names the stage that all others wait for."""
+        roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
+        late, seen = int(self.stages[stage]), {stage}
+        while (further := int(self.stages[late])) >= 0 and further not in seen:  # one stopped in its wait points back
+            seen.add(late)
+            late = further
+        through = "" if late == int(self.stages[stage]) else f", which {roles[int(self.stages[stage])]} waits for too"
+        return RunFailed(
+            f"{roles[late]} did not come to send within {limit}{through}: {roles[stage]} waited for {what}. "
+            "Look at its log, or raise timeout_s where a micro-batch takes that long."
+        )
+
+
+@contextmanager
+def named(role: str, what: str, batch: int, micro_batch: int) -> Iterator[None]:
+    """Raise RunFailed that names stage, direction and micro-batch where the block raises an error of torch."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except (RuntimeError, MemoryError) as error:
+        where = f"in the {what} of micro-batch {micro_batch}, batch {batch + 1}"
+        raise RunFailed(f"{role} {_sentence(error)} {where}{_cure(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    if is_out_of_memory(error):
+        asked = OUT_OF_MEMORY.search(str(error))
+        return f"ran out of memory, when {asked[1]} {asked[2]} more were asked for," if asked else "ran out of memory"
+    return (
+        f"failed with {type(error).__name__}: "
+        f"{next(filter(None, map(str.strip, str(error).splitlines())), 'no message')},"
+    )
+
+
+def _cure(error: Exception) -> str:
+    if is_out_of_memory(error):
+        return (
+            ". Lower batch_size or image_size, choose mode 1f1b, which holds fewer activations, or give that stage "
+            "fewer layers with cut."
+        )
+    return "."
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory of a GPU or of the machine could not be allocated."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,183 @@
+"""Mode rpc, a stage's side: the methods that the master calls, and the timing of distributed autograd's backward."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor
+
+from engine.errors import RunFailed
+from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.measurements import StageClock, reset_peak_memory
+from engine.experiments.pipeline.monitor import StageMonitor, log_memory
+from engine.experiments.pipeline.rpc_links import device_maps
+from engine.experiments.pipeline.rpc_order import ForwardTurns, OpenBackwards, deepest_node
+from engine.experiments.pipeline.stage import Stage, make_stage
+from engine.runtime.transport import rpc
+from engine.runtime.worker.ranks import Rank
+
+LOOK_S = 0.05
+OTHER_CALLS = 4
+"""Threads for calls other than forwards, each of which waits for its activations in a thread of its own."""
+_service: list["StageService"] = []
+
+
+def serve_stage(rank: Rank, config: PipelineConfig, costs: Tensor, devices: tuple[str, ...], patience_s: float) -> None:
+    """Serve one stage until the master ends the run."""
+    stage = make_stage(rank, rank.index - 1, config, costs)
+    service = StageService(rank, stage)
+    _service[:] = [service]
+    with rpc.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
+        rank.barrier("served")
+        reset_peak_memory(rank.device)
+        service.clock.ready(rank.ready())
+        service.until_done()
+        _service.clear()
+        rank.barrier("through")
+    log_memory(rank, service.monitor)
+
+
+def local_stage() -> "StageService":
+    """Return this rank's stage; the master holds a reference to it."""
+    return _service[0]
+
+
+class StageService:
+    """A stage that the master calls: calls come in several threads and take turns, forwards in the order of their
+    micro-batches.
+    """
+
+    def __init__(self, rank: Rank, stage: Stage) -> None:
+        self.rank = rank
+        self.stage = stage
+        self.monitor = StageMonitor(stage)
+        self.clock = StageClock(rank.recorder, stage.config, stage.number, rank.device)
+        self.turns = ForwardTurns(stage.config.splits)
+        self.failure: BaseException | None = None
+        self.done = threading.Event()
+        self.backwards = OpenBackwards(lambda micro_batch: self._work("backward", micro_batch))
+        self.busy_lock = threading.Lock()
+        """Guards both counts of busy seconds."""
+        self.busy_s = 0.0
+        self.since = 0.0
+        self.current_work = ""
+        """What the stage computes since then; empty where it is idle."""
+
+    def until_done(self) -> None:
+        """Wait until the master ends the run; raise the failure of a call."""
+        while not self.done.wait(LOOK_S):
+            self.check()
+            self._report()
+        self._report()
+
+    def check(self) -> None:
+        """Raise the failure of a call; raise RunFailed where one takes longer than timeout_s."""
+        if self.failure is not None:
+            raise self.failure
+        limit = self.stage.config.timeout_s
+        if self.current_work and time.perf_counter() - self.since > limit:
+            raise RunFailed(
+                f"{self.stage.role} has been in {self.current_work} for {limit:g} s (timeout_s). Raise timeout_s "
+                "where it takes that long."
+            )
+
+    @contextmanager
+    def _work(self, what: str, micro_batch: int) -> Iterator[None]:
+        """Count the block as work of the stage, and record it as a span."""
+        with self.clock.span(what, micro_batch):
+            self.clock.first()
+            self.since, self.current_work = (
+                time.perf_counter(),
+                f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}",
+            )
+            yield
+            self.current_work = ""
+            with self.busy_lock:
+                self.busy_s += (spent := time.perf_counter() - self.since)
+                self.clock.busy_s += spent
+
+    def _report(self) -> None:
+        with self.busy_lock:
+            busy, self.busy_s = self.busy_s, 0.0
+        self.rank.recorder.spend("compute", busy)
+
+    def parameters(self) -> list[Any]:
+        """Return references to the stage's parameters."""
+        return [rpc.reference_to(parameter) for parameter in self.stage.net.parameters()]
+
+    def forward(self, inputs: Any, micro_batch: int) -> Tensor:
+        """Return the activations of a micro-batch; `inputs` is a remote reference to what goes in."""
+        arrived: Tensor = inputs.to_here()
+        arrived = arrived.to(self.rank.device)
+        stage = self.stage
+        with self.turns.of(micro_batch), self._keep_failure(), self._work("forward", micro_batch):
+            with self.monitor.watch("forward", micro_batch):
+                outputs: Tensor = stage.net(arrived)
+            self._watch_backward(arrived, outputs, micro_batch)
+            self._record_bytes(arrived, outputs)
+        return self._to_send(outputs)
+
+    def _record_bytes(self, arrived: Tensor, outputs: Tensor) -> None:
+        """Record bytes: what comes in, what the last stage returns to the master, and the gradients of both."""
+        sizes = [
+            arrived.nbytes * (1 + arrived.requires_grad),
+            outputs.nbytes * (1 + outputs.requires_grad) if self.stage.is_last else 0,
+        ]
+        self.rank.recorder.exchanged(sum(sizes))
+
+    def _watch_backward(self, arrived: Tensor, outputs: Tensor, micro_batch: int) -> None:
+        """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at
+        the inputs.
+        """
+        outputs.register_hook(lambda gradient: self._begin_backward(micro_batch))  # type: ignore[no-untyped-call]
+        if arrived.requires_grad:
+            arrived.register_hook(lambda gradient: self._end_backward(micro_batch))  # type: ignore[no-untyped-call]
+        else:
+            deepest_node(outputs.grad_fn).register_hook(lambda *gradients: self._end_backward(micro_batch))
+
+    def _begin_backward(self, micro_batch: int) -> None:
+        self.backwards.begin(micro_batch)
+        with self._keep_failure():
+            self.monitor.inject_fault(micro_batch)
+
+    def _end_backward(self, micro_batch: int) -> None:
+        self.backwards.end(micro_batch)
+        self.monitor.memory.freed(micro_batch)
+
+    @contextmanager
+    def _keep_failure(self) -> Iterator[None]:
+        """Keep what the block raises for the stage's own thread: the master would hear it without its type."""
+        try:
+            yield
+        except BaseException as error:
+            self.failure = self.failure or error
+            raise
+
+    def end_batch(self) -> None:
+        """End the batch: the optimizer has taken this stage's step."""
+        with self._keep_failure():
+            self.monitor.check(self.stage.weights)
+        self.stage.batch += 1
+        self.rank.recorder.log(self.clock.batch_done(), step=self.stage.batch)
+
+    def test(self, inputs: Any) -> Tensor:
+        """Return the activations of images that are only tested on."""
+        arrived: Tensor = inputs.to_here()
+        with self.turns.any(), self._keep_failure():
+            outputs = self.stage.test(arrived.to(self.rank.device))
+            self._record_bytes(arrived, outputs)
+            return self._to_send(outputs)
+
+    def _to_send(self, outputs: Tensor) -> Tensor:
+        """Return the outputs on a device that their receiver has: the master has no GPU."""
+        return outputs.cpu() if self.stage.is_last else outputs
+
+    def start_clock(self) -> None:
+        """Let the next batch begin now."""
+        self.clock.start()
+
+    def end(self) -> None:
+        """End the run of this stage."""
+        self.done.set()
