@@ -2,7 +2,7 @@
 durations allow.
 
 With a unit for each forward and backward, p stages and m micro-batches end after 2(m+p-1) units by gpipe and by 1f1b
-alike, of which each stage works 2m; tests/experiments/test_schedules.py draws both.
+alike, of which each stage works 2m; tests/pipelining/test_schedules.py draws both.
 """
 
 from collections import deque

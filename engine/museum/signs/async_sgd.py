@@ -24,6 +24,6 @@ SIGNS = (
             Number("staleness", "Mean staleness", "updates"),
             Number("half_s", "Half of all gradients are in after", "s"),
         ),
-        guard="tests/experiments/test_servers.py::test_equal_trainers_in_turn_have_a_staleness_of_n_minus_1",
+        guard="tests/experiments/servers/test_servers.py::test_equal_trainers_in_turn_have_a_staleness_of_n_minus_1",
     ),
 )

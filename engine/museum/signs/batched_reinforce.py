@@ -24,7 +24,7 @@ SIGNS = (
         x="Returns of observer",
         y="Weight on observer1's actions (%)",
         numbers=(Number("foreign", "Weight of others' returns", "%"), Number("length", "Length of the gradient")),
-        guard="tests/experiments/test_batched_reinforce.py::test_both_modes_give_the_same_gradient_for_the_same_round",
+        guard="tests/experiments/batched_reinforce/test_batched_reinforce.py::test_both_modes_give_the_same_gradient_for_the_same_round",
     ),
     Sign(
         "states_overwritten",
@@ -44,7 +44,7 @@ SIGNS = (
         x="Round",
         y="Rounds learned from",
         numbers=(Number("learned", "Learned from", "rounds"), Number("rounds", "Played", "rounds")),
-        guard="tests/experiments/test_batched_reinforce.py::test_the_recomputed_gradient_is_that_of_graphs_kept_while_acting",
+        guard="tests/experiments/batched_reinforce/test_batched_reinforce.py::test_the_recomputed_gradient_is_that_of_graphs_kept_while_acting",
     ),
     Sign(
         "same_seeds",

@@ -22,7 +22,7 @@ SIGNS = (
         x="Steps made",
         y="Steps counted",
         numbers=(Number("lost", "Lost", "steps"), Number("steps", "Made", "steps")),
-        guard="tests/experiments/test_dppo.py::test_the_queue_is_first_in_first_out_and_counts_what_it_holds",
+        guard="tests/experiments/dppo/test_dppo.py::test_the_queue_is_first_in_first_out_and_counts_what_it_holds",
     ),
     Sign(
         "half_published_policy",
@@ -43,7 +43,7 @@ SIGNS = (
         x="Batch",
         y="Versions apart in one policy",
         numbers=(Number("mixed", "Mixed policies", "batches"), Number("batches", "Begun", "batches")),
-        guard="tests/experiments/test_dppo.py::test_weights_are_taken_whole_while_another_process_publishes",
+        guard="tests/experiments/dppo/test_dppo.py::test_weights_are_taken_whole_while_another_process_publishes",
     ),
     Sign(
         "steps_thrown_away",
@@ -59,7 +59,7 @@ SIGNS = (
         x="Steps played",
         y="Steps learned from",
         numbers=(Number("used", "Learned from", "%"), Number("collected", "Played", "steps")),
-        guard="tests/experiments/test_dppo.py::test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful",
+        guard="tests/experiments/dppo/test_dppo.py::test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful",
     ),
     Sign(
         "queue_holds_process",
@@ -81,7 +81,7 @@ SIGNS = (
             Number("stuck", "Processes that could not end", "processes"),
             Number("processes", "Processes", "processes"),
         ),
-        guard="tests/experiments/test_dppo.py::test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded",
+        guard="tests/experiments/dppo/test_dppo.py::test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded",
     ),
     Sign(
         "update_waits_forever",
@@ -100,6 +100,6 @@ SIGNS = (
         x="Time (ms)",
         y="Threads alive",
         numbers=(Number("left", "Left after the end", "threads"), Number("threads", "Started", "threads")),
-        guard="tests/experiments/test_dppo.py::test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded",
+        guard="tests/experiments/dppo/test_dppo.py::test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded",
     ),
 )

@@ -28,7 +28,7 @@ SIGNS = (
             Number("short", "Rounds that lost an add, 4 million numbers", "rounds"),
             Number("rounds", "Rounds", "rounds"),
         ),
-        guard="tests/experiments/test_servers.py::test_no_add_is_lost_and_no_snapshot_is_torn_under_eight_hammering_trainers",
+        guard="tests/experiments/servers/test_servers.py::test_no_add_is_lost_and_no_snapshot_is_torn_under_eight_hammering_trainers",
     ),
     Sign(
         "gradients_set_to_none",
@@ -45,7 +45,7 @@ SIGNS = (
         x="Round",
         y="Updates made",
         numbers=(Number("updates", "Updates made", "updates"), Number("rounds", "Rounds", "rounds")),
-        guard="tests/experiments/test_server_runs.py::test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b",
+        guard="tests/experiments/servers/test_server_runs.py::test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b",
     ),
     Sign(
         "live_reply",
@@ -62,7 +62,7 @@ SIGNS = (
         x="Fetch",
         y="Versions apart in one reply",
         numbers=(Number("torn", "Torn replies", "fetches"), Number("fetches", "Fetched", "fetches")),
-        guard="tests/experiments/test_servers.py::test_no_add_is_lost_and_no_snapshot_is_torn_under_eight_hammering_trainers",
+        guard="tests/experiments/servers/test_servers.py::test_no_add_is_lost_and_no_snapshot_is_torn_under_eight_hammering_trainers",
     ),
     Sign(
         "module_as_reply",
@@ -98,7 +98,7 @@ SIGNS = (
         x="Round",
         y="Test accuracy of the server's net (%)",
         numbers=(Number("accuracy", "Test accuracy", "%"), Number("apart", "Running means, server to trainer")),
-        guard="tests/experiments/test_server_runs.py::test_running_statistics_travel_with_the_weights",
+        guard="tests/experiments/servers/test_server_runs.py::test_running_statistics_travel_with_the_weights",
     ),
     Sign(
         "waits_for_the_gone",
@@ -120,6 +120,6 @@ SIGNS = (
             Number("waiting", "Still waiting at the end", "trainers"),
             Number("updates", "Updates made", "updates"),
         ),
-        guard="tests/experiments/test_servers.py::test_the_last_partial_batch_is_flushed_when_the_others_leave",
+        guard="tests/experiments/servers/test_servers.py::test_the_last_partial_batch_is_flushed_when_the_others_leave",
     ),
 )

@@ -22,7 +22,7 @@ SIGNS = (
         x="Step",
         y="Training loss",
         numbers=(Number("moved", "Weights moved by"), Number("loss", "Last loss")),
-        guard="tests/experiments/test_pipeline.py::test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd",
+        guard="tests/experiments/pipeline/test_pipeline.py::test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd",
         listens=True,
     ),
     Sign(
@@ -45,7 +45,7 @@ SIGNS = (
             Number("ms_per_image", "Forward and backward of an image", "ms"),
             Number("asked", "Asked for", "micro-batches"),
         ),
-        guard="tests/experiments/test_schedules.py::test_a_batch_is_cut_as_evenly_as_it_goes",
+        guard="tests/pipelining/test_schedules.py::test_a_batch_is_cut_as_evenly_as_it_goes",
     ),
     Sign(
         "norm_by_micro_batch",
@@ -64,7 +64,7 @@ SIGNS = (
         x="Splits",
         y="Off the unsplit gradient (%)",
         numbers=(Number("off", "Furthest off", "%"), Number("splits", "Most splits", "splits")),
-        guard="tests/experiments/test_pipeline.py::test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits",
+        guard="tests/experiments/pipeline/test_pipeline.py::test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits",
     ),
     Sign(
         "half_initialized",
@@ -82,6 +82,6 @@ SIGNS = (
         x="Layer",
         y="Deviation of weights, of He's",
         numbers=(Number("least", "Smallest deviation, of He's"), Number("signal", "Signal behind the last layer")),
-        guard="tests/experiments/test_pipeline_parts.py::test_layers_one_after_another_are_the_net",
+        guard="tests/experiments/pipeline/test_pipeline_parts.py::test_layers_one_after_another_are_the_net",
     ),
 )

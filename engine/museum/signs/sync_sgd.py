@@ -24,7 +24,7 @@ SIGNS = (
             Number("storages", "Storages of 4 trainers and the global weights", "storages"),
             Number("moved", "Moved before the average"),
         ),
-        guard="tests/experiments/test_sync_sgd.py::test_no_two_of_all_weights_share_memory",
+        guard="tests/experiments/sync_sgd/test_sync_sgd.py::test_no_two_of_all_weights_share_memory",
     ),
     Sign(
         "tested_before_average",
@@ -43,7 +43,7 @@ SIGNS = (
             Number("kept", "Reached by the weights kept", "%"),
             Number("apart", "Weights tested, to those kept"),
         ),
-        guard="tests/experiments/test_sync_sgd.py::test_the_global_weights_are_the_mean_of_all_and_the_same_for_all",
+        guard="tests/experiments/sync_sgd/test_sync_sgd.py::test_the_global_weights_are_the_mean_of_all_and_the_same_for_all",
     ),
     Sign(
         "epochs_repeated",
@@ -66,6 +66,6 @@ SIGNS = (
             Number("told", "Epochs told", "epochs"),
             Number("averages", "Averages", "rounds"),
         ),
-        guard="tests/experiments/test_sync_sgd.py::test_passes_count_the_samples_of_all_and_only_trainer1_tests",
+        guard="tests/experiments/sync_sgd/test_sync_sgd.py::test_passes_count_the_samples_of_all_and_only_trainer1_tests",
     ),
 )

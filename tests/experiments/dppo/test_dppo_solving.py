@@ -16,8 +16,8 @@ from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
 from engine.runtime.rank.local_ranks import LocalRanks
-from tests.experiments import dppo_functions as functions
-from tests.experiments.dppo_runs import board_of, config_of, ranks_of
+from tests.experiments.dppo import dppo_functions as functions
+from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 
 
 @pytest.mark.ranks

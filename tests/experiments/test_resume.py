@@ -18,7 +18,7 @@ from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
-from tests.experiments import resuming_functions
+from tests.experiments import resume_functions
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
@@ -42,7 +42,7 @@ class KeptRanks(Ranks):
 
     def run(self, function: Any, *shared: Any, **options: Any) -> None:
         self.weights = next(thing for thing in shared if isinstance(thing, Tensor))
-        super().run(resuming_functions.go_no_further, self.last, function, *shared, **options)
+        super().run(resume_functions.go_no_further, self.last, function, *shared, **options)
 
 
 def train(

@@ -19,7 +19,7 @@ from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
-from tests.experiments.server_functions import Frozen
+from tests.experiments.servers.server_functions import Frozen
 
 COMMON: dict[str, Any] = {"dataset": "digits", "learning_rate": 0.5, "momentum": 0.0}
 

@@ -21,7 +21,7 @@ from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
-from tests.experiments import reinforce_functions as functions
+from tests.experiments.batched_reinforce import reinforce_functions as functions
 from tests.experiments.grids import grid
 from tests.rank_functions import in_each_case
 

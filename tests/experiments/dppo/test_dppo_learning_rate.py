@@ -15,7 +15,7 @@ from engine.experiments.dppo.shared_state import Rollout
 from engine.experiments.dppo.threads import CollectorThread, ThreadRecorder
 from engine.recorder import MemoryRecorder
 from engine.rl.kinds import kind_of
-from tests.experiments.dppo_runs import board_of, config_of
+from tests.experiments.dppo.dppo_runs import board_of, config_of
 
 
 def learned(config: DppoConfig) -> tuple[list[float], list[bool]]:

@@ -24,8 +24,8 @@ from engine.runtime.rank.rank import FileLock
 from engine.runtime.system.processes import identity
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
-from tests.experiments import dppo_functions as functions
-from tests.experiments.dppo_runs import board_of, config_of, ranks_of
+from tests.experiments.dppo import dppo_functions as functions
+from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid
 
 pytestmark = pytest.mark.processes

@@ -28,8 +28,8 @@ from engine.training.server_loop import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
 from tests.experiments import plain_sgd
-from tests.experiments import server_functions as functions
 from tests.experiments.grids import grid
+from tests.experiments.servers import server_functions as functions
 
 pytestmark = pytest.mark.processes
 TRANSPORTS = ("rpc", "gloo", "shared_memory")

@@ -30,7 +30,8 @@ from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.partition import partition
-from tests.experiments import plain_sgd, sync_functions
+from tests.experiments import plain_sgd
+from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.test_trainers import times_of
 
 THREE = {"trainers": 3, "rounds": 2, "batch_size": 100}

@@ -25,7 +25,7 @@ from engine.recorder import Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
-from tests.experiments import pipeline_functions
+from tests.experiments.pipeline import pipeline_functions
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes
