@@ -16,10 +16,10 @@ from bench.measuring import save, served_home, wait_until, wait_warm
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.system.cleanup import tree
-from engine.runtime.system.shm_segments import SHARED, SHARED_PREFIXES
 from engine.store import Reader, Store
 from engine.store.records import Run
+from engine.system.cleanup import tree
+from engine.system.shm_segments import SHARED, SHARED_PREFIXES
 
 LIMIT_S = 30.0
 

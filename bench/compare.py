@@ -27,8 +27,8 @@ from bench.first_loss import CHROMIUM, console
 from bench.measuring import alternate, save
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Store
+from engine.system.processes import me
 
 RUNS, SMALL = 10, 50
 LOSS = "train/loss"

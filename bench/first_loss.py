@@ -18,9 +18,9 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from bench.measuring import python, save, wait_until, wait_warm
 from engine.home import Home
-from engine.runtime.system.processes import end_session, identity
-from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader
+from engine.system.processes import end_session, identity
+from engine.system.runner_process import runner_process
 
 CHROMIUM = [
     "--no-sandbox",

@@ -23,8 +23,8 @@ from bench.measuring import save
 from bench.poll_cost import server_of
 from bench.store_size import fill, timed
 from engine.home import ROOT, Home
-from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
+from engine.system.processes import me
 
 REPEATS = 7
 WATCHED_S = 30.0

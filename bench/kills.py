@@ -28,12 +28,12 @@ from bench.measuring import python, save, wait_until
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.system.cleanup import end_tree, tree
-from engine.runtime.system.processes import end_session, identity, is_alive
-from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
+from engine.system.cleanup import end_tree, tree
+from engine.system.processes import end_session, identity, is_alive
+from engine.system.runner_process import ensure_running, runner_process
 
 VICTIMS = ("runner", "worker", "rank", "console")
 HEARTBEATS_S = 4.0

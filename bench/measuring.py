@@ -19,12 +19,12 @@ import psutil
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.system.processes import end_session, identity
-from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.runtime.worker.environment import environment
 from engine.seeding import SEEDING
 from engine.store import Reader, Store
 from engine.store.records import ENDED, Run
+from engine.system.processes import end_session, identity
+from engine.system.runner_process import ensure_running, runner_process
 
 RESULTS = Path(__file__).parent / "results"
 _AT_START = psutil.cpu_times()

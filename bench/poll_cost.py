@@ -20,10 +20,10 @@ from bench.measuring import alternate, save
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
-from engine.runtime.system.processes import me
 from engine.store import Store
 from engine.store.records import RankBatch
+from engine.system.machine import demand, machine
+from engine.system.processes import me
 
 POLLS = 500
 POINTS = 30_000

@@ -36,9 +36,9 @@ from bench.walking import Place, Walker
 from bench.watchers import SETTINGS, cores_each_minute, live_run
 from engine.access.rules import Program, Role
 from engine.home import Home
-from engine.runtime.system.processes import identity
 from engine.store import Store
 from engine.store.records import ProcessIdentity
+from engine.system.processes import identity
 
 PASSWORD = "the sentence that everybody here has"
 RUNS, POINTS, LONG = 300, 300_000, 50_000

@@ -18,9 +18,9 @@ from typing import Any
 from bench.measuring import save
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Reader, Store, Stretch
 from engine.store.records import ProcessIdentity
+from engine.system.processes import me
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up
 

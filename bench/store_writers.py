@@ -16,8 +16,8 @@ from typing import Any
 
 from bench.measuring import save
 from engine.home import ROOT, Home
-from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
+from engine.system.processes import me
 
 METRICS = 5
 RANKS = 4

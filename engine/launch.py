@@ -6,11 +6,11 @@ from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, Wrong
 from engine.home import Home
 from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
-from engine.runtime.system.checkpoint_state import last_checkpoint
-from engine.runtime.system.machine import demand, machine
 from engine.store import Reader, Run, Store
 from engine.store.commands import checked_name
 from engine.store.launch_keys import LaunchKey
+from engine.system.checkpoint_state import last_checkpoint
+from engine.system.machine import demand, machine
 
 PAGE_TIMEOUT_S = 2.0
 OWNER_LENGTH = 60

@@ -265,7 +265,7 @@ def _of_museum(name: str) -> Metric | None:
         return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits shown per second, over both ways.")
     if not name.startswith("museum/"):
         return None
-    from engine.museum.signs.catalogue import SIGNS
+    from engine.signs.catalogue import SIGNS
 
     for sign in SIGNS:
         if name == sign.metric:

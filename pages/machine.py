@@ -9,7 +9,7 @@ from app.run.log_tail import LAB_LOGS
 from app.ui import components, widgets
 from app.ui.store_access import reading
 from engine.home import Home
-from engine.runtime.system.machine import machine as this_machine
+from engine.system.machine import machine as this_machine
 from engine.upkeep.leftovers import leftovers as found
 
 EVERY_MS = 2_500

@@ -10,8 +10,8 @@ from app.museum.section import launch, section
 from app.ui import components, permissions, widgets
 from app.ui.store_access import reading
 from engine.museum.latest_runs import Museum, museum
-from engine.museum.signs.catalogue import SIGNS, systems
 from engine.registry import experiment
+from engine.signs.catalogue import SIGNS, systems
 
 SOON_MS, LATER_MS = 1_000, 10_000
 TAKES = "One run of about 30 s on two idle cores; results come in one by one."

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from engine.errors import DataError
-from engine.runtime.system.network_isolation import network_id
 from engine.runtime.worker.ranks import Rank
+from engine.system.network_isolation import network_id
 
 
 def in_each_case(rank: Rank, function: Callable[..., None], cases: Sequence[tuple[Any, ...]]) -> None:

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
-from engine.runtime.system.processes import identity, is_alive
 from engine.store.records import ProcessIdentity
+from engine.system.processes import identity, is_alive
 
 _standing: list[tuple[subprocess.Popen[bytes], ProcessIdentity]] = []
 

@@ -20,13 +20,13 @@ from tests.waiting import PATIENCE_S
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
-    "engine.errors engine.home engine.umask engine.museum.signs engine.metrics engine.catalogue",
-    "engine.config engine.seeding engine.recorder engine.pipelining engine.experiment",
-    "engine.registry engine.launch_options engine.filter engine.access engine.store",
-    "engine.runtime.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
+    "engine.errors engine.home engine.umask engine.signs engine.metrics engine.catalogue engine.config",
+    "engine.config_values engine.seeding engine.recorder engine.pipelining engine.experiment engine.registry",
+    "engine.launch_options engine.filter engine.access engine.store",
+    "engine.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
     "engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices engine.upkeep",
-    "engine.runtime.rank engine.runtime.worker engine.runtime.transport engine.runtime.runner",
+    "engine.runtime.rank engine.runtime.worker engine.runtime.transport engine.runner",
     "engine.training engine.experiments engine.museum.exhibits engine.worker",
     "engine.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
@@ -44,7 +44,7 @@ LIKE_PARTS = {"engine.cli", "engine.museum.exhibits"}
 """Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics"),
-    *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.pipelining"),
+    *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.signs", "engine.pipelining"),
     "engine.runtime.worker.ranks",
     "engine.runtime.worker.checkpoints",
     *(f"engine.runtime.rank.{name}" for name in ("child_process", "semaphore")),
@@ -61,10 +61,10 @@ TORCH_FREE = (
         "engine.metrics",
     ),
     *("engine.recorder", "engine.store", "engine.catalogue", "engine.queue", "engine.filter"),
-    *("engine.runtime.runner", "engine.runtime.system", "engine.runtime.rank.affinity", "engine.access"),
+    *("engine.runner", "engine.system", "engine.runtime.rank.affinity", "engine.access"),
     *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
-    *("engine.museum.signs", "engine.museum.source", "engine.museum.latest_runs", "engine.museum.events"),
+    *("engine.signs", "engine.museum.source", "engine.museum.latest_runs", "engine.museum.events"),
     *(
         "engine.data.catalogue",
         "engine.training.settings",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.config_values import MOST_RUNS, read_values, usual_values
 from engine.duel.launch import launch_duel
 from engine.errors import ConfigError, DeviceError, NoSuchSweep, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
@@ -17,7 +18,6 @@ from engine.store import Reader, Store
 from engine.sweep.extend import extend_sweep
 from engine.sweep.plan import launch_sweep, plan
 from engine.sweep.random_search import Draw, Range, read_range, usual_range
-from engine.sweep.values import MOST_RUNS, read_values, usual_values
 from tests.labs.duel import duel_of
 
 

@@ -1,5 +1,5 @@
 """What a worker does on a machine that makes no network namespaces; run by
-tests/runtime/system/test_network_isolation.py in such an environment."""
+tests/system/test_network_isolation.py in such an environment."""
 
 import json
 import tempfile
@@ -9,9 +9,9 @@ from engine.doctor.machine import network
 from engine.errors import RankFailed
 from engine.home import Home
 from engine.runtime.rank import fork_server
-from engine.runtime.system import network_isolation
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
+from engine.system import network_isolation
 from tests import isolation_functions as functions
 
 KINDS = ("rpc", "line", "ring", "group")

@@ -15,10 +15,10 @@ from engine.launch_options import USUAL, Terms
 from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
-from engine.runtime.system.machine import demand, machine
 from engine.store import Reader, Sweep
 from engine.store.sweeps import SEED
 from engine.sweep.plan import Plan
+from engine.system.machine import demand, machine
 
 FRESH_S = 5.0
 """How old what is left of a sweep may be told; all who look at its page share the answer."""

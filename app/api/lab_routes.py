@@ -23,10 +23,10 @@ from engine.access.quotas import limits
 from engine.access.rules import COMMANDS, PersonStanding
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
-from engine.runtime.system.disk_space import storage
-from engine.runtime.system.liveness_lock import lives
-from engine.runtime.system.machine import machine
 from engine.store import Reader, RunnerRow
+from engine.system.disk_space import storage
+from engine.system.liveness_lock import lives
+from engine.system.machine import machine
 
 router = APIRouter()
 

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 from app.charts.sweep_data import Lines, axis, is_numeric, line_name
 from engine.analysis.statistics.groups import Group
 from engine.analysis.statistics.intervals import Interval
+from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.store import Sweep
-from engine.sweep.values import value_in_words
 
 HEIGHT_PX = 420
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.statistics.groups import Group, grouped
+from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.experiment.definition import Experiment
 from engine.experiment.ideal_lines import Baseline, Reference, Scaling
@@ -15,7 +16,6 @@ from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]

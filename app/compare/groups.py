@@ -12,9 +12,9 @@ from app.charts.curve_data import Within, group_line
 from engine.analysis.run_values import SEEDING, field
 from engine.analysis.statistics.bands import Spread
 from engine.analysis.statistics.confidence import FEWEST, Statistic
+from engine.config_values import value_in_words
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {

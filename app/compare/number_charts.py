@@ -13,7 +13,7 @@ from app.charts.line_styles import Look
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.bands import Spread, line
 from engine.analysis.statistics.confidence import Statistic
-from engine.sweep.values import value_in_words
+from engine.config_values import value_in_words
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
 MOST_TICKS = 12

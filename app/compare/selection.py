@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from app.links.compare import CompareView, ids_text
 from app.ui.widgets import title_of
 from engine.analysis.run_values import field, field_names
+from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 MOST_RUNS = 30
 LONGEST_NAME, MOST_NAMED = 46, 4

@@ -11,8 +11,8 @@ from app.core.formatting import duration
 from app.ui.html import run_link, table, when
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
+from engine.config_values import value_in_words
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.experiment.definition import Experiment
 from engine.registry import experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
 from engine.store.sweeps import SEED
-from engine.sweep.values import value_in_words
 
 _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 

@@ -13,10 +13,10 @@ from app.report.page_capture import Noted
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING, Row
+from engine.config_values import value_in_words
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 Environments = Mapping[int, Mapping[str, Any]]

@@ -8,10 +8,10 @@ from app.core.machine_token import SILENT_S
 from app.ui.html import bar, facts, run_link
 from app.ui.run_state import waiting
 from engine.home import Home
-from engine.runtime.system.disk_space import storage
-from engine.runtime.system.machine import Machine, machine
 from engine.store import MachineSample, Reader
 from engine.store.records import Run
+from engine.system.disk_space import storage
+from engine.system.machine import Machine, machine
 
 LITTLE = 0.05
 """A disk with less than this share free is said to be nearly full."""

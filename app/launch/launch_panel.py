@@ -21,8 +21,8 @@ from engine.errors import DeviceError
 from engine.experiment.definition import Experiment
 from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.sweep.plan import SweepOrder
+from engine.system.machine import demand, machine
 
 
 def first_visit() -> None:

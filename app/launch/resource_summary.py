@@ -3,8 +3,8 @@ for its times.
 """
 
 from engine.config import Config
-from engine.runtime.system.machine import Machine
 from engine.store.records import Demand
+from engine.system.machine import Machine
 
 
 def taken(config: Config, demand: Demand, machine: Machine) -> list[tuple[str, str]]:

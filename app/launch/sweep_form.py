@@ -10,12 +10,12 @@ import streamlit as st
 
 from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
+from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment
 from engine.store.sweeps import SEED
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range
-from engine.sweep.values import read_values, usual_values, value_in_words
 
 NOTHING = "nothing else"
 GRID, DRAWN = "every combination", "random draw"

@@ -11,7 +11,7 @@ from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, run_link, table
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.system.cleanup import Cleared
+from engine.system.cleanup import Cleared
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean
 

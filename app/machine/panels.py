@@ -12,11 +12,11 @@ from app.ui import components, widgets
 from app.ui.html import bar, run_link, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
-from engine.runtime.system.disk_space import storage
-from engine.runtime.system.liveness_lock import lives
-from engine.runtime.system.machine import Machine
 from engine.store import Reader
 from engine.store.records import ALIVE, MachineSample, Run
+from engine.system.disk_space import storage
+from engine.system.liveness_lock import lives
+from engine.system.machine import Machine
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 """From so much memory or use on, a GPU that no run holds is in use by something else."""

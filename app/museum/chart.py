@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from app.charts.sweep_charts import scale
 from app.ui.html import number, table
 from engine.museum.outcome import ExhibitOutcome, Way
-from engine.museum.signs.sign import Sign
+from engine.signs.sign import Sign
 
 HEIGHT_PX = 320
 NAMES: Mapping[Way, str] = {"wrong": "published code", "right": "right way"}

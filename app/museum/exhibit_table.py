@@ -8,9 +8,9 @@ import streamlit as st
 from app.core.base_path import at
 from app.ui.html import number, run_link, table, when
 from engine.museum.latest_runs import Museum
-from engine.museum.signs.catalogue import SIGNS, systems
-from engine.museum.signs.sign import Sign
 from engine.registry import experiment
+from engine.signs.catalogue import SIGNS, systems
+from engine.signs.sign import Sign
 
 HEADERS = ("Exhibit", "Measured", "Published code", "Right way", "Invariant", "Shown by")
 

@@ -15,9 +15,9 @@ from app.ui.html import as_text, run_link, when
 from engine.home import ROOT
 from engine.museum.latest_runs import NAME, Visit
 from engine.museum.outcome import Way
-from engine.museum.signs.sign import Sign
 from engine.museum.source import code_of, module_of, path_of
 from engine.registry import experiment
+from engine.signs.sign import Sign
 from engine.store.records import RunRow
 
 

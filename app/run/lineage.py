@@ -15,9 +15,9 @@ from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
 from engine.launch_options import PRIORITIES
 from engine.registry import experiment
-from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run
+from engine.system.checkpoint_state import last_checkpoint
 
 LONG_CHAIN = 2
 """Two runs are told by the links to each other."""

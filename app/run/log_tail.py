@@ -7,8 +7,8 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.home import Home
-from engine.runtime.system import log_files
 from engine.store import Reader
+from engine.system import log_files
 
 CHUNK = 256 * 1024
 """Bytes of one answer, and of the end of a log that a first look shows."""

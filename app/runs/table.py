@@ -15,13 +15,13 @@ from app.core.formatting import moment
 from app.runs.columns import Column
 from app.runs.text_columns import shown_as, value_of
 from app.ui.widgets import title_of
+from engine.config_values import told
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import RunRow
 from engine.store.grouping import RunGroup
 from engine.store.records import ENDED
 from engine.store.texts import Text
-from engine.sweep.values import told
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""

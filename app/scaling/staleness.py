@@ -28,11 +28,11 @@ from engine.analysis.scaling.staleness import (
 )
 from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
+from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 MOST_COLUMNS, MOST_ROWS = 16, 200
 Lines = dict[str, list[Stale]]

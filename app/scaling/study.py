@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from engine.analysis.scaling.scaling_data import Study, axis_of, differing, study
+from engine.config_values import value_in_words
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 MOST_RUNS = 500
 

@@ -12,12 +12,12 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import command, told
 from engine.analysis.sweep_cells import newest
+from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Store, Sweep
 from engine.store.records import BAD_ENDS, ENDED, RunRow, Status
 from engine.sweep.extend import extend_sweep, plan_more
-from engine.sweep.values import read_values, value_in_words
 
 
 def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:

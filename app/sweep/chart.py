@@ -26,10 +26,10 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
+from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 from engine.transfer.tables import Table
 
 

@@ -12,9 +12,9 @@ from app.export.view_report import Environments
 from app.report.page_capture import Noted
 from app.sweep.header import name_of
 from engine.analysis.seedings import mixture
+from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
-from engine.sweep.values import value_in_words
 
 
 def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:

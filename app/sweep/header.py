@@ -13,9 +13,9 @@ from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, figure_link, sweep_link, when
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import newest
+from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
-from engine.sweep.values import value_in_words
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:

@@ -12,10 +12,10 @@ from app.core.formatting import duration
 from app.ui.html import number, table
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.sweep_cells import cell_of, tries
+from engine.config_values import told, value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps import SEED
-from engine.sweep.values import told, value_in_words
 
 MOST_ACROSS = 12
 """With more columns than this, and more than rows, the matrix is turned round."""

@@ -13,9 +13,9 @@ from app.ui.store_access import command
 from engine.errors import EngineError
 from engine.home import ROOT
 from engine.registry import experiment
-from engine.runtime.system.liveness_lock import lives
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ENDED, Run, RunRow, Status
+from engine.system.liveness_lock import lives
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
 COLOURS: dict[Status, Colour] = {

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from app.core.client_address import PEER
-from engine.runtime.system.open_files import raise_open_files
+from engine.system.open_files import raise_open_files
 
 HEADERS_S = 10.0
 """From the first byte of a request, or the start of its connection, to the end of its headers."""

@@ -9,9 +9,9 @@ from app.core.visitor import Visitor, visitor_now
 from engine import __version__
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.system.disk_space import storage
-from engine.runtime.system.runner_process import runner_process
 from engine.store.schema import newest
+from engine.system.disk_space import storage
+from engine.system.runner_process import runner_process
 
 
 def health(request: Request) -> Response:

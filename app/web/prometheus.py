@@ -28,11 +28,11 @@ from engine.access.rules import COMMANDS
 from engine.errors import EngineError
 from engine.home import Home
 from engine.registry import EXPERIMENTS, UNLISTED
-from engine.runtime.system.disk_space import storage
-from engine.runtime.system.liveness_lock import lives
 from engine.store import Reader, RunnerRow
 from engine.store.clock import seconds_since
 from engine.store.tally import Tally
+from engine.system.disk_space import storage
+from engine.system.liveness_lock import lives
 
 SIGN_IN, OTHER = "sign in", "other"
 KNOWN = frozenset(EXPERIMENTS + UNLISTED)

@@ -34,10 +34,10 @@ from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
-from engine.runtime.system import log_files
 from engine.store import Reader, Stretch
 from engine.store.curves import Axis
 from engine.store.people import checked_name
+from engine.system import log_files
 
 LONGEST_BODY = 2_000
 AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}

@@ -21,9 +21,9 @@ from app.web.server_config import REFUSED, ServerConfig, refusal
 from app.web.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.runner.shared_settings import RESTART, ignored_settings
-from engine.runtime.system.runner_process import ensure_running, has_died, runner_process
+from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
+from engine.system.runner_process import ensure_running, has_died, runner_process
 from engine.umask import set_private
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from engine.cli.answers import print_json
 from engine.cli.frame import json_option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
-from engine.runtime.system.log_files import offset_now, pieces
 from engine.store import Reader
+from engine.system.log_files import offset_now, pieces
 
 POLL_S = 0.2
 LONGEST_LINE = 1 << 20

@@ -10,11 +10,11 @@ from engine.cli.answers import print_json
 from engine.cli.frame import NO_RUNNER, NumberRange, json_option, owner_option
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.runner.runner import serve
-from engine.runtime.system.liveness_lock import lives
-from engine.runtime.system.runner_process import is_running, runner_process
+from engine.runner.runner import serve
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
+from engine.system.liveness_lock import lives
+from engine.system.runner_process import is_running, runner_process
 
 POLL_S = 0.1
 REGISTER_S = 10.0

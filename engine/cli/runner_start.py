@@ -4,8 +4,8 @@ import click
 
 from engine.errors import RunnerError
 from engine.home import Home
-from engine.runtime.runner.shared_settings import RESTART, ignored_settings
-from engine.runtime.system.runner_process import ensure_running
+from engine.runner.shared_settings import RESTART, ignored_settings
+from engine.system.runner_process import ensure_running
 
 
 def see_to_runner(home: Home) -> None:

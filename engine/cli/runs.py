@@ -10,9 +10,9 @@ from engine.cli.answers import duration, moment, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.errors import ConfigError, Problem, RunnerError
 from engine.home import Home
-from engine.runtime.system.runner_process import ensure_running
 from engine.store import Reader, Store
 from engine.store.records import RunRow, Status
+from engine.system.runner_process import ensure_running
 
 CANCEL_WAIT_S = 60.0
 

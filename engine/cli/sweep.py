@@ -9,6 +9,7 @@ from engine.cli.frame import json_option, owner_option, terms_options
 from engine.cli.launch import STORE_TIMEOUT_S
 from engine.cli.runner_start import see_to_runner
 from engine.config import Config, read_settings
+from engine.config_values import read_values, told
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch_options import Terms
@@ -18,7 +19,6 @@ from engine.store.records import BAD_ENDS
 from engine.sweep.extend import extend_sweep
 from engine.sweep.plan import launch_sweep
 from engine.sweep.random_search import Draw
-from engine.sweep.values import read_values, told
 
 LAUNCH = "launch"
 no_runner_option = click.option(

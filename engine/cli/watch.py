@@ -15,9 +15,9 @@ import click
 from engine.cli.answers import duration, number
 from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runtime.system.runner_process import ensure_running
 from engine.store import Reader, Store
 from engine.store.records import Run
+from engine.system.runner_process import ensure_running
 
 POLL_S = 0.1
 RUNNER_CHECK_S = 2.0

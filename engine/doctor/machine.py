@@ -14,9 +14,9 @@ import psutil
 from engine.access.quotas import ALLOW_HOST_NETWORK
 from engine.doctor.finding import Finding, State
 from engine.home import ROOT, Home
-from engine.runtime.system.network_isolation import LEVEL_WORDS, machine_level
-from engine.runtime.system.out_of_memory import memory_limit
 from engine.store import Reader
+from engine.system.network_isolation import LEVEL_WORDS, machine_level
+from engine.system.out_of_memory import memory_limit
 
 GB = 2**30
 MB = 2**20

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.doctor.finding import Finding
 from engine.home import ROOT
-from engine.runtime.runner.launcher import room_for_sockets
+from engine.runner.launcher import room_for_sockets
 
 PROBE_TIMEOUT_S = 180
 INSTALL = "Install what is written: make install (or python -m pip install -r requirements.txt)."
@@ -157,7 +157,7 @@ def gpus(seen: Mapping[str, Any], names: Sequence[str]) -> Finding:
 
 def driver_gpus() -> tuple[str, ...]:
     """Return the names of the GPUs that the driver shows."""
-    from engine.runtime.system.machine import machine
+    from engine.system.machine import machine
 
     return tuple(gpu.name for gpu in machine().gpus)
 

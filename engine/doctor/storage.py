@@ -171,8 +171,8 @@ def store(home: Home) -> Finding:
 
 def runner(home: Home) -> Finding:
     """Look for the process that takes runs from the queue."""
-    from engine.runtime.runner.shared_settings import RESTART, ignored_settings
-    from engine.runtime.system.runner_process import is_running, refuse_beside_foreign_runs
+    from engine.runner.shared_settings import RESTART, ignored_settings
+    from engine.system.runner_process import is_running, refuse_beside_foreign_runs
 
     if is_running(home):
         if ignored := ignored_settings(home):

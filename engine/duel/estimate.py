@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
 from engine.queue.estimates import History
-from engine.runtime.system.machine import demand, machine
 from engine.store.queue import Queue
+from engine.system.machine import demand, machine
 
 START_S = 4.0
 """What starting and ending a run takes beside a budget of seconds."""

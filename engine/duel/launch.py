@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from engine.config_values import value_in_words
 from engine.duel.evidence import gather
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel, from_json
@@ -10,11 +11,10 @@ from engine.errors import WrongStatus
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.launch_options import Terms
-from engine.runtime.system.machine import demand, machine
 from engine.store import NewDuelRun, NewRun, Reader, Store
 from engine.store.commands import checked_name
 from engine.store.records import ENDED
-from engine.sweep.values import value_in_words
+from engine.system.machine import demand, machine
 
 AGAIN = Terms(max_retries=2)
 """A run that is lost has told nothing about its strategy, so it is tried again by itself."""

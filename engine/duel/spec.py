@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from engine.config_values import MOST_RUNS
 from engine.duel.methods import contender, methods
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.experiment.contender import KINDS, Kind
 from engine.registry import experiment
-from engine.sweep.values import MOST_RUNS
 
 MOST_STRATEGIES, MOST_RATES, MOST_SEEDS = 6, 9, 50
 METRICS = ("test/accuracy", "test/loss")

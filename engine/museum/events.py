@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from engine.museum.signs.sign import Sign
+from engine.signs.sign import Sign
 from engine.store.records import Event
 
 HELD, BROKEN, UNSEEN, ERROR = "invariant held", "invariant broken", "fault not seen", "error raised"

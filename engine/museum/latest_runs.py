@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, heard
 from engine.museum.outcome import WAYS, ExhibitOutcome, Way
-from engine.museum.signs.catalogue import SIGNS
-from engine.museum.signs.sign import Sign
+from engine.signs.catalogue import SIGNS
+from engine.signs.sign import Sign
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Series, Summary
 

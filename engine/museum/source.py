@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.home import ROOT
 from engine.museum.outcome import Way
-from engine.museum.signs.sign import Sign
+from engine.signs.sign import Sign
 
 
 @cache

@@ -23,9 +23,9 @@ from engine.notices.mail_server import mail_server
 from engine.notices.notice import Notice, notice_of
 from engine.notices.outcome import DeliveryOutcome
 from engine.notices.public_url import public_url
-from engine.runtime.system.liveness_lock import lives
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.sending import Due
+from engine.system.liveness_lock import lives
 
 log = logging.getLogger(__name__)
 

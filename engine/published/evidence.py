@@ -10,13 +10,13 @@ from typing import Any
 from engine.analysis.hardware import unlike
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import tries
+from engine.config_values import told, value_in_words
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
 from engine.published.readings import FigureReading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps import SEED
-from engine.sweep.values import told, value_in_words
 
 MOST_NAMED = 3
 _LAST = ("test/", "perf/steps_used")

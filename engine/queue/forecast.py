@@ -16,11 +16,11 @@ from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import FreeSlots, Holder, Waiting, forecast
 from engine.queue.reasons import reasons
 from engine.queue.slots import foreign_gpus
-from engine.runtime.system.gpus import Gpus, NvmlGpus
-from engine.runtime.system.machine import Machine, machine
 from engine.store.clock import seconds_since
 from engine.store.queue import Queue, QueuedRun
 from engine.store.records import Demand, Run
+from engine.system.gpus import Gpus, NvmlGpus
+from engine.system.machine import Machine, machine
 
 MOST = 200
 """So far into the queue is looked ahead; what starts after so many runs nobody knows."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.runtime.system.gpus import GpuState
-from engine.runtime.system.machine import Machine
 from engine.store.records import Run
+from engine.system.gpus import GpuState
+from engine.system.machine import Machine
 
 
 @dataclass(frozen=True)

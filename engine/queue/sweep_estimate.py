@@ -12,10 +12,10 @@ from engine.launch_options import USUAL, Terms
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEW, Scene, scene, with_new
 from engine.queue.order import Holder, Waiting, forecast
-from engine.runtime.system.gpus import Gpus
-from engine.runtime.system.machine import Machine, machine
 from engine.store.queue import Queue, QueuedRun
 from engine.store.records import Demand, Run
+from engine.system.gpus import Gpus
+from engine.system.machine import Machine, machine
 
 AHEAD = 1_000
 """So far into the queue is looked ahead for a sweep."""

@@ -16,7 +16,7 @@ class Claims(Queue, QueueCommands, SweepCommands):
 
     def register_runner(self, process: ProcessIdentity, *, cores: int, gpus: int, network: str = "") -> None:
         """Name the process that serves this store; it replaces any before it. `network` is what ranks listen on
-        (engine.runtime.system.network_isolation.Level).
+        (engine.system.network_isolation.Level).
         """
         with self.change() as connection:
             connection.execute(

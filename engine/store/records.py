@@ -330,4 +330,4 @@ class RunnerRow:
     warm: bool
     """Whether a spare worker stands ready."""
     network: str = ""
-    """What ranks listen on: a level of runtime/system/network_isolation.py; empty where the runner did not say."""
+    """What ranks listen on: a level of engine/system/network_isolation.py; empty where the runner did not say."""

@@ -9,17 +9,17 @@ from math import prod
 from typing import Any
 
 from engine.config import Config
+from engine.config_values import MOST_RUNS, checked, told
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
 from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.store import NewRun, Store
 from engine.store.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps import SEED
 from engine.sweep.random_search import Draw, combinations
-from engine.sweep.values import MOST_RUNS, checked, told
+from engine.system.machine import demand, machine
 
 MOST_FIELDS = 2
 MOST_SENTENCES = 3

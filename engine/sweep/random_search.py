@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, get_args
 
 from engine.config import Config, bound_of, choices_of
+from engine.config_values import read_values
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.sweep.values import read_values
 
 MOST_FIELDS = 6
 TRIES, TRIES_EACH = 200, 20

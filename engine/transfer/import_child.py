@@ -18,8 +18,8 @@ import psutil
 
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.system.processes import die_with_parent
 from engine.store import Store
+from engine.system.processes import die_with_parent
 from engine.transfer.archives import shown
 from engine.transfer.run_import import import_path
 

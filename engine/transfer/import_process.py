@@ -21,9 +21,9 @@ from filelock import FileLock, Timeout
 from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
-from engine.runtime.system.processes import describe_exit
 from engine.store import Reader, Store
 from engine.store.arrivals import last_id, without_run
+from engine.system.processes import describe_exit
 from engine.transfer.bundles.bundle import ImportResult
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.home import Home
-from engine.runtime.system.log_files import size_on_disk
+from engine.system.log_files import size_on_disk
 
 
 def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:

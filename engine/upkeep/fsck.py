@@ -8,9 +8,9 @@ from pathlib import Path
 from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
-from engine.runtime.system.liveness_lock import lives
-from engine.runtime.system.runner_process import is_running
 from engine.store import ALIVE, Reader, Run, Store, checks
+from engine.system.liveness_lock import lives
+from engine.system.runner_process import is_running
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean, leftovers
 

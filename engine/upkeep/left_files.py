@@ -16,12 +16,12 @@ import psutil
 from filelock import FileLock, Timeout
 
 from engine.home import Home
-from engine.runtime.system.processes import boot_id, is_foreign
-from engine.runtime.system.run_files import is_meeting_file
-from engine.runtime.system.shm_segments import held, maker_of
 from engine.store import ENDED, Reader
 from engine.store.checks import Stint, stints_of_pids
 from engine.store.records import Status
+from engine.system.processes import boot_id, is_foreign
+from engine.system.run_files import is_meeting_file
+from engine.system.shm_segments import held, maker_of
 from engine.upkeep.backups import LOCK, PART, SUM
 from engine.upkeep.leftover import Leftover
 

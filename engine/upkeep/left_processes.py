@@ -9,11 +9,11 @@ from contextlib import suppress
 import psutil
 
 from engine.home import Home
-from engine.runtime.system.cleanup import tree
-from engine.runtime.system.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.store import Reader
 from engine.store.clock import seconds_since
 from engine.store.records import ProcessIdentity
+from engine.system.cleanup import tree
+from engine.system.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.upkeep.leftover import Leftover
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from engine.commands.authorize import permit
 from engine.errors import EngineError
 from engine.home import Home
-from engine.runtime.system.cleanup import Cleared
-from engine.runtime.system.logs import note_for_runner
-from engine.runtime.system.processes import end_these
-from engine.runtime.system.shm_segments import SHARED
 from engine.store import Reader, Store
 from engine.store.clock import now
+from engine.system.cleanup import Cleared
+from engine.system.logs import note_for_runner
+from engine.system.processes import end_these
+from engine.system.shm_segments import SHARED
 from engine.upkeep.left_files import left_files, left_folders, left_segments
 from engine.upkeep.left_processes import left_processes
 from engine.upkeep.leftover import Leftover

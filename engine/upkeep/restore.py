@@ -13,12 +13,12 @@ from filelock import FileLock, Timeout
 from engine.commands.authorize import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
-from engine.runtime.system.liveness_lock import lives
 from engine.store import ALIVE, Reader, Store
 from engine.store.accounts import is_marked, mark
 from engine.store.clock import now
 from engine.store.copying import examine_copy, run_ids
 from engine.store.people import Account
+from engine.system.liveness_lock import lives
 from engine.upkeep.backups import check_sum, flush
 
 TAKE_S = 0.5

@@ -16,8 +16,8 @@ from app.ui.html import as_text, facts, number, table
 from engine.experiment.definition import Experiment, Flow
 from engine.home import Home
 from engine.registry import experiment, experiments
-from engine.runtime.system.machine import Gpu, Machine, demand, machine
 from engine.store import Store
+from engine.system.machine import Gpu, Machine, demand, machine
 from tests.app.test_pages import opened
 
 TWO_CORES = Machine(2, (), "a CPU", 8.0)

@@ -11,10 +11,10 @@ from app.home.summary import standing
 from app.ui.html import Slot
 from engine.home import ROOT, Home
 from engine.registry import experiment
-from engine.runtime.system.disk_space import storage
 from engine.store import MachineSample, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status
+from engine.system.disk_space import storage
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html

@@ -11,10 +11,10 @@ from engine.home import Home
 from engine.launch import retry
 from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
-from engine.runtime.system.processes import me
 from engine.store import Reader, Store
 from engine.store.records import Status
+from engine.system.machine import demand, machine
+from engine.system.processes import me
 from tests.app.test_pages import opened
 
 ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'

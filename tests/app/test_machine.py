@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 from app.core.formatting import now, size
 from app.machine.charts import hour, kinds
 from engine.home import Home
-from engine.runtime.system.machine import Gpu, Machine
-from engine.runtime.system.processes import identity, me
 from engine.store import Demand, MachineSample, NewRun, ProcessIdentity, Reader, Store
 from engine.store.records import Status
+from engine.system.machine import Gpu, Machine
+from engine.system.processes import identity, me
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -42,7 +42,7 @@ def samples(minutes: float = 0.0, end: datetime | None = None) -> list[MachineSa
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.system.machine.machine", lambda: MACHINE)
+    monkeypatch.setattr("engine.system.machine.machine", lambda: MACHINE)
 
 
 def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: None, store: Store) -> None:

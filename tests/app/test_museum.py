@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from app.museum.chart import picture
 from engine.home import Home
 from engine.museum.latest_runs import museum
-from engine.museum.signs.catalogue import SIGNS, sign, systems
 from engine.registry import experiment
+from engine.signs.catalogue import SIGNS, sign, systems
 from engine.store import Reader
 from tests.app.test_pages import opened, said
 from tests.labs.museum import queued, visited

@@ -29,11 +29,11 @@ from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiment.ideal_lines import Baseline, Reference, Scaling
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.system.machine import demand, machine
 from engine.seeding import FIRST_SERVER, place_of
 from engine.store import RankBatch, RankRow, Reader, Store, Surroundings
 from engine.store.clock import now
 from engine.sweep.plan import launch_sweep
+from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
 

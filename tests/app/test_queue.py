@@ -9,10 +9,10 @@ from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
-from engine.runtime.system.machine import machine
-from engine.runtime.system.processes import me
 from engine.store import Demand, ProcessIdentity, Reader, Store
 from engine.store.records import Status
+from engine.system.machine import machine
+from engine.system.processes import me
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html, words
 from tests.labs import basic

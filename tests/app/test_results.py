@@ -25,10 +25,10 @@ from engine.home import Home
 from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
-from engine.runtime.system.processes import me
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.records import Status
 from engine.store.sending import Due
+from engine.system.processes import me
 from tests.app.test_pages import opened, said
 from tests.stand_in import worker
 

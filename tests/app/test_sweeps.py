@@ -16,11 +16,11 @@ from app.sweep.matrix import matrix
 from app.ui.run_state import STATUS_SIGNS
 from engine.home import Home
 from engine.registry import experiment
-from engine.runtime.system.processes import me
 from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
 from engine.sweep.plan import launch_sweep
 from engine.sweep.random_search import Draw
+from engine.system.processes import me
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.labs import sweeps

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.duel.evidence import DuelEvidence, gather
-from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader
 from engine.store.records import ENDED
+from engine.system.runner_process import runner_process
 from tests.browser.conftest import Console
 from tests.waiting import wait_until
 

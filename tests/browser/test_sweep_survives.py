@@ -6,8 +6,8 @@ import signal
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.runtime.system.runner_process import runner_process
 from engine.store import Reader, Sweep
+from engine.system.runner_process import runner_process
 from engine.upkeep.leftovers import leftovers
 from tests.browser.conftest import Console
 from tests.waiting import wait_until

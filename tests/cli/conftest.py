@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from engine.cli import main
 from engine.home import ROOT, Home
 from engine.recorder import Point, Span
-from engine.runtime.system.processes import me
 from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
+from engine.system.processes import me
 
 UMASK = 0o022
 """The usual one, under which others may read what a process makes."""

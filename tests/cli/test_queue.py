@@ -7,7 +7,7 @@ import pytest
 
 from engine.cli import runner_start
 from engine.home import Home
-from engine.runtime.runner.shared_settings import RESTART
+from engine.runner.shared_settings import RESTART
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
 

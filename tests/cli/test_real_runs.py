@@ -22,10 +22,10 @@ import pytest
 from engine.catalogue import FILES
 from engine.data.checksums import checksum
 from engine.home import Home
-from engine.runtime.system.machine import machine
-from engine.runtime.system.processes import session_members
-from engine.runtime.system.runner_process import is_running, runner_process
 from engine.store import ALIVE, Reader, Run, Status, Store
+from engine.system.machine import machine
+from engine.system.processes import session_members
+from engine.system.runner_process import is_running, runner_process
 from tests.cli.conftest import Parallab
 from tests.conftest import end_processes_of
 from tests.waiting import wait_until

@@ -12,11 +12,11 @@ from engine.home import Home
 from engine.launch import resume, why_not_resumable
 from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.system.processes import me
 from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
+from engine.system.processes import me
 from tests.cli.conftest import Parallab
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from engine.cli.watch import progress_line
 from engine.home import Home
-from engine.runtime.system.processes import me
 from engine.store import Reader, Store
+from engine.system.processes import me
 from tests.cli.conftest import Parallab
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 
 from engine.home import Home
-from engine.runtime.system.processes import me
 from engine.store import Reader, Store
+from engine.system.processes import me
 from tests.cli.conftest import Parallab
 
 QUICK = ("sweep", "hogwild", "--preset", "quick", "--no-runner")

@@ -13,8 +13,8 @@ from deploy.dockerfile import pairs, read
 from deploy.root import sent
 from engine.home import ROOT, Home
 from engine.notices.delivery import Delivering
-from engine.runtime.system.processes import me
 from engine.store import Store
+from engine.system.processes import me
 from tests.notices.receivers import Receiver
 from tests.notices.test_delivering import tell
 

@@ -20,10 +20,10 @@ from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
+from engine.system.runner_process import ensure_running, runner_process
 from engine.upkeep.fsck import examine
 from tests.browser.conftest import free_port
 from tests.deploy.units import FOLDER, Service, read

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from engine.registry import experiment, method
-from engine.runtime.system import checkpoint_state
-from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
+from engine.system import checkpoint_state
+from engine.system.checkpoint_state import last_checkpoint
 from tests.experiments import resume_functions
 
 SETTINGS: dict[str, Any] = {

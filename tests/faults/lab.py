@@ -11,12 +11,12 @@ from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.system.cleanup import Footprint, look, tree
-from engine.runtime.system.processes import is_alive
-from engine.runtime.system.runner_process import ensure_running, runner_process
-from engine.runtime.system.shm_segments import SHARED, made_by
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
+from engine.system.cleanup import Footprint, look, tree
+from engine.system.processes import is_alive
+from engine.system.runner_process import ensure_running, runner_process
+from engine.system.shm_segments import SHARED, made_by
 from tests.conftest import end_processes_of
 from tests.waiting import wait_until
 

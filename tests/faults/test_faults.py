@@ -14,12 +14,12 @@ import pytest
 
 from engine.errors import RunnerError
 from engine.home import Home
-from engine.runtime.runner.runner import serve
-from engine.runtime.system.processes import identity, session_members
-from engine.runtime.system.runner_process import ensure_running, is_running
+from engine.runner.runner import serve
 from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
+from engine.system.processes import identity, session_members
+from engine.system.runner_process import ensure_running, is_running
 from tests.faults.lab import Lab, go_on
 from tests.faults.test_matrix import LATE
 from tests.waiting import wait_until

@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 from engine.home import ROOT, Home
-from engine.runtime.system.machine import machine
-from engine.runtime.system.processes import identity, is_alive
-from engine.runtime.system.runner_process import runner_process
 from engine.store.records import ALIVE, ENDED, ProcessIdentity
+from engine.system.machine import machine
+from engine.system.processes import identity, is_alive
+from engine.system.runner_process import runner_process
 from tests.faults.lab import Lab, go_on
 from tests.waiting import PATIENCE_S, wait_until
 

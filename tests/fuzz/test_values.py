@@ -15,6 +15,7 @@ from app.runs.columns import read_columns
 from engine.access.quotas import Limits, limits
 from engine.catalogue import Catalogue, catalogue, choices
 from engine.config import Config, choices_of
+from engine.config_values import read_values
 from engine.errors import ConfigError, EngineError
 from engine.filter import read_filter
 from engine.home import Home
@@ -22,7 +23,6 @@ from engine.launch_options import Terms
 from engine.registry import EXPERIMENTS, UNLISTED, experiment
 from engine.store import Reader, Store
 from engine.sweep.plan import plan
-from engine.sweep.values import read_values
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs
 from tests.labs import basic

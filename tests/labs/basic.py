@@ -8,10 +8,10 @@ from engine.home import Home
 from engine.pipelining.schedules import Schedule
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.store import Store
 from engine.store.clock import now
 from engine.store.records import MachineSample, RankBatch, RankRow, Status
+from engine.system.machine import demand, machine
 from tests.analysis.traces import made
 from tests.stand_in import worker
 

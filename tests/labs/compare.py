@@ -9,9 +9,9 @@ import numpy as np
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.store import RankBatch, RankRow, Store
 from engine.store.clock import now
+from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
 LOSS, ACCURACY = "train/loss", "test/accuracy"

@@ -14,11 +14,11 @@ from engine.duel.spec import Budget, Duel
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.duels import Stage
 from engine.store.records import RunRow, Status
+from engine.system.machine import demand, machine
 from tests.labs.figures import HERE
 from tests.stand_in import worker
 

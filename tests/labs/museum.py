@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from engine.home import Home
 from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, told
 from engine.museum.outcome import WAYS
-from engine.museum.signs.catalogue import sign
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
+from engine.signs.catalogue import sign
 from engine.store import RankBatch, RankRow, Store
 from engine.store.clock import now
+from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
 

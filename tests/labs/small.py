@@ -14,11 +14,11 @@ from engine.launch import launch
 from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.system.processes import me
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import RunRow
 from engine.sweep.plan import launch_sweep
+from engine.system.processes import me
 from tests.labs import basic
 from tests.stand_in import worker
 

@@ -14,11 +14,11 @@ from engine.home import ROOT
 from engine.metrics import metric
 from engine.museum.events import BROKEN, ERROR, HELD, heard
 from engine.museum.outcome import WAYS, Broken, ExhibitOutcome
-from engine.museum.signs.catalogue import SIGNS, sign
-from engine.museum.signs.sign import Sign
 from engine.museum.source import code_of
 from engine.registry import EXPERIMENTS, experiment, method
 from engine.runtime.worker.ranks import LocalRanks
+from engine.signs.catalogue import SIGNS, sign
+from engine.signs.sign import Sign
 from engine.store.records import Event
 from tests.waiting import PATIENCE_S
 

@@ -17,10 +17,10 @@ import pytest
 from engine.home import ROOT, Home
 from engine.notices import delivery
 from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, wait_before_next
-from engine.runtime.system.processes import me
 from engine.store import Demand, Reader, Store
 from engine.store.channels import Channel
 from engine.store.outbox import Sent
+from engine.system.processes import me
 from tests.notices.receivers import Answer, Receiver, hangs
 from tests.waiting import PATIENCE_S, wait_until
 

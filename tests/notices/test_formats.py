@@ -11,7 +11,7 @@ from engine.notices.formats import as_discord, as_email, as_json, as_slack
 from engine.notices.notice import Notice, notice_of
 from engine.notices.public_url import public_url
 from engine.recorder import Point
-from engine.runtime.runner.runner import serve
+from engine.runner.runner import serve
 from engine.store import Demand, Reader, Store
 from engine.store.sending import Due
 from tests.stand_in import worker

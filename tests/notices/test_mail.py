@@ -20,8 +20,8 @@ from engine.notices.delivery import Delivering
 from engine.notices.formats import as_email
 from engine.notices.mail_server import MailServer, Security, mail_server
 from engine.notices.notice import Notice
-from engine.runtime.system.processes import me
 from engine.store import Demand, Store
+from engine.system.processes import me
 from tests.notices.receivers import certificates
 
 PASSWORD = "a password that nobody sees"

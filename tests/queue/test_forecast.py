@@ -12,10 +12,10 @@ from engine.launch_options import Terms
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
-from engine.runtime.system.gpus import FakeGpus
-from engine.runtime.system.machine import Gpu, Machine
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue import PastRun
+from engine.system.gpus import FakeGpus
+from engine.system.machine import Gpu, Machine
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 WORKER = ProcessIdentity("boot", 4242, 77)

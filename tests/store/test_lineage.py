@@ -9,9 +9,9 @@ import pytest
 from engine.errors import ConfigError, NoSuchRun
 from engine.launch_options import Terms
 from engine.recorder import Point
-from engine.runtime.system.checkpoint_state import last_checkpoint, take_checkpoint
 from engine.store import RankBatch, Reader, Store
 from engine.store.records import RESUMED, RESUMES, Series
+from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
 
 Running = Callable[..., int]
 METRICS = ["train/loss", "test/accuracy", "perf/staleness", "perf/samples_per_second"]

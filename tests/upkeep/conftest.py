@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime.system.processes import boot_id
 from engine.store import ProcessIdentity, RankRow, Reader, Store
 from engine.store.clock import now
+from engine.system.processes import boot_id
 from engine.upkeep.leftover import Leftover
 from engine.upkeep.leftovers import leftovers
 from tests.store.conftest import add, program, reader, running, store

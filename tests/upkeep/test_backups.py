@@ -13,10 +13,10 @@ from filelock import FileLock
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreTooNew, WrongStatus
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.system.processes import me
 from engine.store import RankBatch, Reader, Store
 from engine.store.clock import now
 from engine.store.schema import steps
+from engine.system.processes import me
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up, backups, check_sum
 from engine.upkeep.restore import restore

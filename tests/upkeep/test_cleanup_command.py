@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runtime.system.processes import identity
 from engine.store import ProcessIdentity, Reader, Store
+from engine.system.processes import identity
 from engine.upkeep.leftovers import clean
 from tests.upkeep.conftest import GONE, HOUR_AGO, found
 

@@ -15,8 +15,8 @@ from filelock import FileLock
 
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.runtime.system.processes import boot_id, identity, me
 from engine.store import ProcessIdentity, RankBatch, Reader, Store
+from engine.system.processes import boot_id, identity, me
 from engine.upkeep import fsck
 from tests.upkeep.conftest import HOUR_AGO
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from engine.home import ROOT, Home
-from engine.runtime.system.processes import MARK, end_session, identity, mark, me
 from engine.store import Demand, Store
 from engine.store.records import ProcessIdentity
+from engine.system.processes import MARK, end_session, identity, mark, me
 from tests.upkeep.conftest import GONE, HOUR_AGO, found
 
 

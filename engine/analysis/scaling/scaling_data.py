@@ -8,11 +8,11 @@ from typing import Any
 
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.seedings import mixture
+from engine.config_values import value_in_words
 from engine.registry import experiments, known_experiment
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps import SEED
-from engine.sweep.values import value_in_words
 
 THREADS = "threads_per_rank"
 """The count that every experiment has."""

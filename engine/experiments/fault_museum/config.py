@@ -9,8 +9,8 @@ from pydantic import Field
 from engine.config import Config
 from engine.experiment.definition import Experiment, Flow, Preset
 from engine.museum.outcome import WAYS
-from engine.museum.signs.catalogue import SIGNS, sign
-from engine.museum.signs.sign import Sign
+from engine.signs.catalogue import SIGNS, sign
+from engine.signs.sign import Sign
 
 ALL = "all"
 ExhibitName = Literal[

@@ -10,9 +10,9 @@ from engine.errors import RunFailed
 from engine.experiments.fault_museum.config import FaultMuseumConfig
 from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, told
 from engine.museum.outcome import Broken, Exhibit, ExhibitOutcome
-from engine.museum.signs.sign import Sign
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import WEIGHTS, seed_of
+from engine.signs.sign import Sign
 
 
 def run(config: FaultMuseumConfig, ranks: Ranks) -> None:

@@ -1,15 +1,15 @@
-"""How Hogwild! takes part in duels. Torch-free."""
+"""How Hogwild! takes part in duels. Torch-free.
 
-from typing import TYPE_CHECKING
+HogwildConfig names what is told here, so this module does not import it.
+"""
+
+from typing import Any
 
 from engine.duel.budget import steps_of
 from engine.experiment.contender import Contender, Pace, Ready
 
-if TYPE_CHECKING:
-    from engine.experiments.hogwild.config import HogwildConfig
 
-
-def _pace(config: "HogwildConfig") -> Pace:
+def _pace(config: Any) -> Pace:
     """In one epoch every trainer goes through the whole set; trainer1, who tests, knows its own steps alone."""
     steps = steps_of(config.dataset, config.batch_size)
     return Pace(float(config.trainers), steps, None, config.trainers / steps, config.trainers)

@@ -1,17 +1,17 @@
-"""How synchronous parallel SGD takes part in duels. Torch-free."""
+"""How synchronous parallel SGD takes part in duels. Torch-free.
+
+SyncSgdConfig names what is told here, so this module does not import it.
+"""
 
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import Any
 
 from engine.data.catalogue import data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment.contender import Contender, Pace, Ready
 
-if TYPE_CHECKING:
-    from engine.experiments.sync_sgd.config import SyncSgdConfig
 
-
-def _pace(config: "SyncSgdConfig") -> Pace:
+def _pace(config: Any) -> Pace:
     """In one round every trainer takes `average_every` steps, or goes once through its own part."""
     every, size = config.average_every, data_set(config.dataset).train
     steps = [every] * config.trainers if every else steps_of_parts(config.dataset, config.trainers, config.batch_size)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from engine.museum.outcome import Broken, ExhibitOutcome
-from engine.runtime.system.processes import die_with_parent
+from engine.system.processes import die_with_parent
 
 SIZES = (1, 16, 256, 1024)
 """KB put."""

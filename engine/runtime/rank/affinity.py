@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from engine.runtime.system.processes import me, session_members
+from engine.system.processes import me, session_members
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import torch
 import torch.multiprocessing as mp
 
 from engine.errors import RunFailed
-from engine.runtime.system.processes import describe_exit, die_with_parent
+from engine.system.processes import describe_exit, die_with_parent
 
 LEAVE_S = 30.0
 """So long a process may take to exit once it has said all."""

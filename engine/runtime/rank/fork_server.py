@@ -13,8 +13,8 @@ from multiprocessing import forkserver, get_context, set_forkserver_preload
 from multiprocessing.connection import Connection
 
 from engine.home import ROOT
-from engine.runtime.system.network_isolation import Network, network_id, outer_level
-from engine.runtime.system.processes import MARK, describe_exit, mark, me
+from engine.system.network_isolation import Network, network_id, outer_level
+from engine.system.processes import MARK, describe_exit, mark, me
 
 PRELOAD = "engine.runtime.worker.preload"
 NAME = "fork server"

@@ -26,11 +26,11 @@ from engine.home import DATA
 from engine.recorder import Recorder
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import ChannelRecorder, Flush
-from engine.runtime.system.network_isolation import ListenRule, obey
-from engine.runtime.system.out_of_memory import limit_met, memory_cause, words_of
-from engine.runtime.system.processes import die_with_parent
-from engine.runtime.system.run_files import LOCK_SUFFIX
 from engine.seeding import DROPOUT, seed_of
+from engine.system.network_isolation import ListenRule, obey
+from engine.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.system.processes import die_with_parent
+from engine.system.run_files import LOCK_SUFFIX
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from torch import Tensor, distributed
 
 from engine.errors import PeerLost, RunFailed
 from engine.runtime.rank.rank import Rank
-from engine.runtime.system.network_isolation import check_listening
 from engine.runtime.transport.rendezvous import address
 from engine.runtime.transport.request_reply import Exchange, Transport
+from engine.system.network_isolation import check_listening
 
 Average = Callable[[Tensor], None]
 """Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes

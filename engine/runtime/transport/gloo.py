@@ -13,9 +13,9 @@ from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr
 
 from engine.errors import PeerLost
 from engine.runtime.rank.rank import Rank
-from engine.runtime.system.network_isolation import check_listening
 from engine.runtime.transport.rendezvous import store_of
 from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Request, Service
+from engine.system.network_isolation import check_listening
 
 LONG = timedelta(days=7)
 """A server waits for the next question as long as the run lasts: a slow client is the method's matter, not the line's.

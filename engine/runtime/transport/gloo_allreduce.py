@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.runtime.rank.rank import Rank
-from engine.runtime.system.network_isolation import check_listening
 from engine.runtime.transport.allreduce import Average, Collective, gone_round
 from engine.runtime.transport.rendezvous import store_of
+from engine.system.network_isolation import check_listening
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import register_rendezvous_handler
 
 from engine.runtime.rank.rank import Rank
-from engine.runtime.system.run_files import RENDEZVOUS_SUFFIX
+from engine.system.run_files import RENDEZVOUS_SUFFIX
 
 SCHEME = "parallab-file"
 

@@ -18,10 +18,10 @@ from torch.futures import Future
 
 from engine.errors import PeerLost, RunFailed
 from engine.runtime.rank.rank import Rank
-from engine.runtime.system.network_isolation import check_listening
-from engine.runtime.system.open_files import raise_open_files
 from engine.runtime.transport import rendezvous
 from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Request, Service
+from engine.system.network_isolation import check_listening
+from engine.system.open_files import raise_open_files
 
 THREADS, THREADS_FOR_SMALL = 2, 1
 """Threads that handle calls, and complete those of our own. Handlers never wait, and more threads only fight for

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.recorder import Point
-from engine.runtime.system.network_isolation import Network
 from engine.runtime.worker.sink import Sink
 from engine.store import Reader
 from engine.store.records import MachineSample, RankBatch, RankRow
+from engine.system.network_isolation import Network
 
 VARIABLE = "PARALLAB_COMMITS"
 Curve = tuple[str, int | None]

@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from engine import __version__
 from engine.home import ROOT
-from engine.runtime.system.machine import machine
-from engine.runtime.system.processes import boot_id
+from engine.system.machine import machine
+from engine.system.processes import boot_id
 
 PACKAGES = (
     "torch",

@@ -7,14 +7,14 @@ Multiprocessing ignores a preload that fails: `LOADED` says that this one reache
 import os
 from contextlib import suppress
 
-from engine.runtime.system import network_isolation
+from engine.system import network_isolation
 
 LOADED = False
 WHY_NOT_ISOLATED = (
     network_isolation.isolate()
 )  # first of all: torch starts threads, and a process with threads can't enter a user namespace
 
-from engine.runtime.system.processes import die_with_parent  # noqa: E402
+from engine.system.processes import die_with_parent  # noqa: E402
 
 die_with_parent(int(os.environ["PARALLAB_WORKER_PID"]))
 

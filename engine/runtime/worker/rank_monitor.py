@@ -16,15 +16,15 @@ from engine.recorder import Point
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.rank import Done, Failed, Go, Hello, Meeting, Said
-from engine.runtime.system.log_files import trim
-from engine.runtime.system.out_of_memory import memory_cause
-from engine.runtime.system.processes import describe_exit
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.telemetry import Telemetry
 from engine.store.clock import now
 from engine.store.records import RankBatch
+from engine.system.log_files import trim
+from engine.system.out_of_memory import memory_cause
+from engine.system.processes import describe_exit
 
 log = logging.getLogger(__name__)
 

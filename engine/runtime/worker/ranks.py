@@ -19,13 +19,13 @@ from engine.registry import server_roles
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.rank import Rank, RankPlan, rank_main
-from engine.runtime.system.network_isolation import ListenRule, Sealed, call_inside, rule_of
-from engine.runtime.system.processes import end_processes
-from engine.runtime.system.run_files import remove_meeting_files
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.rank_monitor import RankMonitor, StopRequested
 from engine.runtime.worker.sink import Sink
 from engine.seeding import place_of
+from engine.system.network_isolation import ListenRule, Sealed, call_inside, rule_of
+from engine.system.processes import end_processes
+from engine.system.run_files import remove_meeting_files
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from engine.recorder import Point
-from engine.runtime.system.network_isolation import Network
 from engine.store.records import MachineSample, RankBatch, RankRow
+from engine.system.network_isolation import Network
 
 if TYPE_CHECKING:
     from engine.store import Store

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import psutil
 
-from engine.runtime.system.machine import gpu_load
 from engine.store.clock import now
 from engine.store.records import MachineSample
+from engine.system.machine import gpu_load
 
 EVERY_S = 1.0
 MB = 2**20

@@ -26,12 +26,6 @@ from engine.registry import experiment
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
-from engine.runtime.system.checkpoint_state import take_checkpoint
-from engine.runtime.system.liveness_lock import announce, lives
-from engine.runtime.system.log_files import close_up
-from engine.runtime.system.logs import log_to_stdout
-from engine.runtime.system.out_of_memory import limit_met, memory_cause, words_of
-from engine.runtime.system.processes import me, uptime_s
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.environment import environment
 from engine.runtime.worker.ranks import Ranks, StopRequested
@@ -40,6 +34,12 @@ from engine.runtime.worker.sink import Sink, StoreSink
 from engine.runtime.worker.stop_reason import stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
+from engine.system.checkpoint_state import take_checkpoint
+from engine.system.liveness_lock import announce, lives
+from engine.system.log_files import close_up
+from engine.system.logs import log_to_stdout
+from engine.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.system.processes import me, uptime_s
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from typing import IO, Any
 from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
-from engine.runtime.system.log_files import has_hole, pieces
 from engine.store import Reader, Store
 from engine.store.arrivals import admit, origin_of, reserve
 from engine.store.clock import now
 from engine.store.parcels import TABLES, Part, parts_of
 from engine.store.points import POINT_BYTES
+from engine.system.log_files import has_hole, pieces
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.dedup import MatchedRuns, match_runs
 from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifest_of

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.config_values import MOST_RUNS
 from engine.store.configs import MOST_LISTED
 from engine.store.sweeps import SEED
 from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
-from engine.sweep.values import MOST_RUNS
 from engine.transfer.archives import shown
 from engine.transfer.bundles.config_kinds import odd_setting
 from engine.transfer.bundles.rows import refusal

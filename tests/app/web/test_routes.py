@@ -17,10 +17,10 @@ from app.web.change_tokens import Latest
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.runtime.system.machine import demand, machine
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.clock import now
 from engine.store.records import Status
+from engine.system.machine import demand, machine
 from tests.app.browsing import BASE, Client
 from tests.app.test_pages import opened
 from tests.labs import basic, compare

@@ -20,16 +20,16 @@ from app.web.sockets import send_at_once
 from app.web.supervision import look, start
 from engine.errors import StoreError
 from engine.home import ROOT, Home
-from engine.runtime.system.processes import is_alive, me
-from engine.runtime.system.runner_process import is_running, runner_process
 from engine.store import Store
+from engine.system.processes import is_alive, me
+from engine.system.runner_process import is_running, runner_process
 from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a dead runner's lock all the time that a busy machine may take to let go of it."""
-    monkeypatch.setattr("engine.runtime.system.runner_process.SETTLE_S", PATIENCE_S)
+    monkeypatch.setattr("engine.system.runner_process.SETTLE_S", PATIENCE_S)
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.runtime.system.runner_process import runner_process
+from engine.system.runner_process import runner_process
 from tests.browser.conftest import Console, Lab
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -21,9 +21,9 @@ from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.rank.rank import FileLock
-from engine.runtime.system.processes import identity
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
+from engine.system.processes import identity
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid

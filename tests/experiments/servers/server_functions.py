@@ -14,9 +14,9 @@ from engine.experiments.async_sgd import method as async_sgd
 from engine.experiments.async_sgd.method import _AsyncServer
 from engine.experiments.parameter_server import method as parameter_server
 from engine.experiments.parameter_server.method import _BatchServer
-from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank
+from engine.system.checkpoint_state import last_checkpoint
 from engine.training.server import WeightServer
 from engine.training.server_loop import ServerLoop
 from engine.training.settings import ServerConfig

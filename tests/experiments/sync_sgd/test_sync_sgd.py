@@ -24,11 +24,11 @@ from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.part_batches import PartBatches
 from engine.experiments.sync_sgd.trainer import SyncTrainer
 from engine.registry import experiment, method
-from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.worker.checkpoints import load_checkpoint
 from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
+from engine.system.checkpoint_state import last_checkpoint
 from engine.training.partition import partition
 from tests.experiments import plain_sgd
 from tests.experiments.sync_sgd import sync_functions

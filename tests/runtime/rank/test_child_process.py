@@ -10,7 +10,7 @@ import pytest
 from engine.errors import RunFailed
 from engine.home import ROOT
 from engine.runtime.rank.child_process import spawned
-from engine.runtime.system.processes import identity, is_alive
+from engine.system.processes import identity, is_alive
 from tests import child_functions as functions
 from tests.waiting import wait_until
 

@@ -16,11 +16,11 @@ import torch
 from engine.errors import RankFailed, RunFailed
 from engine.home import ROOT
 from engine.runtime.rank import fork_server
-from engine.runtime.system.log_files import pieces
-from engine.runtime.system.network_isolation import network_id
-from engine.runtime.system.processes import identity
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
+from engine.system.log_files import pieces
+from engine.system.network_isolation import network_id
+from engine.system.processes import identity
 from tests import rank_functions as functions
 from tests.waiting import PATIENCE_S, wait_until
 

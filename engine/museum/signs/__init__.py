@@ -1,1 +1,0 @@
-"""The signs of the exhibits, a module for each system."""

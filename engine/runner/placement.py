@@ -1,0 +1,134 @@
+"""Giving runs of the queue their slots: the head where it fits, else a small run that may pass it. Torch-free."""
+
+import logging
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.access.quotas import NONE, Limits, limits
+from engine.errors import ConfigError
+from engine.home import Home
+from engine.queue.estimates import History
+from engine.queue.forecast import holders_of, waiting_of
+from engine.queue.order import FreeSlots, next_up
+from engine.queue.shares import NOTHING, is_full, left, shares
+from engine.queue.slots import Slots, foreign_gpus, lacks, place
+from engine.runner.launcher import Launcher
+from engine.store import Store
+from engine.store.queue import Bounded
+from engine.store.records import Run
+from engine.system.gpus import Gpus, GpuState
+from engine.system.machine import Machine
+
+log = logging.getLogger(__name__)
+
+PASS_S = 1.0
+"""How often the queue is searched for a run that may pass a head that does not fit."""
+FAR = 100
+"""How far behind the head it is searched."""
+GPUS_S = 0.5
+"""How old the last look at the GPUs may be."""
+HISTORY_S = 10.0
+"""How old the times of like runs may be."""
+
+
+@dataclass
+class Placement:
+    """What the runner asks each round: who starts, and on what."""
+
+    home: Home
+    store: Store
+    launcher: Launcher
+    machine: Machine
+    gpus: Gpus
+    _limits: Limits = NONE
+    _complaint: str = ""
+    _passed_at: float = 0.0
+    _looked_at: float = 0.0
+    _states: Mapping[int, GpuState] = field(default_factory=dict)
+    _history: tuple[float, History] | None = None
+
+    def claim(self, holders: Sequence[Run]) -> list[Run]:
+        """Start queued runs as long as one may; return those started."""
+        started: list[Run] = []
+        while chosen := self._choose([*holders, *started]):
+            run, slots = chosen
+            worker = self.launcher.reserve()
+            if self.store.claim(run.id, worker, slots.gpus, slots.cores):
+                self.launcher.submit(worker, run.id)
+                started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))
+        return started
+
+    def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
+        """Return the next run to start with its slots; runs that can never be placed fail on the way."""
+        bounded = self._bounded(holders)
+        while (head := self.store.next_queued(bounded)) and (lack := lacks(head, self.machine)):
+            self.store.refuse(head.id, lack)
+        if head is None:
+            return None
+        slots = place(head, holders, self.machine, self._gpu_states())
+        return (head, slots) if slots else self._passing(head, holders, bounded)
+
+    def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
+        """Return a run that may start before the head, which does not fit."""
+        if (
+            head.exclusive or time.monotonic() - self._passed_at < PASS_S
+        ):  # who wants the machine alone would wait for each that passes
+            return None
+        self._passed_at = time.monotonic()
+        queued = self.store.queue(limit=FAR, ready=bounded)
+        if len(queued) < 2 or queued[0].id != head.id:
+            return None
+        foreign = foreign_gpus(holders, self.machine, self._gpu_states())
+        room = FreeSlots(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits)
+        chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
+        if chosen is None or chosen.id == head.id:
+            return None
+        run = self.store.run(chosen.id)
+        slots = place(run, holders, self.machine, self._gpu_states())
+        if slots is None:
+            return None
+        log.info("run %d passes run %d, which does not fit yet and is not delayed", run.id, head.id)
+        self._passed_at = 0.0  # another one may pass at once
+        return run, slots
+
+    def _past(self) -> History:
+        now = time.monotonic()
+        if self._history is None or now - self._history[0] > HISTORY_S:
+            self._history = now, History(self.store, socket.gethostname())
+        return self._history[1]
+
+    def _gpu_states(self) -> Mapping[int, GpuState]:
+        if self.machine.gpus and time.monotonic() - self._looked_at > GPUS_S:
+            self._states, self._looked_at = self.gpus.states(), time.monotonic()
+        return self._states
+
+    def _bounded(self, holders: Sequence[Run]) -> Bounded:
+        """Return what each person who waits may still take, by the limits that the home has now and what their runs
+        hold.
+        """
+        found = self._limits_now()
+        if not found.any:
+            return Bounded()
+        held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
+        waiting = self.store.owners_queued()
+        full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
+        return Bounded(
+            full,
+            {
+                owner: room
+                for owner in waiting
+                if (room := left(held.get(owner, NOTHING), found.of(owner))) != (None, None)
+            },
+        )
+
+    def _limits_now(self) -> Limits:
+        """Return the limits as the home has them; those that can't be read leave the last ones in force."""
+        try:
+            self._limits = limits(self.home)
+        except ConfigError as error:
+            if str(error) != self._complaint:
+                log.warning("%s", error)
+            self._complaint = str(error)
+        return self._limits

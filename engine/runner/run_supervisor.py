@@ -1,0 +1,215 @@
+"""How runs end, from the runner's side: asked to stop, killed at the deadline, cleared away, and only then given a
+status. Torch-free.
+
+All of it is worked out from the store and the machine, so a runner that takes over goes on where the last one was.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+from engine import seeding
+from engine.errors import EngineError
+from engine.registry import experiment
+from engine.runner.launcher import Launcher
+from engine.runtime.worker.stop_reason import stop_reason
+from engine.store import Store
+from engine.store.records import ProcessIdentity, Run
+from engine.system.checkpoint_state import last_checkpoint
+from engine.system.cleanup import Cleared, Footprint, clear, look
+from engine.system.out_of_memory import memory_cause
+from engine.system.processes import boot_id, identity, is_foreign, uptime_s
+
+log = logging.getLogger(__name__)
+
+STOP_DEADLINE_S = 6.0
+"""What a worker has to end its run after SIGTERM; then all its processes are killed."""
+KILL_DEADLINE_S = 10.0
+"""What a killed worker has to be gone; then its run is ended all the same, and its cause says what is left."""
+EXIT_DEADLINE_S = 15.0
+"""What a worker that has ended its run has to be gone; then it is killed."""
+LOOK_S = 30.0
+"""How often, beside each change of its status, a live run's shared memory and sockets are noted, to be removed where it
+dies of a sudden.
+"""
+MAX_STARTS = 3
+"""How often a run whose worker died before it began is put back into the queue."""
+
+
+@dataclass
+class Watched:
+    """What the runner knows of one live run beside the store; a new runner begins it anew."""
+
+    worker: ProcessIdentity
+    seen: Footprint = field(default_factory=Footprint)
+    looked_at: float = float("-inf")
+    status: str = ""
+    """The run's status at the last look."""
+    terminated_at: float | None = None
+    killed_at: float | None = None
+    ended_at: float | None = None
+    """When its status was first seen to be an end."""
+
+
+@dataclass
+class Endings:
+    """Looks after live runs until nothing of them is left."""
+
+    store: Store
+    launcher: Launcher
+    watched: dict[int, Watched] = field(default_factory=dict)
+    unsigned_boot: str = ""
+    """The boot of a runner before this one that never signed off: where it is not this boot, the machine went down
+    without a shutdown.
+    """
+
+    def note_last_runner(self) -> None:
+        """Note, before this runner registers, whether the last one signed off."""
+        last = self.store.registered_runner()
+        self.unsigned_boot = last.boot_id if last else ""
+
+    def inherit(self, run_id: int) -> None:
+        """See off, like those that it watched itself, what a runner before this one left of a run that has ended."""
+        if worker := self.store.run(run_id).worker:
+            self.watched[run_id] = Watched(worker, Footprint(frozenset(self.store.rank_pids(run_id))) | look(worker))
+
+    def holders(self) -> list[Run]:
+        """Look after all live runs; return those that still hold their slots."""
+        alive = self.store.alive()
+        holders = [run for run in alive if self._look_after(run)]
+        for run_id in self.watched.keys() - {run.id for run in alive}:
+            self._see_off(run_id)
+        return holders
+
+    def _look_after(self, run: Run) -> bool:
+        """Enforce a stop and a time limit, and notice a dead worker; return whether the run still holds its slots."""
+        worker = run.worker
+        if worker is None:
+            self._lose(run, "The store names no worker for it; it was left by a crash.")
+            return False
+        watched = self.watched.setdefault(run.id, Watched(worker))
+        if watched.worker != worker:  # it was put back into the queue and claimed anew
+            watched = self.watched[run.id] = Watched(worker)
+        ended = self.launcher.poll(worker)
+        if ended is None and not self._is_given_up(watched):
+            self._look(run, watched)
+            if run.status == "stopping":
+                self._stop(run, watched)
+            elif is_over_time(run):
+                self.store.stop_at_limit(run.id)
+            return True
+        watched.seen |= Footprint(frozenset(self.store.rank_pids(run.id)))
+        cleared = clear(worker, watched.seen, self.store.home.run_folder(run.id))
+        self._settle(run, watched, ended or "could not be killed", cleared)
+        del self.watched[run.id]
+        return False
+
+    def _look(self, run: Run, watched: Watched) -> None:
+        if run.status != watched.status or time.monotonic() - watched.looked_at >= LOOK_S:
+            watched.seen |= look(watched.worker)
+            watched.looked_at, watched.status = time.monotonic(), run.status
+
+    def _stop(self, run: Run, watched: Watched) -> None:
+        """Ask the worker to end, once; kill all of its processes at the deadline, or at once where that was
+        asked for.
+        """
+        now = time.monotonic()
+        if watched.terminated_at is None:
+            watched.terminated_at = now
+            if run.stop_kind != "force":
+                self.launcher.cancel(watched.worker)
+        if run.stop_kind == "force" or now - watched.terminated_at > STOP_DEADLINE_S:
+            watched.killed_at = watched.killed_at or now
+            self.launcher.cancel(watched.worker, force=True)
+
+    def _is_given_up(self, watched: Watched) -> bool:
+        return watched.killed_at is not None and time.monotonic() - watched.killed_at > KILL_DEADLINE_S
+
+    def _settle(self, run: Run, watched: Watched, ended: str, cleared: Cleared) -> None:
+        """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
+        worker = watched.worker
+        remains = f" Could not be removed: {', '.join(cleared.left)}." if cleared.left else ""
+        who = (
+            f"The worker (pid {worker.pid}{' of another PID namespace' if is_foreign(worker) else ''}) "
+            f"{ended}{_reused(worker)}"
+        )
+        if cleared.removed:
+            self.store.add_event(run.id, "cleaned up", "runner", ", ".join(cleared.removed))
+        if run.stop_requested_by:
+            late = (
+                ""
+                if run.stop_kind == "force" or watched.killed_at is None
+                else f" Its worker had not ended {STOP_DEADLINE_S:g} s later and was killed."
+            )
+            self.store.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
+        elif worker.boot_id != boot_id():
+            self._lose(run, f"{self._of_another_boot(worker)} What it had recorded is kept.")
+        elif run.begun_at is None and run.starts < MAX_STARTS:
+            self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
+        elif run.begun_at is None:
+            last_words = self.launcher.failure()
+            why = memory_cause(last_words) or " The doctor command says what is missing."
+            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words)
+        else:
+            self._lose(run, f"{who} while the run was on. What it had recorded is kept.{remains}")
+
+    def _lose(self, run: Run, cause: str) -> None:
+        """End a run as lost, and have it tried again where it may be."""
+        tries = run.attempt < run.terms.max_retries
+        cure = (
+            ""
+            if tries
+            else " Retry it."
+            if not run.terms.max_retries
+            else f" It was the last of {run.terms.max_retries} retries."
+        )
+        if next_id := self.store.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
+            log.info("run %d was lost and is tried again as run %d", run.id, next_id)
+
+    def _can_resume(self, run: Run) -> bool:
+        try:
+            if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
+                return False
+            return last_checkpoint(self.store.home.run_folder(run.id)) is not None
+        except EngineError:
+            return False
+
+    def _of_another_boot(self, worker: ProcessIdentity) -> str:
+        if worker.boot_id == self.unsigned_boot:
+            return "The machine went down without a shutdown (a power cut, a crash or a reset) while the run was on."
+        return "The machine was restarted while the run was on."
+
+    def _see_off(self, run_id: int) -> None:
+        """Clear away what is left of a run whose worker has given it its last status, once that worker is gone."""
+        watched = self.watched[run_id]
+        watched.ended_at = watched.ended_at or time.monotonic()
+        stays_for = time.monotonic() - watched.ended_at
+        if self.launcher.poll(watched.worker) is None and stays_for <= EXIT_DEADLINE_S + KILL_DEADLINE_S:
+            if stays_for > EXIT_DEADLINE_S:
+                self.launcher.cancel(watched.worker, force=True)
+            return
+        cleared = clear(watched.worker, watched.seen, self.store.home.run_folder(run_id))
+        del self.watched[run_id]
+        if cleared.removed:
+            self.store.add_event(run_id, "cleaned up", "runner", ", ".join(cleared.removed))
+        if cleared.left:
+            self.store.add_event(run_id, "left behind", "runner", f"Could not be removed: {', '.join(cleared.left)}.")
+
+
+def is_over_time(run: Run) -> bool:
+    """Say whether a run has reached its time limit; counted by the machine's uptime, so that a clock that jumps changes
+    nothing.
+    """
+    limit, begun = run.terms.max_run_time_s, run.begun_uptime_s
+    return (
+        limit is not None
+        and begun is not None
+        and run.worker is not None
+        and run.worker.boot_id == boot_id()
+        and uptime_s() - begun >= limit
+    )
+
+
+def _reused(worker: ProcessIdentity) -> str:
+    now = None if is_foreign(worker) else identity(worker.pid)
+    return " (its pid names another process by now)" if now is not None and now != worker else ""

@@ -1,0 +1,196 @@
+"""What a run has on the machine, and getting rid of all of it: its processes, shared memory, sockets and GPU memory.
+Torch-free.
+
+Only what is known as the run's own is touched: processes of its worker's session or with its mark, and files that they
+held.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from engine.store.records import ProcessIdentity
+from engine.system.machine import gpu_memory_of
+from engine.system.processes import boot_id, identity, is_foreign, mark, mark_of, session_members
+from engine.system.run_files import remove_meeting_files
+from engine.system.shm_segments import held, made_by, mapped_by, open_by
+
+KILL_S = 10.0
+"""So long processes have to be gone after a kill: on a busy machine even that takes a turn. One that the kernel holds
+in a system call outlives it.
+"""
+GPU_S = 3.0
+"""So long the driver has to free the memory of processes that are gone."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a run was seen to have: process ids, and paths of shared memory and sockets."""
+
+    pids: frozenset[int] = frozenset()
+    paths: frozenset[Path] = frozenset()
+
+    def __or__(self, other: "Footprint") -> "Footprint":
+        return Footprint(self.pids | other.pids, self.paths | other.paths)
+
+
+@dataclass
+class Cleared:
+    """What came of a clearing: what is still there, and what had to be removed, in words."""
+
+    left: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def tree(worker: ProcessIdentity) -> list[int]:
+    """Return the pids of all that belongs to a worker: its session, whoever carries its mark, and the children of both.
+
+    Empty after a reboot, and from another PID namespace.
+    """
+    if worker.boot_id != boot_id() or is_foreign(worker):
+        return []
+    found = set(session_members(worker))
+    wanted = mark(worker)
+    parents: dict[int, int] = {}
+    for pid in psutil.pids():
+        if pid not in found and mark_of(pid) == wanted:
+            found.add(pid)
+        parents[pid] = _parent(pid)
+    grown = True
+    while grown:
+        children = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= children
+        grown = bool(children)
+    return sorted(pid for pid in found - {os.getpid()} if identity(pid) is not None)
+
+
+def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
+    """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after
+    `kill_s`.
+    """
+    deadline: float | None = None
+    while left := tree(worker):
+        if deadline is not None and time.monotonic() > deadline:
+            return left
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        deadline = deadline or time.monotonic() + kill_s  # from the first kill on
+        time.sleep(0.02)
+    return []
+
+
+def look(worker: ProcessIdentity) -> Footprint:
+    """Return what the worker's run has at this moment."""
+    pids = tree(worker)
+    bound = _bound_sockets()
+    return Footprint(
+        frozenset(pids), frozenset(path for pid in pids for path in (*mapped_by(pid), *_sockets(pid, bound)))
+    )
+
+
+def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
+    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's
+    own.
+
+    Of a run of another PID namespace that has ended no process is left there, and its pids name others here: only its
+    folder is looked at.
+    """
+    if is_foreign(worker):
+        seen = Footprint()
+    outlived = end_tree(worker)
+    cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
+    if not outlived:  # whoever lives may still need them
+        remove_meeting_files(folder)
+        _remove(_orphans(seen, folder), cleared)
+    gone = {
+        pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None
+    }  # a pid in use again is another program's
+    if worker.boot_id == boot_id() and not is_foreign(worker):
+        cleared.left += _gpu_memory_left(gone)
+    return cleared
+
+
+def _orphans(seen: Footprint, folder: Path) -> list[Path]:
+    """Return the segments and sockets of the run that nobody holds any more."""
+    made = made_by(seen.pids)  # since the last look
+    there = [
+        path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()
+    ]
+    if not there:
+        return []
+    in_use = held() | set(_bound_sockets().values())
+    return sorted(path for path in there if path not in in_use)
+
+
+def _remove(paths: Iterable[Path], cleared: Cleared) -> None:
+    for path in paths:
+        words = f"socket {path}" if path.is_socket() else f"shared memory {path.name}"
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            cleared.left.append(f"{words} ({error.strerror})")
+            continue
+        cleared.removed.append(words)
+        if path.parent.name.startswith("pymp-"):  # multiprocessing's own folder, made for that one socket
+            with suppress(OSError):
+                path.parent.rmdir()
+
+
+def _gpu_memory_left(
+    pids: Collection[int], held: Callable[[Collection[int]], dict[int, dict[int, float]]] | None = None
+) -> list[str]:
+    ask = held or gpu_memory_of
+    deadline = time.monotonic() + GPU_S
+    while (found := ask(pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [
+        f"{memory:,.0f} MB on GPU {gpu} of process {pid}" for gpu, own in found.items() for pid, memory in own.items()
+    ]
+
+
+def _sockets(pid: int, bound: dict[str, Path]) -> set[Path]:
+    """Return the paths of the sockets that a process serves."""
+    return {bound[name] for name in open_by(pid) if name in bound}
+
+
+def _bound_sockets() -> dict[str, Path]:
+    """Return the sockets of this machine that have a path, by the words that a link in /proc/PID/fd has for them."""
+    try:
+        rows = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]]
+    except OSError:
+        return {}
+    return {
+        f"socket:[{row[6]}]": Path(row[7])
+        for row in rows
+        if len(row) == 8 and row[7].startswith("/") and not row[7].startswith("/proc/")
+    }
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _name(pid: int) -> str:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return "gone meanwhile"

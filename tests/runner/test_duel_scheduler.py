@@ -1,0 +1,71 @@
+"""The runner and duels: it queues what is judged once what tunes has ended, whichever runner that is, and ends what has
+spent its seconds.
+"""
+
+import pytest
+
+from engine.home import Home
+from engine.runner.duel_scheduler import MARGIN_S, Referee
+from engine.runner.runner import Runner
+from engine.store import Store
+from engine.system.machine import Machine
+from engine.system.processes import me, uptime_s
+from tests.labs import duel as labs
+from tests.runner.test_runner import PaperLauncher
+
+
+def stage(home: Home, duel_id: int) -> tuple[str, int]:
+    found = labs.gathered(home, duel_id)
+    return found.stored.stage, len(found.of("judging"))
+
+
+def test_any_runner_goes_on_where_the_last_one_was(home: Home, store: Store) -> None:
+    duel_id = labs.launched(home)
+    runner = Runner(home, store, PaperLauncher(), Machine(4, (), "cpu", 8.0))
+    runner.referee.look([])
+    labs.drive(home, duel_id, "tuning")  # it died meanwhile, and runs went on
+    assert stage(home, duel_id) == ("tuning", 0)
+    Runner(home, store, PaperLauncher(), Machine(4, (), "cpu", 8.0)).step()
+    assert stage(home, duel_id) == ("judging", 10)
+
+
+def test_a_duel_that_can_not_go_on_is_looked_at_again_only_when_it_has_news(home: Home, store: Store) -> None:
+    duel_id = labs.launched(home)
+    first = labs.gathered(home, duel_id).of("tuning")[0].run
+    assert first
+    labs.drive(home, duel_id, "tuning", ends={first.id: "lost"})
+    referee = Referee(home, store)
+    referee.look([])
+    seen = dict(referee._seen)
+    assert set(seen) == {duel_id} and stage(home, duel_id) == ("tuning", 0)
+    again = store.add_run(
+        first.experiment, first.config, owner="Ada", demand=labs.demand_of(first), parent_id=first.id, resumes=False
+    )
+    labs.drive(home, duel_id, "tuning")
+    referee.looked_at = float("-inf")
+    referee.look([])
+    assert stage(home, duel_id) == ("judging", 10) and again
+
+
+def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = uptime_s()
+    monkeypatch.setattr("engine.runner.duel_scheduler.uptime_s", lambda: now_s)
+    labs.launched(home, kind="seconds", amount=5.0)
+    labs.launched(home, amount=5.0)
+    ids = [row.id for row in store.queue()]
+    assert len(ids) == 12
+    for run_id, ago_s in ((ids[0], 5.0 + MARGIN_S + 1.1), (ids[1], 5.0), (ids[6], 500.0)):
+        store.claim(run_id, me(), ())
+        store.begin(run_id, me(), {}, now_s - ago_s)
+        store.mark_running(run_id, 1.0)
+    referee = Referee(home, store)
+    for _ in range(2):
+        referee.looked_at = float("-inf")
+        referee.look(store.alive())
+    assert {run.id: (run.status, run.stop_requested_by) for run in store.alive()} == {
+        ids[0]: ("stopping", "the budget of duel 1"),
+        ids[1]: ("running", None),
+        ids[6]: ("running", None),
+    }

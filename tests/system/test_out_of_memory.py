@@ -1,0 +1,90 @@
+"""A run that fails for want of memory says so, with the limit that its processes have and how to raise it."""
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.machine import cores_and_memory
+from engine.errors import RankFailed
+from engine.runtime.rank import fork_server
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
+from engine.system.out_of_memory import limit_met, memory_cause, memory_limit, words_of
+from tests import rank_functions as functions
+
+LIMITED = (
+    r"Memory ran out\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\): raise that where the "
+    r"runner is started"
+)
+
+
+@pytest.fixture
+def limited() -> Iterator[None]:
+    """Limit this process's address space to more than it will ever use."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2**40, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you "
+            "tried to allocate 8589934592 bytes."
+        ),
+        "OSError: [Errno 12] Cannot allocate memory",
+        "ImportError: std::bad_alloc",
+        "MemoryError: ",
+        "ImportError: libtorch_cpu.so: failed to map segment from shared object",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+    ],
+)
+def test_memory_is_named_with_its_limit_where_there_is_one(text: str, limited: None) -> None:
+    assert memory_cause(text).startswith(
+        " Memory ran out. Each process is limited to 1099.5 GB of address space (ulimit -v): raise that where"
+    )
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    assert (
+        memory_cause(text)
+        == " Memory ran out. Use fewer ranks, a smaller batch_size or a smaller net, or free memory on the machine."
+    )
+
+
+def test_a_thread_that_cannot_start_counts_as_memory_only_under_a_limit(limited: None) -> None:
+    assert memory_limit() in memory_cause("RuntimeError: can't start new thread")
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    assert (memory_cause("RuntimeError: can't start new thread"), memory_limit()) == ("", "")
+
+
+def test_an_error_that_names_memory_itself_gets_the_limit_alone(limited: None) -> None:
+    assert limit_met("RunFailed: stage2 ran out of memory\nRuntimeError: can't allocate memory") == f" {memory_limit()}"
+
+
+def test_the_doctor_names_a_limit_on_address_space(limited: None) -> None:
+    found = cores_and_memory()
+    assert found.state == "warn" and memory_limit() in found.sentence
+
+
+def test_other_failures_say_nothing_of_memory(limited: None) -> None:
+    assert [
+        memory_cause(text)
+        for text in ("", "ValueError: seven is not eight", "CUDA out of memory. Tried to allocate 2.00 GiB")
+    ] == ["", "", ""]
+
+
+def test_the_error_behind_an_error_counts() -> None:
+    error = RuntimeError("the batch failed")
+    error.__cause__ = MemoryError()
+    assert "Memory ran out" in memory_cause(words_of(error))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("how", ["raise", "abort"])
+def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, how: str) -> None:
+    fork_server.start()
+    with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Memory ran out'}"):
+        Ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)
