@@ -38,8 +38,10 @@ LAYERS = (
 comes before it, and its own folder.
 """
 ORDER = tuple(name for line in LAYERS for name in line.split())
+ALONE = {name for name in ORDER if name.count(".") == 1 and not (ROOT / name.replace(".", "/")).is_dir()}
+"""The modules that lie in no folder of their own."""
 SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
-MOST_MODULES = 15
+MOST_MODULES, MOST_TEST_FILES = 15, 25
 LIKE_PARTS = {"engine.cli", "engine.museum.exhibits"}
 """Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
@@ -178,6 +180,23 @@ def test_every_import_leads_down_the_order_of_folders() -> None:
             assert ORDER.index(below) <= ORDER.index(here), f"{module} imports {name}, which lies above {here}"
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    open_modules, done = set[str](), set[str]()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in open_modules, " -> ".join((*way[way.index(module) :], module))
+        if module in done:
+            return
+        open_modules.add(module)
+        for name in sorted(named_imports(module) & set(modules()) - {module}):
+            visit(name, (*way, module))
+        open_modules.remove(module)
+        done.add(module)
+
+    for module in modules():
+        visit(module, ())
+
+
 def test_no_screen_imports_another() -> None:
     for module in within(modules(), *SCREENS):
         others = [screen for screen in SCREENS if screen != place(module)]
@@ -187,8 +206,10 @@ def test_no_screen_imports_another() -> None:
 def test_a_folder_holds_few_modules() -> None:
     folders = Counter(name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py")
     assert not {name: n for name, n in folders.items() if n > MOST_MODULES and name not in LIKE_PARTS}
-    others = Counter(path.parent for path in (ROOT / "app" / "static").rglob("*") if path.is_file())
-    assert not {str(path): n for path, n in others.items() if n > MOST_MODULES}
+    static = Counter(path.parent for path in (ROOT / "app" / "static").rglob("*") if path.is_file())
+    assert not {str(path): n for path, n in static.items() if n > MOST_MODULES}
+    tests = Counter(path.parent for path in (ROOT / "tests").rglob("*.py"))
+    assert not {str(path): n for path, n in tests.items() if n > MOST_TEST_FILES}
 
 
 def test_a_module_is_named_by_a_plain_noun() -> None:
@@ -376,6 +397,17 @@ def test_no_file_names_one_machine_and_the_readme_lists_every_package() -> None:
     assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {
         path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"
     } - {"shared"}
+
+
+def test_docs_name_files_that_exist() -> None:
+    named = re.compile(r"`((?:app|engine|pages|tests|bench|deploy)/[\w/.-]+\.(?:py|js|css|html))`")
+    texts = {path: path.read_text() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+    del texts[ROOT / "CHANGELOG.md"]  # what earlier versions had
+    found = [(path.name, name) for path, text in texts.items() for name in named.findall(text)]
+    assert not [(page, name) for page, name in found if not (ROOT / name).exists()]
+    drawing = texts[ROOT / "docs" / "architecture.md"].partition("```mermaid")[2].partition("```")[0]
+    drawn = set(re.findall(r"\w+", drawing))
+    assert not [name for name in ORDER if "." in name and name not in ALONE and not drawn & set(name.split(".")[1:])]
 
 
 # ---- charts --------------------------------------------------------------------------------------------------------
